@@ -1,0 +1,246 @@
+"""The checkpoint folder: checked before it is loaded, written whole or not at all.
+
+    config.json            sizes, as transformers' BERT writes them
+    model.safetensors      weights, under transformers' names
+    tokenizer.json         the tokenizer, with companions that transformers reads
+    headlight.json         temperature, labels, recipe, metrics, digests (see model.manifest)
+
+A folder that transformers saved has no `headlight.json` and is used with a temperature of 1.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from model.config import EncoderConfig
+from model.encoder import EncoderClassifier, build_encoder
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.manifest import Manifest
+from model.tokenizer import Tokenizer, load_tokenizer
+from model.weights import check_weights, load_weights, save_weights
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+MANIFEST = "headlight.json"
+_VERSION_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder that was found sound, its weights not yet read.
+
+    Args:
+        path: the folder.
+        name: of the folder.
+        version: the first 12 hex digits of the SHA-256 of the weights file.
+        config: sizes of the network.
+        manifest: what `headlight.json` says, or what stands in for it.
+        tokenizer: ready to encode.
+    """
+
+    path: Path
+    name: str
+    version: str
+    config: EncoderConfig
+    manifest: Manifest
+    tokenizer: Tokenizer
+
+    def load_network(self) -> EncoderClassifier:
+        """Builds the network and reads its weights; on the CPU, float32, in evaluation mode.
+
+        Raises:
+            CheckpointError: a weight is not finite, or the file changed since it was checked.
+        """
+        with torch.device("meta"):
+            network = build_encoder(self.config)
+        network = network.to_empty(device="cpu")
+        load_weights(self.path / WEIGHTS, network)
+        network.requires_grad_(requires_grad=False)
+        return network.eval()
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Checks a folder whole: every file, every size, every digest, and that they fit together.
+
+    Args:
+        path: the checkpoint folder.
+
+    Raises:
+        CheckpointError: the folder or a file is missing, damaged or does not fit; the message
+            names the file and the fault.
+        UnsupportedCheckpointError: the network is of a kind that is not loaded here.
+    """
+    if not path.is_dir():
+        fault = "is not a folder" if path.exists() else "does not exist"
+        raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
+    config = _read_config(path / CONFIG)
+    manifest = _read_manifest(path, config)
+    digests = {WEIGHTS: _digest(path / WEIGHTS)} if (path / WEIGHTS).is_file() else {}
+    with torch.device("meta"):
+        check_weights(path / WEIGHTS, build_encoder(config))
+    for file, expected in manifest.files.items():
+        actual = digests.get(file) or _digest(path / file)
+        if actual != expected:
+            raise CheckpointError(
+                path / file,
+                f"does not match its SHA-256 in {MANIFEST}: it is damaged, or was changed after "
+                "it was written",
+            )
+    tokenizer = load_tokenizer(path, max_length=manifest.max_length)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            path / "tokenizer.json",
+            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
+            f"{config.vocab_size} embeddings",
+        )
+    return Checkpoint(
+        path=path,
+        name=path.resolve().name,
+        version=digests[WEIGHTS][:_VERSION_LENGTH],
+        config=config,
+        manifest=manifest,
+        tokenizer=tokenizer,
+    )
+
+
+def _read_config(path: Path) -> EncoderConfig:
+    content = _read_object(path)
+    try:
+        return EncoderConfig.from_transformers(content)
+    except ValidationError as error:
+        raise CheckpointError(path, explain(error)) from error
+    except ValueError as error:
+        raise UnsupportedCheckpointError(path, str(error)) from error
+
+
+def _read_manifest(folder: Path, config: EncoderConfig) -> Manifest:
+    path = folder / MANIFEST
+    limit = config.max_position_embeddings
+    if not path.is_file():
+        return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
+    try:
+        manifest = Manifest.model_validate(_read_object(path))
+    except ValidationError as error:
+        raise CheckpointError(path, explain(error)) from error
+    if manifest.labels != config.labels:
+        raise CheckpointError(
+            path,
+            f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
+        )
+    if manifest.max_length > limit:
+        raise CheckpointError(
+            path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
+        )
+    return manifest
+
+
+def _tokenizer_limit(folder: Path, limit: int) -> int:
+    path = folder / "tokenizer_config.json"
+    stated = _read_object(path).get("model_max_length") if path.is_file() else None
+    # transformers writes 1e30 for "no limit"
+    return min(limit, int(stated)) if isinstance(stated, int | float) and stated >= 1 else limit
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(path, "is missing") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(path, f"is not JSON: {error}") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
+    return content
+
+
+def explain(error: ValidationError) -> str:
+    """All faults of a pydantic validation in one line, each with its place and value."""
+    faults = []
+    for fault in error.errors(include_url=False):
+        place = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        value = fault["input"]
+        shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
+        faults.append(f"{place}: {message}{shown}" if place else message)
+    return "; ".join(faults)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise CheckpointError(path, "is missing") from error
+
+
+def save_checkpoint(
+    path: Path,
+    *,
+    network: EncoderClassifier,
+    config: EncoderConfig,
+    tokenizer: Tokenizer,
+    manifest: Manifest,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Writes a folder beside its place and renames it there, replacing what was there.
+
+    Args:
+        path: the checkpoint folder.
+        network: the weights.
+        config: the sizes.
+        tokenizer: the tokenizer.
+        manifest: what else is known; its digests are filled in here.
+        dtype: what the weights are stored in.
+
+    Raises:
+        OSError: it could not be written; what was there before is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        save_weights(fresh / WEIGHTS, network.state_dict(), dtype=dtype)
+        _write_json(fresh / CONFIG, config.to_transformers())
+        (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+        _write_json(
+            fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
+        )
+        files = {file.name: _digest(file) for file in sorted(fresh.iterdir())}
+        content = manifest.model_copy(update={"files": files}).model_dump(mode="json")
+        _write_json(fresh / MANIFEST, content)
+        for file in fresh.iterdir():
+            _sync(file)
+        if path.exists():
+            path.rename(Path(scratch) / "old")
+        fresh.rename(path)
+    _sync(path.parent)
+
+
+def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
+    """The content of `tokenizer_config.json`, for other tools that read the folder."""
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": max_length,
+        **tokenizer.special_tokens(),
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

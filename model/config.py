@@ -1,0 +1,119 @@
+"""The sizes of an encoder, read from and written as the `config.json` of transformers' BERT."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
+
+
+class EncoderConfig(BaseModel):
+    """Sizes of a BERT encoder with a classifier on its first token.
+
+    The names are those of transformers, which `config.json` shares. What is there beside them is
+    kept out: it does not change the forward pass.
+
+    Args:
+        vocab_size: rows of the token embedding.
+        hidden_size: features of a token.
+        num_hidden_layers: layers of the encoder.
+        num_attention_heads: heads of each layer; they divide `hidden_size`.
+        intermediate_size: features inside the feed-forward part.
+        max_position_embeddings: the most tokens that the network can read.
+        type_vocab_size: rows of the segment embedding, of which only the first is used.
+        hidden_act: the activation of the feed-forward part.
+        hidden_dropout_prob: dropout after the embeddings and each sublayer, in training.
+        attention_probs_dropout_prob: dropout of attention weights, in training.
+        classifier_dropout: dropout before the classifier; `hidden_dropout_prob` if None.
+        layer_norm_eps: added to the variance in layer normalisation.
+        initializer_range: standard deviation of fresh weights.
+        pad_token_id: the id that pads a batch.
+        labels: names of the classes, in their order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    vocab_size: PositiveInt
+    hidden_size: PositiveInt
+    num_hidden_layers: PositiveInt
+    num_attention_heads: PositiveInt
+    intermediate_size: PositiveInt
+    max_position_embeddings: PositiveInt = 512
+    type_vocab_size: PositiveInt = 2
+    hidden_act: Activation = "gelu"
+    hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
+    attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
+    classifier_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    layer_norm_eps: float = Field(default=1e-12, gt=0.0)
+    initializer_range: float = Field(default=0.02, gt=0.0)
+    pad_token_id: int = Field(default=0, ge=0)
+    labels: tuple[str, ...] = Field(min_length=2, strict=False)
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size ({self.hidden_size}) is not divisible by num_attention_heads "
+                f"({self.num_attention_heads})"
+            )
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"labels must differ, got {', '.join(self.labels)}")
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(
+                f"pad_token_id ({self.pad_token_id}) must be below vocab_size ({self.vocab_size})"
+            )
+        return self
+
+    @classmethod
+    def from_transformers(cls, content: Mapping[str, Any]) -> Self:
+        """Reads the content of a `config.json`.
+
+        Args:
+            content: the JSON object.
+
+        Raises:
+            pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
+            ValueError: the network is one that this encoder is not.
+        """
+        if content.get("model_type") != "bert":
+            raise ValueError(
+                f"model_type is {content.get('model_type')!r}, only 'bert' can be loaded"
+            )
+        if content.get("position_embedding_type", "absolute") != "absolute":
+            raise ValueError(
+                f"position_embedding_type is {content['position_embedding_type']!r}, "
+                "only 'absolute' can be loaded"
+            )
+        if content.get("is_decoder") or content.get("add_cross_attention"):
+            raise ValueError("the network is a decoder, only encoders can be loaded")
+        return cls(**{**content, "labels": _labels(content)})
+
+    def to_transformers(self) -> dict[str, Any]:
+        """The content of a `config.json` that transformers reads as its own BERT."""
+        return {
+            "architectures": ["BertForSequenceClassification"],
+            "model_type": "bert",
+            # Weights may be stored in 16 bits; this asks transformers to compute in 32.
+            "dtype": "float32",
+            **self.model_dump(exclude={"labels"}),
+            "problem_type": "single_label_classification",
+            "id2label": {str(index): label for index, label in enumerate(self.labels)},
+            "label2id": {label: index for index, label in enumerate(self.labels)},
+        }
+
+
+def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
+    id2label = content.get("id2label")
+    if id2label is None:
+        count = content.get("num_labels", 2)
+        return tuple(f"LABEL_{index}" for index in range(count))
+    if not isinstance(id2label, dict) or not all(
+        isinstance(label, str) for label in id2label.values()
+    ):
+        raise ValueError("id2label must be an object of class numbers to names")
+    if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
+        raise ValueError(f"id2label must name the classes 0 to {len(id2label) - 1}, each once")
+    if len(id2label) < 2:
+        raise ValueError("id2label names 1 class: a classifier needs at least 2")
+    return tuple(id2label[str(index)] for index in range(len(id2label)))

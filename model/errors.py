@@ -1,0 +1,87 @@
+"""What can go wrong with a network, a text or a checkpoint, as one tree.
+
+ModelError
+├── ConfigurationError      sizes or options that do not fit together
+├── InputError              a text that cannot be classified
+│   ├── BlankTextError      nothing is left without white space, control and format characters
+│   ├── InvalidTextError    not valid Unicode: a lone surrogate
+│   └── TextTooLongError    longer than the model reads, and truncation was refused
+└── CheckpointError         a folder that is damaged, incomplete or does not fit
+    └── UnsupportedCheckpointError   a sound folder of a kind that is not served here
+
+No message of an InputError holds any of the text.
+"""
+
+from pathlib import Path
+
+
+class ModelError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigurationError(ModelError, ValueError):
+    """Sizes or options that do not fit together; the message holds both values."""
+
+
+class InputError(ModelError, ValueError):
+    """A text that cannot be classified."""
+
+
+class BlankTextError(InputError):
+    """Nothing is left of the text without white space, control and format characters."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the text is blank: send at least one character that is not white space, "
+            "a control or a format character"
+        )
+
+
+class InvalidTextError(InputError):
+    """The text is not valid Unicode.
+
+    Args:
+        position: index of the first lone surrogate, in code points.
+    """
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"the text is not valid Unicode: lone surrogate at position {position}; "
+            "send a whole surrogate pair or leave it out"
+        )
+        self.position = position
+
+
+class TextTooLongError(InputError):
+    """The text has more tokens than the model reads and `truncation` is `error`.
+
+    Args:
+        token_count: tokens of the whole text, special tokens included.
+        max_length: the most tokens that the model reads.
+    """
+
+    def __init__(self, token_count: int, max_length: int) -> None:
+        super().__init__(
+            f"the text has {token_count} tokens and the model reads at most {max_length}: "
+            "shorten it, or set truncation to right or left"
+        )
+        self.token_count = token_count
+        self.max_length = max_length
+
+
+class CheckpointError(ModelError):
+    """A checkpoint folder that cannot be used; the message names the file and the fault.
+
+    Args:
+        path: the file or folder at fault.
+        fault: what is wrong with it, and what to do where that is known.
+    """
+
+    def __init__(self, path: Path, fault: str) -> None:
+        super().__init__(f"{path}: {fault}")
+        self.path = path
+        self.fault = fault
+
+
+class UnsupportedCheckpointError(CheckpointError):
+    """A sound folder of a kind that is not served here."""

@@ -1,0 +1,74 @@
+"""`headlight.json`: what a checkpoint says of itself beside its weights and sizes."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+FORMAT_VERSION: Literal[1] = 1
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataSource(_Record):
+    """A file that was trained on.
+
+    Args:
+        file: its name, without the folder.
+        rows: labelled rows read from it.
+        sha256: of the file as it lay on disk.
+    """
+
+    file: str
+    rows: PositiveInt
+    sha256: Digest
+
+
+class Metric(_Record):
+    """The accuracy on one set, measured when the checkpoint was made.
+
+    Args:
+        name: of the set.
+        rows: how many texts it has.
+        accuracy: share of right labels.
+        interval: its 95 % Wilson interval.
+        log_loss: mean negative log-likelihood after calibration, in nats.
+        ece: expected calibration error after calibration, 15 bins.
+    """
+
+    name: str
+    rows: PositiveInt
+    accuracy: Share
+    interval: tuple[Share, Share]
+    log_loss: Annotated[float, Field(ge=0.0)]
+    ece: Share
+
+
+class Manifest(_Record):
+    """The content of `headlight.json`.
+
+    Args:
+        format_version: of this file.
+        labels: names of the classes, in their order.
+        temperature: logits are divided by it before the softmax (Guo et al. 2017).
+        max_length: the most tokens that the model reads.
+        training_data: the files trained on.
+        seed: of the run.
+        recipe: every option of the run.
+        metrics: accuracy on each set that was measured.
+        files: SHA-256 of the other files of the folder, so that a flipped bit is noticed.
+    """
+
+    format_version: Literal[1] = FORMAT_VERSION
+    labels: tuple[str, ...] = Field(min_length=2)
+    temperature: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
+    max_length: PositiveInt
+    training_data: tuple[DataSource, ...] = ()
+    seed: int | None = None
+    recipe: dict[str, Any] = Field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
+    files: dict[str, Digest] = Field(default_factory=dict)

@@ -1,0 +1,31 @@
+"""What counts as a text: from a string that anybody sent to one that can be tokenized."""
+
+import re
+import unicodedata
+
+from model.errors import BlankTextError, InvalidTextError
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def check_text(text: str) -> None:
+    """Refuses what no model can classify.
+
+    Args:
+        text: any Python string.
+
+    Raises:
+        InvalidTextError: the string holds a lone surrogate (U+D800 to U+DFFF).
+        BlankTextError: nothing is left without white space (`str.isspace`), control (Cc) and
+            format (Cf) characters.
+    """
+    if not text.isascii():
+        surrogate = _LONE_SURROGATE.search(text)
+        if surrogate is not None:
+            raise InvalidTextError(surrogate.start())
+    if not any(_is_visible(character) for character in text):
+        raise BlankTextError
+
+
+def _is_visible(character: str) -> bool:
+    return not character.isspace() and unicodedata.category(character) not in {"Cc", "Cf"}

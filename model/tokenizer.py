@@ -1,0 +1,250 @@
+"""From a text to token ids, with offsets into the text as the user wrote it.
+
+The work of splitting is done by Hugging Face `tokenizers`. Added here: truncation on either side
+that says it happened, word indices by white space, and the rule that text is only text (`[SEP]`
+typed by a user is five characters, never the separator).
+"""
+
+import json
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Literal
+
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors
+
+from model.errors import CheckpointError, TextTooLongError
+
+Truncation = Literal["right", "left", "error"]
+
+_NON_SPACE = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text.
+
+    Args:
+        text: the token as the vocabulary spells it (`##ing` continues a word).
+        start: offset of its first character in the text, in Unicode code points.
+        end: offset behind its last character; both are 0 for a special token.
+        special: True for what the tokenizer adds (`[CLS]`, `[SEP]`).
+        word: index of the run of non-space characters that it belongs to; None if special.
+    """
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    word: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as token ids.
+
+    Args:
+        input_ids: what the model reads, special tokens included, at most `max_length`.
+        truncated: True if a part of the text was cut off.
+        tokens: one `Token` for each id, if asked for.
+    """
+
+    input_ids: list[int]
+    truncated: bool
+    tokens: tuple[Token, ...] | None = None
+
+
+class Tokenizer:
+    """Encodes texts for one model.
+
+    Args:
+        backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
+        max_length: the most tokens that the model reads, special tokens included.
+        pad_token_id: the id that pads a batch.
+
+    Raises:
+        ValueError: `max_length` leaves no room for a token of the text.
+    """
+
+    def __init__(
+        self, backend: tokenizers.Tokenizer, *, max_length: int, pad_token_id: int = 0
+    ) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True
+        self._backend = backend
+        template = backend.encode("a", add_special_tokens=True)
+        specials = list(
+            zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
+        )
+        leading = list(takewhile(lambda item: item[2] == 1, specials))
+        trailing = list(takewhile(lambda item: item[2] == 1, reversed(specials[len(leading) :])))
+        trailing.reverse()
+        self._leading = [token_id for token_id, _, _ in leading]
+        self._trailing = [token_id for token_id, _, _ in trailing]
+        self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
+        self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
+        self.max_length = max_length
+        self.pad_token_id = pad_token_id
+        self._room = max_length - len(leading) - len(trailing)
+        if self._room < 1:
+            raise ValueError(
+                f"max_length is {max_length}, but {len(leading) + len(trailing)} special tokens "
+                f"leave no room for text: it must be at least {len(leading) + len(trailing) + 1}"
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids known to the vocabulary, added tokens included: one more than the largest."""
+        return max(self._backend.get_vocab(with_added_tokens=True).values()) + 1
+
+    def encode(
+        self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
+    ) -> Encoding:
+        """Encodes one text.
+
+        Args:
+            text: valid Unicode (see `model.text.check_text`).
+            truncation: which end is cut off if the text does not fit, or `error`.
+            with_tokens: whether offsets and words are wanted too.
+
+        Raises:
+            TextTooLongError: `truncation` is `error` and the text does not fit.
+        """
+        encoded = self._backend.encode(text, add_special_tokens=False)
+        ids = encoded.ids
+        surplus = len(ids) - self._room
+        kept = slice(None)
+        if surplus > 0:
+            if truncation == "error":
+                raise TextTooLongError(len(ids) + self.max_length - self._room, self.max_length)
+            kept = slice(surplus, None) if truncation == "left" else slice(self._room)
+        return Encoding(
+            input_ids=[*self._leading, *ids[kept], *self._trailing],
+            truncated=surplus > 0,
+            tokens=self._tokens(text, encoded, kept) if with_tokens else None,
+        )
+
+    def _tokens(self, text: str, encoded: tokenizers.Encoding, kept: slice) -> tuple[Token, ...]:
+        word_starts = [match.start() for match in _NON_SPACE.finditer(text)]
+        inner = tuple(
+            Token(token, start, end, False, max(0, bisect_right(word_starts, start) - 1))
+            for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
+        )
+        return (*self._leading_tokens, *inner, *self._trailing_tokens)
+
+    def special_tokens(self) -> dict[str, str]:
+        """The roles that transformers knows and the tokens that play them here."""
+        roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+        return {
+            f"{role}_token": token
+            for role, token in roles.items()
+            if self._backend.token_to_id(token) is not None
+        }
+
+    def to_json(self) -> str:
+        """The content of `tokenizer.json`."""
+        content: str = self._backend.to_str(pretty=False)
+        return content
+
+
+def load_tokenizer(folder: Path, *, max_length: int) -> Tokenizer:
+    """Reads the tokenizer of a checkpoint folder.
+
+    Args:
+        folder: holds `tokenizer.json`, or `vocab.txt` and maybe `tokenizer_config.json` as older
+            releases of transformers wrote them for BERT.
+        max_length: the most tokens that the model reads.
+
+    Raises:
+        CheckpointError: neither file is there, or one is damaged.
+    """
+    path = folder / "tokenizer.json"
+    vocabulary = folder / "vocab.txt"
+    if path.is_file():
+        try:
+            backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except Exception as error:  # the Rust side raises bare Exception
+            raise CheckpointError(path, f"is not a tokenizer: {error}") from error
+    elif vocabulary.is_file():
+        backend = _from_vocabulary(vocabulary, _read_options(folder))
+    else:
+        raise CheckpointError(path, "is missing, and there is no vocab.txt instead")
+    pad_token_id = backend.token_to_id(str(_read_options(folder).get("pad_token", "[PAD]")))
+    try:
+        return Tokenizer(backend, max_length=max_length, pad_token_id=pad_token_id or 0)
+    except ValueError as error:
+        raise CheckpointError(folder, str(error)) from error
+
+
+def _read_options(folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
+    try:
+        options = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(path, f"is not JSON: {error}") from error
+    if not isinstance(options, dict):
+        raise CheckpointError(path, f"must hold a JSON object, holds {type(options).__name__}")
+    return options
+
+
+def _from_vocabulary(path: Path, options: dict[str, Any]) -> tokenizers.Tokenizer:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
+    vocabulary = {token: index for index, token in enumerate(lines) if token}
+    return wordpiece_tokenizer(
+        vocabulary,
+        path=path,
+        lowercase=bool(options.get("do_lower_case", True)),
+        strip_accents=options.get("strip_accents"),
+        chinese_characters=bool(options.get("tokenize_chinese_chars", True)),
+    )
+
+
+def wordpiece_tokenizer(
+    vocabulary: dict[str, int],
+    *,
+    path: Path,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    chinese_characters: bool = True,
+) -> tokenizers.Tokenizer:
+    """A BERT tokenizer over a given vocabulary (Devlin et al. 2019; Wu et al. 2016).
+
+    Args:
+        vocabulary: ids of all tokens, `[UNK]`, `[CLS]` and `[SEP]` among them.
+        path: named in the error.
+        lowercase: whether text is lower-cased first.
+        strip_accents: whether accents are dropped; as `lowercase` if None.
+        chinese_characters: whether each CJK character is a word.
+
+    Raises:
+        CheckpointError: a special token is missing.
+    """
+    missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
+    if missing:
+        raise CheckpointError(path, f"lacks the special tokens {', '.join(missing)}")
+    backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=chinese_characters,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.add_special_tokens(
+        [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocabulary]
+    )
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return backend

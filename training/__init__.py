@@ -1,0 +1,1 @@
+"""Training and measuring: from labelled text to a checkpoint and its figures."""
