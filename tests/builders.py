@@ -1,0 +1,110 @@
+"""The smallest real models and checkpoint folders, which all suites share: nothing is mocked."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoint import save_checkpoint
+from model.config import EncoderConfig
+from model.encoder import EncoderClassifier, build_encoder
+from model.manifest import Manifest
+from model.tokenizer import Tokenizer, wordpiece_tokenizer
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# fmt: off
+WORDS = (
+    "a", "an", "and", "bad", "boring", "but", "cast", "cold", "deep", "dull", "film", "funny",
+    "good", "great", "is", "it", "long", "love", "movie", "not", "plot", "poor", "short",
+    "slow", "superb", "the", "this", "very", "warm", "was", "weak",
+)
+# fmt: on
+PIECES = ("##s", "##ed", "##er", "##ing", "##ly")
+PUNCTUATION = tuple(".,!?'-")
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+# Every ASCII word can be spelled: whole words, then pieces, then single letters.
+VOCABULARY = tuple(
+    dict.fromkeys(
+        (*SPECIALS, *WORDS, *PIECES, *PUNCTUATION, *LETTERS, *(f"##{x}" for x in LETTERS))
+    )
+)
+LABELS = ("negative", "positive")
+MAX_LENGTH = 32
+
+
+def tiny_config(**changes: Any) -> EncoderConfig:  # noqa: ANN401
+    """Hidden size 8, 2 heads, 2 layers; any field can be changed."""
+    sizes: dict[str, Any] = {
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": MAX_LENGTH,
+        "labels": LABELS,
+    }
+    return EncoderConfig(**{**sizes, **changes})
+
+
+def tiny_tokenizer(*, max_length: int = MAX_LENGTH) -> Tokenizer:
+    """WordPiece over `VOCABULARY`, lower-casing."""
+    vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
+    backend = wordpiece_tokenizer(vocabulary, path=Path("vocab.txt"))
+    return Tokenizer(backend, max_length=max_length)
+
+
+def tiny_network(
+    config: EncoderConfig | None = None, *, seed: int = 0, std: float = 0.5
+) -> EncoderClassifier:
+    """A network in evaluation mode; the wide weights make its answers differ from text to text."""
+    network = build_encoder(config or tiny_config())
+    network.initialize(std=std, generator=torch.Generator().manual_seed(seed))
+    return network.eval()
+
+
+def tiny_manifest(**changes: Any) -> Manifest:  # noqa: ANN401
+    """Two labels, a temperature that is not 1, and one metric."""
+    content: dict[str, Any] = {
+        "labels": LABELS,
+        "temperature": 1.5,
+        "max_length": MAX_LENGTH,
+        "seed": 0,
+        "metrics": [
+            {
+                "name": "dev",
+                "rows": 100,
+                "accuracy": 0.8,
+                "interval": (0.711, 0.867),
+                "log_loss": 0.45,
+                "ece": 0.03,
+            }
+        ],
+    }
+    return Manifest.model_validate({**content, **changes})
+
+
+def tiny_checkpoint(
+    path: Path,
+    *,
+    seed: int = 0,
+    config: EncoderConfig | None = None,
+    manifest: Manifest | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Path:
+    """Writes a checkpoint folder and returns its path.
+
+    Another seed gives another version. Labels and maximum length of the manifest follow `config`
+    unless a manifest is given.
+    """
+    config = config or tiny_config()
+    if manifest is None:
+        manifest = tiny_manifest(labels=config.labels, max_length=config.max_position_embeddings)
+    save_checkpoint(
+        path,
+        network=tiny_network(config, seed=seed),
+        config=config,
+        tokenizer=tiny_tokenizer(max_length=manifest.max_length),
+        manifest=manifest,
+        dtype=dtype,
+    )
+    return path
