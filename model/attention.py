@@ -46,8 +46,8 @@ class MultiHeadAttention(nn.Module):
         dropout: share of the weights dropped in training.
 
     Raises:
-        ConfigurationError: `head_dim` is None and `num_heads` does not divide `query_size`, or a
-            size is not positive.
+        ConfigurationError: `head_dim` is None and `num_heads` does not divide `query_size`, a
+            size is below 1, or `dropout` is not a share below 1.
     """
 
     def __init__(
@@ -64,10 +64,18 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or query_size < 1:
-            raise ConfigurationError(
-                f"num_heads and query_size must be at least 1, got {num_heads} and {query_size}"
-            )
+        sizes = {
+            "num_heads": num_heads,
+            "query_size": query_size,
+            "key_size": key_size,
+            "value_size": value_size,
+            "head_dim": head_dim,
+            "value_head_dim": value_head_dim,
+            "output_size": output_size,
+        }
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ConfigurationError(f"{name} must be at least 1, got {size}")
         if not 0.0 <= dropout < 1.0:
             raise ConfigurationError(f"dropout must be at least 0 and below 1, got {dropout}")
         if head_dim is None:

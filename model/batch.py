@@ -45,12 +45,14 @@ def collate(
         may take its fastest path.
 
     Raises:
-        ValueError: there is no encoding.
+        ValueError: there is no encoding, or `pad_to` is below the longest text.
     """
     if not encodings:
         raise ValueError("a batch needs at least one encoding, got 0")
     lengths = [len(encoding.input_ids) for encoding in encodings]
-    longest = pad_to or max(lengths)
+    longest = max(lengths) if pad_to is None else pad_to
+    if longest < max(lengths):
+        raise ValueError(f"pad_to is {pad_to}, but the longest text has {max(lengths)} tokens")
     rows = [
         [*encoding.input_ids, *[pad_token_id] * (longest - length)]
         for encoding, length in zip(encodings, lengths, strict=True)

@@ -1,9 +1,12 @@
 """Which device and which type a network computes in, from what the machine has."""
 
+import re
+
 import torch
 
 from model.errors import ConfigurationError
 
+_NAME = re.compile(r"cpu|cuda(?::(\d+))?")
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 
 
@@ -14,21 +17,25 @@ def choose_device(name: str) -> torch.device:
         name: `auto` (CUDA where there is one, else the CPU), `cpu`, `cuda` or `cuda:N`.
 
     Raises:
-        ConfigurationError: a CUDA device is asked for that is not there.
+        ConfigurationError: the name is none of these, or a CUDA device is asked for that is not
+            there.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
-    if device.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        index = device.index or 0
-        if index >= count:
-            raise ConfigurationError(
-                f"device {name} was asked for, but torch finds {count} CUDA devices: "
-                "use cpu or auto, or install torch with CUDA"
-            )
-        return torch.device("cuda", index)
-    return device
+    known = _NAME.fullmatch(name)
+    if known is None:
+        raise ConfigurationError(f"device must be auto, cpu, cuda or cuda:N, got {name}")
+    if name == "cpu":
+        return torch.device("cpu")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    # Torch would take the number modulo 256.
+    index = int(known[1] or 0)
+    if index >= count:
+        raise ConfigurationError(
+            f"device {name} was asked for, but torch finds {count} CUDA devices: "
+            "use cpu or auto, or install torch with CUDA"
+        )
+    return torch.device("cuda", index)
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:

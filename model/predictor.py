@@ -156,7 +156,7 @@ class Predictor:
             heads: which heads of each, likewise.
 
         Raises:
-            IndexError: a layer or head that the model does not have.
+            IndexError: a layer or head that the model does not have, or none at all.
         """
         chosen_layers = _choose(layers, self.info.num_layers, "layer")
         chosen_heads = _choose(heads, self.info.num_heads, "head")
@@ -259,6 +259,8 @@ def _describe(
 def _choose(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:
     if wanted is None:
         return tuple(range(count))
+    if not wanted:
+        raise IndexError(f"no {kind} is chosen: give one or more from 0 to {count - 1}, or None")
     for index in wanted:
         if not 0 <= index < count:
             raise IndexError(f"{kind} {index} does not exist: the model has 0 to {count - 1}")
