@@ -8,9 +8,6 @@
 A folder that transformers saved has no `headlight.json` and is used with a temperature of 1.
 """
 
-import hashlib
-import json
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +19,8 @@ from pydantic import ValidationError
 from model.config import EncoderConfig
 from model.encoder import EncoderClassifier, build_encoder
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.manifest import Manifest
+from model.files import digest, read_object, sync, write_object
+from model.manifest import FORMAT_VERSION, Manifest, seal
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import check_weights, load_weights, save_weights
 
@@ -30,6 +28,8 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
 _VERSION_LENGTH = 12
+# In config.json: tells our folders from those of others, which have no headlight.json.
+_MARK = "headlight_format_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +80,12 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if not path.is_dir():
         fault = "is not a folder" if path.exists() else "does not exist"
         raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
-    config = _read_config(path / CONFIG)
-    manifest = _read_manifest(path, config)
-    digests = {WEIGHTS: _digest(path / WEIGHTS)} if (path / WEIGHTS).is_file() else {}
+    content = read_object(path / CONFIG)
+    config = _read_config(path / CONFIG, content)
+    manifest = _read_manifest(path, config, content)
+    digests = _check_digests(path, manifest)
     with torch.device("meta"):
         check_weights(path / WEIGHTS, build_encoder(config))
-    for file, expected in manifest.files.items():
-        actual = digests.get(file) or _digest(path / file)
-        if actual != expected:
-            raise CheckpointError(
-                path / file,
-                f"does not match its SHA-256 in {MANIFEST}: it is damaged, or was changed after "
-                "it was written",
-            )
     tokenizer = load_tokenizer(path, max_length=manifest.max_length)
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
@@ -103,15 +96,14 @@ def open_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(
         path=path,
         name=path.resolve().name,
-        version=digests[WEIGHTS][:_VERSION_LENGTH],
+        version=(digests.get(WEIGHTS) or digest(path / WEIGHTS))[:_VERSION_LENGTH],
         config=config,
         manifest=manifest,
         tokenizer=tokenizer,
     )
 
 
-def _read_config(path: Path) -> EncoderConfig:
-    content = _read_object(path)
+def _read_config(path: Path, content: dict[str, Any]) -> EncoderConfig:
     try:
         return EncoderConfig.from_transformers(content)
     except ValidationError as error:
@@ -120,15 +112,29 @@ def _read_config(path: Path) -> EncoderConfig:
         raise UnsupportedCheckpointError(path, str(error)) from error
 
 
-def _read_manifest(folder: Path, config: EncoderConfig) -> Manifest:
+def _read_manifest(folder: Path, config: EncoderConfig, raw_config: dict[str, Any]) -> Manifest:
     path = folder / MANIFEST
     limit = config.max_position_embeddings
     if not path.is_file():
+        # Others keep our mark when they load and save a folder, but add theirs.
+        if _MARK in raw_config and "transformers_version" not in raw_config:
+            raise CheckpointError(
+                path,
+                f"is missing, though {CONFIG} was written with one: copy it too, or remove "
+                f"{_MARK} from {CONFIG} to do without temperature and digests",
+            )
         return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
+    content = read_object(path)
     try:
-        manifest = Manifest.model_validate(_read_object(path))
+        manifest = Manifest.model_validate(content)
     except ValidationError as error:
         raise CheckpointError(path, explain(error)) from error
+    if manifest.sha256 is not None and manifest.sha256 != seal(content):
+        raise CheckpointError(
+            path,
+            "does not match its own SHA-256: it is damaged, or was changed after it was written "
+            "(whoever changes it by hand takes sha256 out)",
+        )
     if manifest.labels != config.labels:
         raise CheckpointError(
             path,
@@ -143,23 +149,21 @@ def _read_manifest(folder: Path, config: EncoderConfig) -> Manifest:
 
 def _tokenizer_limit(folder: Path, limit: int) -> int:
     path = folder / "tokenizer_config.json"
-    stated = _read_object(path).get("model_max_length") if path.is_file() else None
+    stated = read_object(path).get("model_max_length") if path.is_file() else None
     # transformers writes 1e30 for "no limit"
-    return min(limit, int(stated)) if isinstance(stated, int | float) and stated >= 1 else limit
+    return int(min(limit, stated)) if isinstance(stated, int | float) and stated >= 1 else limit
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(path, "is missing") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(path, f"is not JSON: {error}") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
-    return content
+def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
+    digests = {file: digest(folder / file) for file in manifest.files}
+    for file, expected in manifest.files.items():
+        if digests[file] != expected:
+            raise CheckpointError(
+                folder / file,
+                f"does not match its SHA-256 in {MANIFEST}: it is damaged, or was changed after "
+                "it was written",
+            )
+    return digests
 
 
 def explain(error: ValidationError) -> str:
@@ -172,14 +176,6 @@ def explain(error: ValidationError) -> str:
         shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
         faults.append(f"{place}: {message}{shown}" if place else message)
     return "; ".join(faults)
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError as error:
-        raise CheckpointError(path, "is missing") from error
 
 
 def save_checkpoint(
@@ -202,27 +198,55 @@ def save_checkpoint(
         dtype: what the weights are stored in.
 
     Raises:
+        CheckpointError: the place holds something else than a checkpoint (see `check_place`).
         OSError: it could not be written; what was there before is still there.
     """
+    check_place(path)
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
         fresh = Path(scratch) / "new"
         fresh.mkdir()
         save_weights(fresh / WEIGHTS, network.state_dict(), dtype=dtype)
-        _write_json(fresh / CONFIG, config.to_transformers())
+        write_object(fresh / CONFIG, {**config.to_transformers(), _MARK: FORMAT_VERSION})
         (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
-        _write_json(
+        write_object(
             fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
         )
-        files = {file.name: _digest(file) for file in sorted(fresh.iterdir())}
+        files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
         content = manifest.model_copy(update={"files": files}).model_dump(mode="json")
-        _write_json(fresh / MANIFEST, content)
-        for file in fresh.iterdir():
-            _sync(file)
-        if path.exists():
-            path.rename(Path(scratch) / "old")
-        fresh.rename(path)
-    _sync(path.parent)
+        write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
+        for file in [*fresh.iterdir(), fresh]:
+            sync(file)
+        old = Path(scratch) / "old"
+        try:
+            if path.exists():
+                path.rename(old)
+            fresh.rename(path)
+        finally:
+            if old.exists() and not path.exists():
+                old.rename(path)
+    sync(path.parent)
+
+
+def check_place(path: Path) -> None:
+    """Refuses a place where writing a checkpoint would remove something else.
+
+    Args:
+        path: where a checkpoint is to be written.
+
+    Raises:
+        CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise CheckpointError(path, "is a file: give the path of a folder")
+    if any(path.iterdir()) and not (path / CONFIG).is_file():
+        raise CheckpointError(
+            path,
+            f"holds files but no {CONFIG}: only an empty folder or a checkpoint is replaced",
+        )
 
 
 def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
@@ -232,15 +256,3 @@ def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
         "model_max_length": max_length,
         **tokenizer.special_tokens(),
     }
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,11 +1,15 @@
 """The sizes of an encoder, read from and written as the `config.json` of transformers' BERT."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
+# Far above any encoder: what exceeds them is a damaged file, which must not fill the memory.
+Size = Annotated[int, Field(ge=1, le=10_000_000)]
+LayerCount = Annotated[int, Field(ge=1, le=1_000)]
+_MAX_LABELS = 100_000
 
 
 class EncoderConfig(BaseModel):
@@ -32,15 +36,15 @@ class EncoderConfig(BaseModel):
         labels: names of the classes, in their order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    vocab_size: PositiveInt
-    hidden_size: PositiveInt
-    num_hidden_layers: PositiveInt
-    num_attention_heads: PositiveInt
-    intermediate_size: PositiveInt
-    max_position_embeddings: PositiveInt = 512
-    type_vocab_size: PositiveInt = 2
+    vocab_size: Size
+    hidden_size: Size
+    num_hidden_layers: LayerCount
+    num_attention_heads: Size
+    intermediate_size: Size
+    max_position_embeddings: Size = 512
+    type_vocab_size: Size = 2
     hidden_act: Activation = "gelu"
     hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
@@ -87,6 +91,11 @@ class EncoderConfig(BaseModel):
             )
         if content.get("is_decoder") or content.get("add_cross_attention"):
             raise ValueError("the network is a decoder, only encoders can be loaded")
+        if content.get("problem_type") not in {None, "single_label_classification"}:
+            raise ValueError(
+                f"problem_type is {content['problem_type']!r}, "
+                "only 'single_label_classification' can be loaded"
+            )
         return cls(**{**content, "labels": _labels(content)})
 
     def to_transformers(self) -> dict[str, Any]:
@@ -107,6 +116,8 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     id2label = content.get("id2label")
     if id2label is None:
         count = content.get("num_labels", 2)
+        if not isinstance(count, int) or not 2 <= count <= _MAX_LABELS:
+            raise ValueError(f"num_labels is {count!r}, must be from 2 to {_MAX_LABELS}")
         return tuple(f"LABEL_{index}" for index in range(count))
     if not isinstance(id2label, dict) or not all(
         isinstance(label, str) for label in id2label.values()
@@ -115,5 +126,5 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
         raise ValueError(f"id2label must name the classes 0 to {len(id2label) - 1}, each once")
     if len(id2label) < 2:
-        raise ValueError("id2label names 1 class: a classifier needs at least 2")
+        raise ValueError(f"id2label names {len(id2label)} classes, a classifier needs at least 2")
     return tuple(id2label[str(index)] for index in range(len(id2label)))

@@ -1,5 +1,8 @@
 """`headlight.json`: what a checkpoint says of itself beside its weights and sizes."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
@@ -61,14 +64,27 @@ class Manifest(_Record):
         recipe: every option of the run.
         metrics: accuracy on each set that was measured.
         files: SHA-256 of the other files of the folder, so that a flipped bit is noticed.
+        sha256: of the rest of this content (see `seal`), likewise; None if written by hand.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
     labels: tuple[str, ...] = Field(min_length=2)
-    temperature: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
+    temperature: float = Field(default=1.0, ge=1e-3, le=1e3, allow_inf_nan=False)
     max_length: PositiveInt
     training_data: tuple[DataSource, ...] = ()
     seed: int | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
     files: dict[str, Digest] = Field(default_factory=dict)
+    sha256: Digest | None = None
+
+
+def seal(content: Mapping[str, Any]) -> str:
+    """The SHA-256 that `headlight.json` gives of its own content, however it is spaced.
+
+    Args:
+        content: the JSON object; its own `sha256` is left out.
+    """
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

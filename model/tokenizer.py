@@ -5,7 +5,6 @@ that says it happened, word indices by white space, and the rule that text is on
 typed by a user is five characters, never the separator).
 """
 
-import json
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from model.errors import CheckpointError, TextTooLongError
+from model.files import read_object
 
 Truncation = Literal["right", "left", "error"]
 
@@ -129,9 +129,12 @@ class Tokenizer:
         )
 
     def _tokens(self, text: str, encoded: tokenizers.Encoding, kept: slice) -> tuple[Token, ...]:
-        word_starts = [match.start() for match in _NON_SPACE.finditer(text)]
+        word_ends = [match.end() for match in _NON_SPACE.finditer(text)]
+        last = len(word_ends) - 1
+        # A token of a foreign tokenizer may begin with the space before its word: counting the
+        # words that ended before it gives that word all the same.
         inner = tuple(
-            Token(token, start, end, False, max(0, bisect_right(word_starts, start) - 1))
+            Token(token, start, end, False, min(bisect_right(word_ends, start), last))
             for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
         )
         return (*self._leading_tokens, *inner, *self._trailing_tokens)
@@ -162,48 +165,47 @@ def load_tokenizer(folder: Path, *, max_length: int) -> Tokenizer:
     Raises:
         CheckpointError: neither file is there, or one is damaged.
     """
+    options_path = folder / "tokenizer_config.json"
+    options = read_object(options_path) if options_path.is_file() else {}
     path = folder / "tokenizer.json"
     vocabulary = folder / "vocab.txt"
     if path.is_file():
-        try:
-            backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        except Exception as error:  # the Rust side raises bare Exception
-            raise CheckpointError(path, f"is not a tokenizer: {error}") from error
+        backend = _from_json(path)
     elif vocabulary.is_file():
-        backend = _from_vocabulary(vocabulary, _read_options(folder))
+        path = vocabulary
+        backend = _from_vocabulary(vocabulary, options)
     else:
         raise CheckpointError(path, "is missing, and there is no vocab.txt instead")
-    pad_token_id = backend.token_to_id(str(_read_options(folder).get("pad_token", "[PAD]")))
+    pad_token_id = backend.token_to_id(str(options.get("pad_token", "[PAD]")))
     try:
         return Tokenizer(backend, max_length=max_length, pad_token_id=pad_token_id or 0)
     except ValueError as error:
-        raise CheckpointError(folder, str(error)) from error
+        raise CheckpointError(path, str(error)) from error
 
 
-def _read_options(folder: Path) -> dict[str, Any]:
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
-        return {}
+def _from_json(path: Path) -> tokenizers.Tokenizer:
     try:
-        options = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(path, f"is not JSON: {error}") from error
-    if not isinstance(options, dict):
-        raise CheckpointError(path, f"must hold a JSON object, holds {type(options).__name__}")
-    return options
+        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        # A character that is in no vocabulary: fails here, not in a request, if none stands in.
+        backend.encode("\U0010fffd")
+    except Exception as error:  # the Rust side raises bare Exception
+        raise CheckpointError(path, f"is not a tokenizer: {error}") from error
+    return backend
 
 
 def _from_vocabulary(path: Path, options: dict[str, Any]) -> tokenizers.Tokenizer:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines, which also splits at characters that are tokens of some vocabularies.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
     vocabulary = {token: index for index, token in enumerate(lines) if token}
+    strip_accents = options.get("strip_accents")
     return wordpiece_tokenizer(
         vocabulary,
         path=path,
         lowercase=bool(options.get("do_lower_case", True)),
-        strip_accents=options.get("strip_accents"),
+        strip_accents=None if strip_accents is None else bool(strip_accents),
         chinese_characters=bool(options.get("tokenize_chinese_chars", True)),
     )
 
@@ -239,6 +241,7 @@ def wordpiece_tokenizer(
         lowercase=lowercase,
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
     backend.add_special_tokens(
         [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocabulary]
     )

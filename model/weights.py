@@ -33,6 +33,8 @@ _LAYER_NAMES = (
 _OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 # Older releases of transformers stored these constants beside the weights.
 _CONSTANTS = frozenset({"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"})
+# Still older ones named the parameters of a layer norm so.
+_OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
@@ -99,7 +101,7 @@ def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         )
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            slices = {_modern(name): file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: tuple(item.get_shape()) for name, item in slices.items()}
             types = {name: item.get_dtype() for name, item in slices.items()}
     except (safetensors.SafetensorError, OSError) as error:
@@ -118,15 +120,28 @@ def load_weights(path: Path, network: nn.Module) -> None:
         CheckpointError: a weight is not a finite number, or the file changed meanwhile.
     """
     check_weights(path, network)
-    stored = safetensors.torch.load_file(path)
+    stored = _read(path)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            weight = stored[transformers_name(name)]
-            if not torch.isfinite(weight).all():
-                raise CheckpointError(
-                    path, f"{transformers_name(name)} holds values that are not finite numbers"
-                )
-            parameter.copy_(weight)
+            _fill(parameter, stored[transformers_name(name)], path, transformers_name(name))
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    return {_modern(name): weight for name, weight in safetensors.torch.load_file(path).items()}
+
+
+def _modern(name: str) -> str:
+    for old, new in _OLD_ENDINGS.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _fill(parameter: Tensor, weight: Tensor, path: Path, name: str) -> None:
+    parameter.copy_(weight)
+    # After the copy: a number of 64 bits can be too large for 32.
+    if not torch.isfinite(parameter).all():
+        raise CheckpointError(path, f"{name} holds values that are not finite float32 numbers")
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], *, dtype: torch.dtype) -> None:
@@ -157,19 +172,20 @@ def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
         the classifier.
 
     Raises:
-        CheckpointError: a weight of the encoder is missing or has another shape.
+        CheckpointError: the file is missing or damaged, a weight of the encoder is missing or has
+            another shape, or one is not a finite number.
     """
     shapes, _ = _header(path)
     prefix = "bert." if any(name.startswith("bert.") for name in shapes) else ""
     fresh: list[str] = []
-    stored = safetensors.torch.load_file(path)
+    stored = _read(path)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             theirs = transformers_name(name)
             theirs = prefix + theirs.removeprefix("bert.") if theirs != name else theirs
             shape = shapes.get(theirs)
             if shape == tuple(parameter.shape):
-                parameter.copy_(stored[theirs])
+                _fill(parameter, stored[theirs], path, theirs)
             elif name.startswith(("classifier.", "pooler.")):
                 fresh.append(name)
             else:

@@ -1,0 +1,64 @@
+"""From a file of a checkpoint folder to its content or digest, and back; faults name the file."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import CheckpointError
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Reads a file that holds one JSON object.
+
+    Args:
+        path: the file, in UTF-8.
+
+    Raises:
+        CheckpointError: the file is missing, cannot be read or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(path, "is missing") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(path, f"is not JSON: {error}") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
+    return content
+
+
+def write_object(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes one JSON object, in UTF-8 and indented for people."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hex.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CheckpointError: the file is missing or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError as error:
+        raise CheckpointError(path, "is missing") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+
+
+def sync(path: Path) -> None:
+    """Has the system write a file or the entries of a folder to the disk now."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
