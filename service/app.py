@@ -1,0 +1,143 @@
+"""The application: from settings and a sound checkpoint folder to an ASGI app."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from model import Checkpoint, load_predictor
+from model.device import choose_device, choose_dtype
+from service.api_keys import ApiKeys
+from service.engine import Engine
+from service.errors import MethodNotAllowedError, NotFoundError, ServiceError
+from service.lifecycle import Lifecycle
+from service.metrics import Metrics
+from service.middleware import CLIENT_LEFT, RequestMiddleware
+from service.openapi import DESCRIPTION, install_openapi
+from service.routes import attention, health, metrics, model, pages, predict
+from service.settings import Settings
+from service.state import State
+from service.threads import choose_threads
+
+ROUTERS: tuple[APIRouter, ...] = (
+    predict.router,
+    attention.router,
+    model.router,
+    health.router,
+    metrics.router,
+    pages.router,
+)
+
+
+def create_app(
+    settings: Settings,
+    checkpoint: Checkpoint,
+    *,
+    api_keys: ApiKeys,
+    lifecycle: Lifecycle | None = None,
+) -> FastAPI:
+    """Builds the application; the model loads when its lifespan begins.
+
+    Args:
+        settings: read once, at the start.
+        checkpoint: the folder to serve, found sound.
+        api_keys: who may come in.
+        lifecycle: shared with the server that drains; one of its own if None.
+
+    Raises:
+        ConfigurationError: the settings ask for a device that is not there.
+    """
+    counted = Metrics(_series())
+    device = choose_device(settings.device)
+    load = partial(
+        load_predictor, checkpoint, device=device, dtype=choose_dtype(settings.dtype, device)
+    )
+    engine = Engine(
+        load,
+        threads=choose_threads(settings.threads),
+        max_batch_tokens=settings.max_batch_tokens,
+        max_queue_tokens=settings.max_queue_tokens,
+        metrics=counted,
+    )
+    lifecycle = lifecycle or Lifecycle()
+    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
+    app = FastAPI(
+        title="Headlight",
+        version=version("headlight"),
+        description=DESCRIPTION,
+        lifespan=partial(_lifespan, engine),
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.routes.extend(pages.assets())
+    app.add_exception_handler(ServiceError, _answer_problem)
+    app.add_exception_handler(HTTPException, partial(_answer_routing, _methods()))
+    app.add_middleware(
+        RequestMiddleware,
+        lifecycle=lifecycle,
+        metrics=counted,
+        request_timeout=settings.request_timeout,
+    )
+    install_openapi(app, settings)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(engine: Engine, _app: FastAPI) -> AsyncIterator[None]:
+    engine.start()
+    try:
+        yield
+    finally:
+        await engine.close()
+
+
+def _routes() -> list[APIRoute]:
+    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+
+
+def _methods() -> dict[str, list[str]]:
+    """Every path with its methods, for the header `Allow`."""
+    methods: defaultdict[str, set[str]] = defaultdict(set)
+    for route in _routes():
+        methods[route.path] |= route.methods or set()
+    return {path: sorted(allowed) for path, allowed in methods.items()}
+
+
+def _series() -> Iterator[tuple[str, str, set[int]]]:
+    """Every path, method and status that a request can have, for the metrics."""
+    for route in _routes():
+        statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
+        for method in sorted(route.methods or ()):
+            yield route.path, method, statuses
+
+
+async def _answer_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)  # noqa: S101 - what the handler is registered for
+    request.app.state.headlight.metrics.problems.labels(error.type).inc()
+    return error.response()
+
+
+async def _answer_routing(
+    methods: dict[str, list[str]], request: Request, error: Exception
+) -> Response:
+    """What routing refuses: an unknown path, or a method that a path does not have."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
+    if error.status_code == 405:
+        allowed = ", ".join(methods.get(request.url.path, ["GET", "HEAD"]))
+        problem: ServiceError = MethodNotAllowedError(
+            f"This path answers {allowed}.", headers={"Allow": allowed}
+        )
+    else:
+        problem = NotFoundError("Nothing is at this path: GET /docs shows what there is.")
+    return await _answer_problem(request, problem)

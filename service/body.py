@@ -1,0 +1,172 @@
+"""From the bytes of a request body to a checked object; every way to be wrong has its error.
+
+Judged in this order: size, media type, JSON, schema.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from service.errors import (
+    FieldError,
+    InvalidRequestError,
+    MalformedJsonError,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+)
+
+Body = TypeVar("Body", bound=BaseModel)
+
+_LONGEST_INTEGER = 18
+_OUT_OF_RANGE = 10**_LONGEST_INTEGER
+
+
+async def read_body(
+    request: Request, schema: type[Body], *, max_bytes: int, context: Mapping[str, int]
+) -> Body:
+    """Reads and checks the body of a request.
+
+    Args:
+        request: its body not yet read.
+        schema: what the JSON must be.
+        max_bytes: the largest body.
+        context: limits that the schema's validators look up.
+
+    Raises:
+        PayloadTooLargeError: it is larger, from its declared length or as its bytes come.
+        UnsupportedMediaTypeError: it is not plain JSON.
+        MalformedJsonError: it is not UTF-8 JSON.
+        InvalidRequestError: it does not fit the schema.
+    """
+    content = await _read(request, max_bytes)
+    _check_media_type(request)
+    return validate(schema, _parse(content), place="body", context=context)
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > max_bytes:
+        _refuse_size(f"The body has {int(declared)} bytes", max_bytes)
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > max_bytes:
+            _refuse_size("The body is longer than it may be", max_bytes)
+    return bytes(content)
+
+
+def _refuse_size(what: str, max_bytes: int) -> NoReturn:
+    raise PayloadTooLargeError(
+        f"{what}; the limit is {max_bytes} bytes: send fewer sentences at once.",
+        headers={"Connection": "close"},
+    )
+
+
+def _check_media_type(request: Request) -> None:
+    encodings = request.headers.getlist("content-encoding")
+    if any(encoding.strip().lower() not in {"", "identity"} for encoding in encodings):
+        raise UnsupportedMediaTypeError(
+            "The body is encoded (Content-Encoding): send it as it is.",
+            headers={"Accept-Encoding": "identity"},
+        )
+    types = request.headers.getlist("content-type")
+    if len(types) != 1 or not _is_json(types[0]):
+        raise UnsupportedMediaTypeError(
+            "The body must be JSON in UTF-8: send it with Content-Type: application/json.",
+            headers={"Accept": "application/json"},
+        )
+
+
+def _is_json(content_type: str) -> bool:
+    essence, *parameters = (part.strip().lower() for part in content_type.split(";"))
+    subtype = essence.removeprefix("application/")
+    if essence == subtype or not (subtype == "json" or subtype.endswith("+json")):
+        return False
+    charsets = [
+        parameter.partition("=")[2].strip('" ')
+        for parameter in parameters
+        if parameter.startswith("charset=")
+    ]
+    return all(charset in {"utf-8", "utf8"} for charset in charsets)
+
+
+def _parse(content: bytes) -> object:
+    if not content.strip(b" \t\r\n"):
+        raise MalformedJsonError("The body is empty: send a JSON object.")
+    try:
+        return json.loads(
+            content.decode("utf-8"),
+            parse_int=_integer,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object,
+        )
+    except UnicodeDecodeError as error:
+        raise MalformedJsonError(
+            f"The body is not UTF-8: byte {error.start} does not belong there."
+        ) from error
+    except json.JSONDecodeError as error:
+        raise MalformedJsonError(
+            f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
+        ) from error
+    except RecursionError as error:
+        raise MalformedJsonError("The JSON is nested too deep.") from error
+
+
+def _integer(digits: str) -> int:
+    # Python refuses to read integers of thousands of digits; no field takes one of twenty.
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else _OUT_OF_RANGE
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise MalformedJsonError(f"The body is not JSON: {name} is not a JSON number.")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise InvalidRequestError(
+            "An object of the body gives the same field twice: give each once.",
+            errors=[FieldError(("body",), "a field is given more than once")],
+        )
+    return members
+
+
+def validate(schema: type[Body], value: object, *, place: str, context: Mapping[str, int]) -> Body:
+    """Checks a parsed value against a schema.
+
+    Args:
+        schema: what it must be.
+        value: what came.
+        place: `body` or `query`, the first word of every `loc`.
+        context: limits that the schema's validators look up.
+
+    Raises:
+        InvalidRequestError: it does not fit; lists every fault and repeats nothing of the value.
+    """
+    try:
+        return schema.model_validate(value, context=dict(context))
+    except ValidationError as error:
+        faults = [
+            _field_error(fault["type"], fault["loc"], fault["msg"], schema, place)
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        # The same fault of a member may be reported for each member that has it: say it once.
+        faults = list(dict.fromkeys(faults))
+    first = faults[0]
+    where = ".".join(str(part) for part in first.loc)
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    raise InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+
+
+def _field_error(
+    kind: str, loc: tuple[int | str, ...], message: str, schema: type[BaseModel], place: str
+) -> FieldError:
+    if kind == "extra_forbidden":
+        # The name of the field is the client's own text, so it is not repeated.
+        known = ", ".join(schema.model_fields)
+        return FieldError((place, *loc[:-1]), f"an unknown field is given; known are {known}")
+    message = message.removeprefix("Value error, ")
+    return FieldError((place, *loc), message[0].lower() + message[1:])

@@ -1,0 +1,214 @@
+"""Every error that a client can meet, and the one table from error to status.
+
+ServiceError
+├── MalformedJsonError          400
+├── UnauthorizedError           401
+├── NotFoundError               404
+├── MethodNotAllowedError       405
+├── NotAcceptableError          406
+├── PayloadTooLargeError        413
+├── TooManyWeightsError         413
+├── UnsupportedMediaTypeError   415
+├── InvalidRequestError         422
+├── SentenceTooLongError        422
+├── InternalError               500
+├── OverloadedError             503
+├── NotReadyError               503
+├── DrainingError               503
+└── DeadlineError               504
+
+An answer is `application/problem+json` (RFC 9457). No message repeats text of the user.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import orjson
+from starlette.responses import Response
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+TYPE_PREFIX = "/problems/"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault of a request.
+
+    Args:
+        loc: where it is: `body` or `query`, then names and indices.
+        msg: what is wrong and what would be right.
+    """
+
+    loc: tuple[str | int, ...]
+    msg: str
+
+
+class ServiceError(Exception):
+    """Base of all that is answered with a problem.
+
+    Args:
+        detail: what happened, the value, the limit, and what to do.
+        errors: the single faults, where there are some.
+        retry_after: when to come back, in seconds; sent as whole seconds, rounded up.
+        headers: further response headers.
+    """
+
+    type: ClassVar[str]
+    title: ClassVar[str]
+    status: ClassVar[int]
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.retry_after = None if retry_after is None else max(1, math.ceil(retry_after))
+        self.headers = dict(headers or {})
+
+    def problem(self) -> dict[str, object]:
+        """The members of the problem, in the order in which they are sent."""
+        members: dict[str, object] = {
+            "type": TYPE_PREFIX + self.type,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            members["errors"] = self.errors
+        if self.retry_after is not None:
+            members["retry_after"] = self.retry_after
+        return members
+
+    def response(self) -> Response:
+        """The whole answer."""
+        headers = dict(self.headers)
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        return Response(
+            orjson.dumps(self.problem()),
+            status_code=self.status,
+            headers=headers,
+            media_type=PROBLEM_MEDIA_TYPE,
+        )
+
+
+class MalformedJsonError(ServiceError):
+    """The body is empty, not UTF-8 JSON, nested too deep, or followed by something else."""
+
+    type, title, status = "malformed-json", "The body is not JSON", 400
+
+
+class UnauthorizedError(ServiceError):
+    """API keys are set and the request has none that is right."""
+
+    type, title, status = "unauthorized", "An API key is needed", 401
+
+
+class NotFoundError(ServiceError):
+    """Nothing lives at this path."""
+
+    type, title, status = "not-found", "Nothing is here", 404
+
+
+class MethodNotAllowedError(ServiceError):
+    """The path exists, the method does not."""
+
+    type, title, status = "method-not-allowed", "The method is not allowed", 405
+
+
+class NotAcceptableError(ServiceError):
+    """None of the forms asked for in `Accept` is offered."""
+
+    type, title, status = "not-acceptable", "None of the forms asked for is offered", 406
+
+
+class PayloadTooLargeError(ServiceError):
+    """The body exceeds its limit."""
+
+    type, title, status = "payload-too-large", "The body is too large", 413
+
+
+class TooManyWeightsError(ServiceError):
+    """An attention response would exceed its limit."""
+
+    type, title, status = "too-many-weights", "The attention weights are too many", 413
+
+
+class UnsupportedMediaTypeError(ServiceError):
+    """The content type is missing or not JSON, or the body is encoded."""
+
+    type, title, status = "unsupported-media-type", "The body must be plain JSON", 415
+
+
+class InvalidRequestError(ServiceError):
+    """A field is missing, of the wrong type, out of range, unknown, blank or not valid Unicode."""
+
+    type, title, status = "invalid-request", "The request is not valid", 422
+
+
+class SentenceTooLongError(ServiceError):
+    """Truncation was refused and a text does not fit."""
+
+    type, title, status = "text-too-long", "The text is too long", 422
+
+
+class InternalError(ServiceError):
+    """A fault of ours; the detail stays in the log."""
+
+    type, title, status = "internal", "The service failed", 500
+
+
+class OverloadedError(ServiceError):
+    """The queue is full."""
+
+    type, title, status = "overloaded", "The service is overloaded", 503
+
+
+class NotReadyError(ServiceError):
+    """The model is still loading or failed to, or its last forward pass failed."""
+
+    type, title, status = "not-ready", "The model is not ready", 503
+
+
+class DrainingError(ServiceError):
+    """The drain time is over and the process is about to end."""
+
+    type, title, status = "draining", "The service is shutting down", 503
+
+
+class DeadlineError(ServiceError):
+    """The request waited past its deadline; its work is dropped."""
+
+    type, title, status = "timeout", "The request took too long", 504
+
+
+ALL_ERRORS: tuple[type[ServiceError], ...] = (
+    MalformedJsonError,
+    UnauthorizedError,
+    NotFoundError,
+    MethodNotAllowedError,
+    NotAcceptableError,
+    PayloadTooLargeError,
+    TooManyWeightsError,
+    UnsupportedMediaTypeError,
+    InvalidRequestError,
+    SentenceTooLongError,
+    InternalError,
+    OverloadedError,
+    NotReadyError,
+    DrainingError,
+    DeadlineError,
+)
+
+INTERNAL_DETAIL = (
+    "The service failed to answer. Nothing is wrong with the request as far as is known; "
+    "try again, and give the X-Request-ID to whoever runs the service."
+)

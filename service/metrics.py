@@ -1,0 +1,128 @@
+"""Prometheus metrics: one registry an application, every series there from the start."""
+
+from collections.abc import Iterable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.process_collector import ProcessCollector
+
+from model import Encoding, ModelInfo
+from service.errors import ALL_ERRORS
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+UNMATCHED = "unmatched"
+FUSED, EXPLICIT = "fused", "explicit"
+
+_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
+
+
+class Metrics:
+    """All that one replica counts.
+
+    Args:
+        routes: path, method and possible statuses of every route, so that their series exist
+            before a request.
+    """
+
+    def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
+        disable_created_metrics()  # they would double the series to say when each began
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "headlight_requests",
+            "Requests answered, by route, method and status (499: the client left).",
+            ["route", "method", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "headlight_request_duration_seconds",
+            "Time from the head of a request to the end of its answer.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.in_progress = self._gauge("requests_in_progress", "Requests being answered.")
+        self.problems = Counter(
+            "headlight_problems",
+            "Problems answered, by type; items of a batch included.",
+            ["type"],
+            registry=self.registry,
+        )
+        self.queue_tokens = self._gauge("queue_tokens", "Tokens that wait for a forward pass.")
+        self.queue_requests = self._gauge("queue_requests", "Requests that wait for an answer.")
+        self.texts = self._counter("texts", "Texts that went through the network.")
+        self.tokens = self._counter("tokens", "Tokens that went through the network, no padding.")
+        self.truncated = self._counter("truncated_texts", "Texts of which a part was cut off.")
+        self.batch_texts = Histogram(
+            "headlight_batch_texts",
+            "Texts in one forward pass.",
+            buckets=_TEXTS,
+            registry=self.registry,
+        )
+        self.batch_tokens = Histogram(
+            "headlight_batch_tokens",
+            "Tokens in one forward pass, padding counted.",
+            buckets=_TOKENS,
+            registry=self.registry,
+        )
+        self.forward_seconds = Histogram(
+            "headlight_forward_seconds",
+            "Time of one forward pass, by path through the network.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
+        self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
+        self.model = Gauge(
+            "headlight_model_info",
+            "The loaded model; always 1.",
+            ["name", "version", "device", "dtype"],
+            registry=self.registry,
+        )
+        ProcessCollector(namespace="headlight", registry=self.registry)
+        self._start_series(routes)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"headlight_{name}", text, registry=self.registry)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"headlight_{name}", text, registry=self.registry)
+
+    def _start_series(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
+        for route, method, statuses in routes:
+            for status in statuses:
+                self.requests.labels(route, method, str(status))
+            self.requests.labels(route, UNMATCHED, "405")
+            self.seconds.labels(route)
+        self.requests.labels(UNMATCHED, UNMATCHED, "404")
+        self.seconds.labels(UNMATCHED)
+        for error in ALL_ERRORS:
+            self.problems.labels(error.type)
+        for path in (FUSED, EXPLICIT):
+            self.forward_seconds.labels(path)
+
+    def describe_model(self, info: ModelInfo) -> None:
+        """Names the model in `headlight_model_info`."""
+        self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
+
+    def observe_pass(self, encodings: list[Encoding], seconds: float, path: str) -> None:
+        """Counts a forward pass that worked."""
+        lengths = [len(encoding.input_ids) for encoding in encodings]
+        self.forward_seconds.labels(path).observe(seconds)
+        self.batch_texts.observe(len(lengths))
+        self.batch_tokens.observe(max(lengths) * len(lengths))
+        self.texts.inc(len(lengths))
+        self.tokens.inc(sum(lengths))
+        self.truncated.inc(sum(encoding.truncated for encoding in encodings))
+
+    def render(self) -> bytes:
+        """The exposition text."""
+        return generate_latest(self.registry)

@@ -1,0 +1,165 @@
+"""What surrounds every request: its id, its deadline, its headers, its log line, its last resort.
+
+A plain ASGI middleware, outside of routing and inside of nothing that could answer in its stead:
+whatever leaves the application passes here and carries `X-Request-ID`.
+"""
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Iterable
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.errors import (
+    INTERNAL_DETAIL,
+    DeadlineError,
+    DrainingError,
+    InternalError,
+    MethodNotAllowedError,
+    ServiceError,
+)
+from service.lifecycle import Lifecycle
+from service.metrics import UNMATCHED, Metrics
+
+logger = logging.getLogger("headlight.request")
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+CLIENT_LEFT = 499
+_NO_METHOD = MethodNotAllowedError.status
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+)
+_NOT_STORED = (b"cache-control", b"no-store")
+_POLICY = (b"content-security-policy", b"default-src 'self'")
+_HEALTH_PREFIX = "/health/"
+
+
+class RequestMiddleware:
+    """Wraps the application; see the module.
+
+    Args:
+        app: what answers.
+        lifecycle: whether the process is about to end.
+        metrics: where requests are counted.
+        request_timeout: seconds until an answer must have begun.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics, request_timeout: float
+    ) -> None:
+        self._app = app
+        self._lifecycle = lifecycle
+        self._metrics = metrics
+        self._request_timeout = request_timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; lets everything but HTTP through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send, _request_id(scope["headers"]), self._lifecycle)
+        scope["state"]["request_id"] = answer.request_id
+        started = time.perf_counter()
+        self._metrics.in_progress.inc()
+        try:
+            await self._answer(scope, receive, answer)
+        finally:
+            self._metrics.in_progress.dec()
+            self._record(scope, answer, time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        if self._lifecycle.ended and not scope["path"].startswith(_HEALTH_PREFIX):
+            error: ServiceError = DrainingError(
+                "The service is shutting down: send the request to another replica.",
+                retry_after=1,
+            )
+            await self._problem(error, scope, receive, answer)
+            return
+        try:
+            async with asyncio.timeout(self._request_timeout) as deadline:
+                answer.deadline = deadline
+                await self._app(scope, receive, answer.send)
+        except TimeoutError as fault:
+            if deadline.expired():
+                error = DeadlineError(
+                    f"No answer was ready within {self._request_timeout:g} seconds, and the work "
+                    "was dropped: send fewer or shorter sentences at once, or try again later."
+                )
+            else:
+                error = self._internal(fault, answer)
+            await self._problem(error, scope, receive, answer)
+        except ClientDisconnect:
+            answer.status = answer.status or CLIENT_LEFT
+        except Exception as fault:  # the last resort: nothing may leave without an answer
+            await self._problem(self._internal(fault, answer), scope, receive, answer)
+
+    def _internal(self, fault: Exception, answer: "_Answer") -> InternalError:
+        logger.error("a request failed", exc_info=fault, extra={"request_id": answer.request_id})
+        return InternalError(INTERNAL_DETAIL)
+
+    async def _problem(
+        self, error: ServiceError, scope: Scope, receive: Receive, answer: "_Answer"
+    ) -> None:
+        if answer.status is None:
+            self._metrics.problems.labels(error.type).inc()
+            await error.response()(scope, receive, answer.send)
+
+    def _record(self, scope: Scope, answer: "_Answer", seconds: float) -> None:
+        # Neither a path nor a method that nobody serves is shown: both are the client's own text.
+        route = getattr(scope.get("route"), "path", UNMATCHED)
+        status = answer.status or CLIENT_LEFT
+        method = scope["method"] if route != UNMATCHED and status != _NO_METHOD else UNMATCHED
+        self._metrics.requests.labels(route, method, str(status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        logger.info(
+            "request",
+            extra={
+                "request_id": answer.request_id,
+                "method": method,
+                "route": route,
+                "status": status,
+                "milliseconds": round(seconds * 1000, 2),
+            },
+        )
+
+
+class _Answer:
+    """The way out of one response: adds headers, remembers the status, stops the deadline."""
+
+    def __init__(self, send: Send, request_id: str, lifecycle: Lifecycle) -> None:
+        self.request_id = request_id
+        self.status: int | None = None
+        self.deadline: asyncio.Timeout | None = None
+        self._send = send
+        self._lifecycle = lifecycle
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *self._added(message)]}
+            if self.deadline is not None and not self.deadline.expired():
+                self.deadline.reschedule(None)  # what is being sent is no longer waited for
+        await self._send(message)
+
+    def _added(self, message: Message) -> Iterable[tuple[bytes, bytes]]:
+        names = {name.lower() for name, _ in message["headers"]}
+        yield b"x-request-id", self.request_id.encode()
+        yield from _HEADERS
+        for header in (_NOT_STORED, _POLICY):
+            if header[0] not in names:
+                yield header
+        if self._lifecycle.draining and b"connection" not in names:
+            yield b"connection", b"close"
+
+
+def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The client's own id if it is one that can be logged, else a new one."""
+    given = [value for name, value in headers if name == b"x-request-id"]
+    if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
+        return given[0].decode()
+    return uuid.uuid4().hex

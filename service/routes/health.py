@@ -1,0 +1,30 @@
+"""`GET /health/live` and `/health/ready`, for orchestrators and load balancers.
+
+Both ignore `Accept`, so that no prober's odd header can take a replica out.
+"""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from service.answers import json_response
+from service.dependencies import StateDep
+from service.errors import DrainingError, NotReadyError
+from service.openapi import LIVE, READY
+
+router = APIRouter()
+
+
+@router.api_route("/health/live", methods=["GET", "HEAD"], **LIVE)
+async def live() -> Response:
+    """Says that the process can answer at all."""
+    return json_response({"status": "live"})
+
+
+@router.api_route("/health/ready", methods=["GET", "HEAD"], **READY)
+async def ready(state: StateDep) -> Response:
+    """Says whether requests should be sent here."""
+    if state.lifecycle.draining:
+        raise DrainingError("This replica is shutting down.", retry_after=1)
+    if state.engine.fault is not None:
+        raise NotReadyError(state.engine.fault, retry_after=1)
+    return json_response({"status": "ready"})

@@ -1,0 +1,141 @@
+"""Settings: from environment variables and options to one frozen object, or all faults at once."""
+
+import difflib
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "HEADLIGHT_"
+
+
+class SettingsError(Exception):
+    """Wrong settings; the message lists every fault, one a line."""
+
+    def __init__(self, faults: list[str]) -> None:
+        count = "1 setting is" if len(faults) == 1 else f"{len(faults)} settings are"
+        super().__init__("\n  ".join([f"{count} wrong:", *faults]))
+        self.faults = faults
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number of seconds")
+    return value
+
+
+def _blank_is_none(value: object) -> object:
+    # Set but empty, as compose files pass on what is not set.
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+Seconds = Annotated[float, AfterValidator(_finite)]
+
+
+class Settings(BaseSettings):
+    """What the service is told at its start; each but the keys is also an option."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    checkpoint: Path = Field(
+        Path("checkpoints/default"), description="folder of the checkpoint to serve"
+    )
+    host: Annotated[str, AfterValidator(_not_blank)] = Field(
+        "127.0.0.1", description="address to listen on"
+    )
+    port: int = Field(
+        8000, ge=0, le=65535, description="port to listen on; 0 takes any that is free"
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|cuda|cuda:\d{1,3})$",
+        description="auto, cpu, cuda or cuda:N",
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="float32, bfloat16, or auto: bfloat16 where the processor computes it natively",
+    )
+    threads: int = Field(
+        0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"
+    )
+    max_sentences: int = Field(256, ge=1, description="most sentences in one request")
+    max_body_bytes: int = Field(2_000_000, ge=1, description="largest request body")
+    max_batch_tokens: int = Field(
+        4096, ge=1, description="most tokens in one forward pass, padding counted"
+    )
+    max_queue_tokens: int = Field(
+        262_144, ge=1, description="most tokens that may wait; beyond it requests are refused"
+    )
+    max_attention_weights: int = Field(
+        2_000_000, ge=1, description="most numbers in one attention response"
+    )
+    request_timeout: Seconds = Field(10.0, gt=0, description="seconds until a request is given up")
+    drain_seconds: Seconds = Field(
+        5.0, ge=0, description="seconds of answering on after SIGTERM, not ready"
+    )
+    api_keys: Annotated[SecretStr | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="API keys, separated by commas"
+    )
+    api_keys_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="file of API keys, one a line"
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="json, text, or auto: text on a terminal"
+    )
+
+
+def load_settings(options: Mapping[str, str]) -> Settings:
+    """Reads and checks all settings: options first, then the environment, then the defaults.
+
+    Args:
+        options: settings given on the command line, by their field names.
+
+    Returns:
+        Settings that are right each by itself.
+
+    Raises:
+        SettingsError: values are wrong, or a variable with the prefix is unknown; lists them all.
+    """
+    faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
+    try:
+        settings = Settings(**cast("dict[str, Any]", dict(options)))
+    except ValidationError as error:
+        faults.extend(
+            _describe(str(fault["loc"][0]), fault["msg"], fault["input"], options)
+            for fault in error.errors(include_url=False)
+        )
+        raise SettingsError(sorted(faults)) from error
+    if faults:
+        raise SettingsError(sorted(faults))
+    return settings
+
+
+def _is_unknown(name: str) -> bool:
+    upper = name.upper()
+    return upper.startswith(PREFIX) and (
+        upper.removeprefix(PREFIX).lower() not in Settings.model_fields
+    )
+
+
+def _unknown(name: str) -> str:
+    known = [PREFIX + field.upper() for field in Settings.model_fields]
+    close = difflib.get_close_matches(name.upper(), known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return f"{name}: unknown setting; {hint}"
+
+
+def _describe(field: str, message: str, value: object, options: Mapping[str, str]) -> str:
+    name = f"--{field.replace('_', '-')}" if field in options else PREFIX + field.upper()
+    message = message.removeprefix("Value error, ")
+    shown = "" if field == "api_keys" else f", got {value!r}"
+    return f"{name}: {message[0].lower()}{message[1:]}{shown}"

@@ -1,0 +1,44 @@
+"""How many threads the forward pass may use: from a setting or the CPU quota of the container."""
+
+import math
+import os
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
+    """The number of threads.
+
+    Args:
+        setting: taken as it is unless 0.
+        cgroup: where the kernel shows the limits of this container.
+
+    Returns:
+        The setting; else the whole CPUs of the quota, rounded up, but no more than the cores
+        that this process may run on, which in a container are all of the host's.
+    """
+    if setting:
+        return setting
+    cores = _usable_cores()
+    quota = _quota(cgroup)
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _quota(cgroup: Path) -> float | None:
+    """CPUs that the container may use: version 2 of cgroups, then version 1; None if unlimited."""
+    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
+        try:
+            words = " ".join((cgroup / file).read_text(encoding="ascii") for file in files).split()
+        except OSError:
+            continue
+        if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
+            return int(words[0]) / int(words[1])
+        return None
+    return None
