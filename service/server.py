@@ -42,6 +42,7 @@ class DrainingServer(uvicorn.Server):
         self._lifecycle = lifecycle
         self._drain_seconds = drain_seconds
         self._end_at = math.inf
+        self._drain_logged = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins to drain; called by the signal, between two instructions of the main thread."""
@@ -54,6 +55,10 @@ class DrainingServer(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second; whether the server should stop accepting now."""
+        if self._lifecycle.draining and not self._drain_logged:
+            self._drain_logged = True
+            seconds = max(0.0, self._end_at - time.monotonic())
+            logger.info("draining: not ready any more", extra={"seconds": round(seconds, 1)})
         if time.monotonic() >= self._end_at:
             self.should_exit = True
         return await super().on_tick(counter)

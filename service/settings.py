@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -94,30 +94,28 @@ class Settings(BaseSettings):
     )
 
 
-def load_settings(options: Mapping[str, str]) -> Settings:
-    """Reads and checks all settings: options first, then the environment, then the defaults.
+def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
+    """Reads all settings: options first, then the environment, then the defaults.
 
     Args:
         options: settings given on the command line, by their field names.
 
     Returns:
-        Settings that are right each by itself.
-
-    Raises:
-        SettingsError: values are wrong, or a variable with the prefix is unknown; lists them all.
+        The settings, and what is wrong, one fault a line: values that do not fit, and variables
+        with the prefix that are unknown. A wrong value is replaced by its default, so that
+        whatever depends on the others can still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
+    given: dict[str, Any] = dict(options)
     try:
-        settings = Settings(**cast("dict[str, Any]", dict(options)))
+        return Settings(**given), faults
     except ValidationError as error:
-        faults.extend(
-            _describe(str(fault["loc"][0]), fault["msg"], fault["input"], options)
-            for fault in error.errors(include_url=False)
-        )
-        raise SettingsError(sorted(faults)) from error
-    if faults:
-        raise SettingsError(sorted(faults))
-    return settings
+        wrong = error.errors(include_url=False)
+    for fault in wrong:
+        field = str(fault["loc"][0])
+        faults.append(_describe(field, fault["msg"], fault["input"], options))
+        given[field] = Settings.model_fields[field].default
+    return Settings(**given), faults
 
 
 def _is_unknown(name: str) -> bool:

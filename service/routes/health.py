@@ -14,13 +14,15 @@ from service.openapi import LIVE, READY
 router = APIRouter()
 
 
-@router.api_route("/health/live", methods=["GET", "HEAD"], **LIVE)
+@router.head("/health/live", include_in_schema=False, responses=LIVE["responses"])
+@router.get("/health/live", **LIVE)
 async def live() -> Response:
     """Says that the process can answer at all."""
     return json_response({"status": "live"})
 
 
-@router.api_route("/health/ready", methods=["GET", "HEAD"], **READY)
+@router.head("/health/ready", include_in_schema=False, responses=READY["responses"])
+@router.get("/health/ready", **READY)
 async def ready(state: StateDep) -> Response:
     """Says whether requests should be sent here."""
     if state.lifecycle.draining:

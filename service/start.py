@@ -1,0 +1,59 @@
+"""What must hold before anything is served: all of it is checked, and every fault told at once."""
+
+from collections.abc import Mapping
+
+from model import Checkpoint, open_checkpoint
+from model.device import choose_device
+from model.errors import CheckpointError, ConfigurationError
+from service.api_keys import ApiKeys, load_api_keys
+from service.settings import PREFIX, Settings, SettingsError, read_settings
+
+
+def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
+    """Reads and checks the settings, the API keys, the device and the checkpoint folder.
+
+    Args:
+        options: settings given on the command line, by their field names.
+
+    Raises:
+        SettingsError: something is wrong; lists all that is.
+    """
+    settings, faults = read_settings(options)
+    api_keys = ApiKeys(frozenset())
+    checkpoint = None
+    try:
+        api_keys = load_api_keys(settings)
+    except SettingsError as error:
+        faults += error.faults
+    try:
+        choose_device(settings.device)
+    except ConfigurationError as error:
+        faults.append(f"{PREFIX}DEVICE: {error}")
+    try:
+        checkpoint = open_checkpoint(settings.checkpoint)
+        _check_queue(settings, checkpoint)
+    except CheckpointError as error:
+        faults.append(f"{PREFIX}CHECKPOINT: {error}")
+    except SettingsError as error:
+        faults += error.faults
+    if faults or checkpoint is None:
+        raise SettingsError(sorted(faults))
+    return settings, api_keys, checkpoint
+
+
+def _check_queue(settings: Settings, checkpoint: Checkpoint) -> None:
+    """The queue must hold the largest request, or that request could never be answered.
+
+    Raises:
+        SettingsError: it does not.
+    """
+    max_length = checkpoint.manifest.max_length
+    largest = settings.max_sentences * max_length
+    if settings.max_queue_tokens < largest:
+        raise SettingsError(
+            [
+                f"{PREFIX}MAX_QUEUE_TOKENS: is {settings.max_queue_tokens}, but a request may "
+                f"have {settings.max_sentences} sentences of {max_length} tokens: raise it to "
+                f"{largest}, or lower {PREFIX}MAX_SENTENCES"
+            ]
+        )
