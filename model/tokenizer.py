@@ -114,7 +114,9 @@ class Tokenizer:
         Raises:
             TextTooLongError: `truncation` is `error` and the text does not fit.
         """
-        encoded = self._backend.encode(text, add_special_tokens=False)
+        # The calls for batches let other threads run meanwhile; the fast one leaves out offsets.
+        encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
+        (encoded,) = encode([text], add_special_tokens=False)
         ids = encoded.ids
         surplus = len(ids) - self._room
         kept = slice(None)
