@@ -1,0 +1,105 @@
+# What one does with the project; `make` alone lists it. Works with GNU make from 3.81 on.
+#
+#   PYTHON=python3.12    the Python to make .venv with (3.11 or newer)
+#   TORCH=cuda           torch for NVIDIA GPUs instead of the one for CPUs
+#   TORCH_INDEX_URL=URL  torch from this package index
+#   ARGS="-k batcher"    passed on to headlight-serve or pytest
+#
+# Settings of the service are environment variables: HEADLIGHT_PORT=9000 make serve
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+CPU_INDEX_URL := https://download.pytorch.org/whl/cpu
+CHOICE := $(VENV)/torch-index-url
+# What was chosen once holds until something else is.
+ifeq ($(TORCH),cuda)
+TORCH_INDEX_URL :=
+else ifeq ($(TORCH),cpu)
+TORCH_INDEX_URL := $(CPU_INDEX_URL)
+else ifneq ($(TORCH),)
+$(error TORCH is '$(TORCH)', must be cpu or cuda)
+else
+TORCH_INDEX_URL ?= $(shell cat $(CHOICE) 2>/dev/null || echo $(CPU_INDEX_URL))
+endif
+
+REQUIREMENTS := pyproject.toml constraints.txt
+# The one place that names torch's version.
+TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help install serve test check containers lock clean torch FORCE
+# Two pips at once would spoil one environment.
+.NOTPARALLEL:
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/installed-serve ## make .venv and install what serving needs
+
+serve: install ## serve checkpoints/default on port 8000
+	@exec $(BIN)/python -m service $(ARGS)
+
+test: $(VENV)/installed-dev ## run the whole test suite
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, lint, types, import rules and container files
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/docker-compose config --quiet
+
+containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
+	@$(BIN)/python -m pytest tests/containers $(ARGS)
+
+lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
+	@rm -rf build/lock && $(PYTHON) -m venv build/lock
+	@$(MAKE) --no-print-directory torch BIN=build/lock/bin
+	@build/lock/bin/python -m pip install --quiet '.[benchmark,containers,dev]'
+	@{ sed '/^[^#]/,$$d' constraints.txt; \
+	  build/lock/bin/python -m pip freeze --exclude headlight --exclude torch | grep -Ev '^(cuda|nvidia|triton)'; \
+	} >build/constraints.txt && mv build/constraints.txt constraints.txt
+
+clean: ## remove .venv and all that tools left behind
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip itself comes with Python; a stamp for each set of packages, so that nothing is installed twice.
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not there: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# Changes only if another build of torch is chosen, and then has it installed anew.
+$(CHOICE): FORCE | $(BIN)/python
+	@echo '$(TORCH_INDEX_URL)' | cmp -s - $@ || { \
+	  $(PIP) uninstall --quiet --yes torch 2>/dev/null; \
+	  echo '$(TORCH_INDEX_URL)' >$@; }
+
+$(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
+	@echo "Installing what serving needs in $(VENV) (torch alone is about 200 MB)"
+	@$(MAKE) --no-print-directory torch
+	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+# torch alone from the index of its builds; whatever else pip would find there is older. When the
+# index does not answer, the next step of the installation takes the build that pip finds.
+torch:
+	@test -z '$(TORCH_INDEX_URL)' || \
+	  $(PIP) install --quiet --no-deps --retries 0 --timeout 5 --index-url '$(TORCH_INDEX_URL)' $(TORCH_REQUIREMENT) 2>/dev/null || \
+	  echo "torch cannot be had from $(TORCH_INDEX_URL): taking the build that pip finds elsewhere"
+
+$(VENV)/installed-dev: $(VENV)/installed-serve
+	@echo "Installing what the tests need"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/installed-containers: $(VENV)/installed-serve
+	@echo "Installing what checks the container files"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[containers]'
+	@touch $@
