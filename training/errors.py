@@ -1,0 +1,39 @@
+"""What can go wrong with data, options or an interrupted run, as one tree.
+
+TrainingError
+├── DataError       a file that cannot be read, or rows in it that cannot be used
+├── RecipeError     an option or a preset that is wrong
+└── ResumeError     the state of an interrupted run does not fit this one
+"""
+
+from pathlib import Path
+
+
+class TrainingError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class DataError(TrainingError):
+    """A file that cannot be read, or rows in it that cannot be used.
+
+    Args:
+        path: the file at fault.
+        fault: what is wrong with it, and what to do.
+        row: the first row at fault, as `training.readers.Row` counts them; None if the fault is
+            of the whole file.
+    """
+
+    def __init__(self, path: Path, fault: str, row: int | None = None) -> None:
+        place = "" if row is None else f"row {row}: "
+        super().__init__(f"{path}: {place}{fault}")
+        self.path = path
+        self.fault = fault
+        self.row = row
+
+
+class RecipeError(TrainingError, ValueError):
+    """An option or a preset that is wrong; the message holds the value and the limit."""
+
+
+class ResumeError(TrainingError):
+    """The state of an interrupted run does not fit; the message says what differs."""
