@@ -1,0 +1,129 @@
+"""From probabilities and true classes to figures: accuracy, F1, log-loss, calibration, confusion.
+
+Legend: N texts, C classes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUM_BINS = 15
+_Z_95 = 1.959963984540054  # the normal distribution has 95 % of its mass within so many deviations
+_LEAST_PROBABILITY = 1e-15  # a right class given 0 costs this much, not infinity
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How well probabilities fit the true classes.
+
+    Args:
+        rows: N.
+        accuracy: share of texts whose most probable class is the true one.
+        interval: its 95 % Wilson interval.
+        macro_f1: mean of the F1 scores of the classes that occur.
+        f1: score of each class; None for one that is neither true nor predicted of any text.
+        log_loss: mean negative log-likelihood of the true class, in nats.
+        ece: expected calibration error over 15 bins of equal width.
+        confusion: how many texts of each true class (row) were predicted each class (column).
+    """
+
+    rows: int
+    accuracy: float
+    interval: tuple[float, float]
+    macro_f1: float
+    f1: tuple[float | None, ...]
+    log_loss: float
+    ece: float
+    confusion: tuple[tuple[int, ...], ...]
+
+
+def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> Figures:
+    """Measures predictions against the truth.
+
+    Args:
+        probabilities: of every class, each row summing to 1 [N, C].
+        label_ids: the true classes [N].
+
+    Raises:
+        ValueError: there are no rows, the shapes do not fit, a probability is not between 0 and
+            1, or a class is not between 0 and C - 1.
+    """
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    _check(probabilities, label_ids)
+    rows, num_labels = probabilities.shape
+    predicted = probabilities.argmax(axis=1)  # [N]
+    correct = predicted == label_ids  # [N]
+    confusion = np.zeros((num_labels, num_labels), dtype=np.int64)  # [C, C]
+    np.add.at(confusion, (label_ids, predicted), 1)
+    f1 = _f1(confusion)
+    likelihoods = probabilities[np.arange(rows), label_ids]  # [N]
+    return Figures(
+        rows=rows,
+        accuracy=float(correct.mean()),
+        interval=wilson_interval(int(correct.sum()), rows),
+        macro_f1=float(np.mean([score for score in f1 if score is not None])),
+        f1=f1,
+        log_loss=float(-np.log(likelihoods.clip(min=_LEAST_PROBABILITY)).mean()),
+        ece=expected_calibration_error(probabilities.max(axis=1), correct),
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+    )
+
+
+def _check(probabilities: NDArray[np.float64], label_ids: NDArray[np.integer]) -> None:
+    if probabilities.ndim != 2 or label_ids.shape != probabilities.shape[:1]:
+        raise ValueError(
+            "probabilities must have shape [N, C] and label_ids [N], "
+            f"got {list(probabilities.shape)} and {list(label_ids.shape)}"
+        )
+    if not label_ids.size:
+        raise ValueError("nothing can be measured on 0 rows")
+    if not ((probabilities >= 0.0) & (probabilities <= 1.0)).all():
+        raise ValueError("probabilities must be between 0 and 1")
+    if label_ids.min() < 0 or label_ids.max() >= probabilities.shape[1]:
+        raise ValueError(
+            f"label_ids must be between 0 and {probabilities.shape[1] - 1}, "
+            f"got {label_ids.min()} to {label_ids.max()}"
+        )
+
+
+def _f1(confusion: NDArray[np.int64]) -> tuple[float | None, ...]:
+    occurrences = confusion.sum(axis=0) + confusion.sum(axis=1)  # [C]
+    return tuple(
+        2 * int(hits) / int(total) if total else None
+        for hits, total in zip(confusion.diagonal(), occurrences, strict=True)
+    )
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % score interval of a share (Wilson 1927).
+
+    Args:
+        successes: at most `trials`.
+        trials: at least 1.
+    """
+    share = successes / trials
+    spread = _Z_95**2 / trials
+    centre = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
+    # The bounds at no and at all successes are exactly 0 and 1; rounding would miss them.
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == trials else centre + half
+    return low, high
+
+
+def expected_calibration_error(
+    scores: NDArray[np.float64], correct: NDArray[np.bool_], *, num_bins: int = NUM_BINS
+) -> float:
+    """How far scores are from the share of right answers, on average (Guo et al. 2017).
+
+    Args:
+        scores: probability of the predicted class of each text [N].
+        correct: whether it is the true one [N].
+        num_bins: bins of equal width between 0 and 1, each open below and closed above.
+    """
+    bins = (np.ceil(scores * num_bins).astype(np.int64) - 1).clip(0, num_bins - 1)  # [N]
+    # Within a bin: its share of all texts, times the gap between mean score and accuracy.
+    gaps = np.bincount(bins, weights=scores - correct, minlength=num_bins)  # [num_bins]
+    return float(np.abs(gaps).sum() / len(scores))
