@@ -1,0 +1,8 @@
+"""For `pytest.raises(..., match=...)`: the whole message, not a pattern in it."""
+
+import re
+
+
+def exactly(message: str) -> str:
+    """A pattern that only this message matches."""
+    return rf"\A{re.escape(message)}\Z"

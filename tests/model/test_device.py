@@ -1,0 +1,111 @@
+"""The device and the type that settings choose, on machines that are only described."""
+
+import pytest
+import torch
+
+from model.device import choose_device, choose_dtype, computes_bfloat16
+from model.errors import ConfigurationError
+from tests.matching import exactly
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
+def two_cuda_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("no_cuda")
+@pytest.mark.parametrize("name", ["auto", "cpu"])
+def test_cpu_without_cuda(name: str) -> None:
+    assert choose_device(name) == CPU
+
+
+@pytest.mark.usefixtures("two_cuda_devices")
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("auto", "cuda:0"),
+        ("cpu", "cpu"),
+        ("cuda", "cuda:0"),
+        ("cuda:0", "cuda:0"),
+        ("cuda:1", "cuda:1"),
+    ],
+)
+def test_with_cuda(name: str, device: str) -> None:
+    assert str(choose_device(name)) == device
+
+
+@pytest.mark.usefixtures("no_cuda")
+@pytest.mark.parametrize("name", ["cuda", "cuda:0"])
+def test_absent_cuda_is_refused(name: str) -> None:
+    message = (
+        f"device {name} was asked for, but torch finds 0 CUDA devices: use cpu or auto, or install "
+        "torch with CUDA"
+    )
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        choose_device(name)
+
+
+@pytest.mark.usefixtures("two_cuda_devices")
+@pytest.mark.parametrize("name", ["cuda:2", "cuda:256"])
+def test_a_device_too_many_is_refused(name: str) -> None:
+    message = f"device {name} was asked for, but torch finds 2 CUDA devices: "
+
+    with pytest.raises(ConfigurationError, match=f"^{message}"):
+        choose_device(name)
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "mps", "cuda:", "cuda:x", "cuda:-1", "cpu:0", "CPU"])
+def test_other_names_are_refused(name: str) -> None:
+    message = f"device must be auto, cpu, cuda or cuda:N, got {name}"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        choose_device(name)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "native"),
+    [
+        ({}, False),
+        ({"avx2": True, "amx_tile": True}, False),
+        ({"amx_bf16": False, "avx512_bf16": False}, False),
+        ({"amx_bf16": True}, True),
+        ({"avx512_bf16": True}, True),
+        ({"bf16": True}, True),
+    ],
+)
+def test_bfloat16_where_the_processor_multiplies_it(
+    capabilities: dict[str, bool], native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+
+    assert computes_bfloat16(CPU) is native
+    assert choose_dtype("auto", CPU) is (torch.bfloat16 if native else torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("capability", "native"), [((7, 5), False), ((8, 0), True), ((9, 0), True)]
+)
+def test_bfloat16_on_cuda(
+    capability: tuple[int, int], native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+
+    assert computes_bfloat16(torch.device("cuda", 0)) is native
+
+
+def test_this_processor_can_be_asked() -> None:
+    assert computes_bfloat16(CPU) in {True, False}
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_a_named_type_is_taken_as_it_is(name: str) -> None:
+    assert str(choose_dtype(name, CPU)) == f"torch.{name}"
