@@ -156,7 +156,8 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], *, dtype: torch.dtyp
         transformers_name(name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()
     }
-    safetensors.torch.save_file(stored, path, metadata={"format": "pt"})
+    # Not by save_file, whose files only their owner may read: a service runs as another user.
+    path.write_bytes(safetensors.torch.save(stored, metadata={"format": "pt"}))
 
 
 def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
