@@ -1,0 +1,70 @@
+# The service in an image: serving dependencies alone, not root, the default checkpoint included.
+#
+#   docker build --tag headlight .
+#   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
+#
+# Wheels in a folder wheels/ beside this file are used where they fit, and nothing is downloaded
+# in their place.
+
+ARG BASE_IMAGE=python:3.11-slim-bookworm
+
+FROM ${BASE_IMAGE} AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_FIND_LINKS=/build \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_NO_COMPILE=1 \
+    PIP_PYTHON=/opt/venv/bin/python
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+WORKDIR /build
+# pip stays outside of what is copied on.
+RUN python -m venv --without-pip /opt/venv
+COPY pyproject.toml constraints.txt wheels* ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+      >requirements.txt && grep '^torch==' requirements.txt >torch.txt
+# torch alone from the index of its builds for CPUs; where that does not answer, the next step takes
+# the build that pip finds, which on Linux brings CUDA.
+ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
+RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
+      pip install --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch.txt \
+      || echo "torch cannot be had from ${TORCH_INDEX_URL}: taking the build that pip finds elsewhere"; \
+    fi
+RUN pip install --constraint constraints.txt --requirement requirements.txt
+# What serving never reads: headers and libraries to compile against, test programs.
+WORKDIR /opt/venv/lib
+RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
+    rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test
+WORKDIR /build
+COPY LICENSE README.md ./
+COPY model model
+COPY service service
+# The training command needs packages that are not here.
+RUN pip install --no-deps . && rm /opt/venv/bin/headlight-train
+WORKDIR /app
+COPY deploy/healthcheck.py ./
+COPY checkpoints/default checkpoints/default
+# Proves that the image works, and compiles just those modules that serving imports.
+RUN /opt/venv/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
+      checkpoint = model.open_checkpoint(pathlib.Path('checkpoints/default')); \
+      model.load_predictor(checkpoint, device=torch.device('cpu'), dtype=torch.float32).warm_up()"
+
+FROM ${BASE_IMAGE}
+LABEL org.opencontainers.image.title="Headlight" \
+      org.opencontainers.image.description="A small sentiment service that shows its work" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# OpenBLAS would start a thread for each core of the host, and nothing here uses them.
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    OPENBLAS_NUM_THREADS=1 \
+    HEADLIGHT_HOST=0.0.0.0
+RUN groupadd --gid 10001 headlight && \
+    useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin headlight
+WORKDIR /app
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /app /app
+USER 10001:10001
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+  CMD ["python", "-E", "-S", "/app/healthcheck.py"]
+CMD ["headlight-serve"]
