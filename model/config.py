@@ -91,7 +91,7 @@ class EncoderConfig(BaseModel):
             )
         if content.get("is_decoder") or content.get("add_cross_attention"):
             raise ValueError("the network is a decoder, only encoders can be loaded")
-        if content.get("problem_type") not in {None, "single_label_classification"}:
+        if content.get("problem_type") not in (None, "single_label_classification"):
             raise ValueError(
                 f"problem_type is {content['problem_type']!r}, "
                 "only 'single_label_classification' can be loaded"
@@ -126,5 +126,5 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
         raise ValueError(f"id2label must name the classes 0 to {len(id2label) - 1}, each once")
     if len(id2label) < 2:
-        raise ValueError(f"id2label names {len(id2label)} classes, a classifier needs at least 2")
+        raise ValueError(f"id2label must name at least 2 classes, names {len(id2label)}")
     return tuple(id2label[str(index)] for index in range(len(id2label)))

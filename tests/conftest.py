@@ -1,16 +1,22 @@
-"""What all suites share: how hypothesis runs, and one checkpoint folder that nobody changes."""
+"""What all suites share: how hypothesis and torch run, and a checkpoint that nobody changes."""
 
 import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 from tests.builders import tiny_checkpoint
 
-# No deadline: a slow machine is no failure. The same cases every time where nobody looks on.
-settings.register_profile("headlight", deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("headlight")
+
+def pytest_configure() -> None:
+    """Settles what must not differ from machine to machine."""
+    # No deadline: a slow machine is no failure. The same cases every time where nobody looks on.
+    settings.register_profile("headlight", deadline=None, derandomize="CI" in os.environ)
+    settings.load_profile("headlight")
+    # Tiny networks gain nothing from threads, and lose much where cores are shared.
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
