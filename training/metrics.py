@@ -50,7 +50,6 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
         ValueError: there are no rows, the shapes do not fit, a probability is not between 0 and
             1, or a class is not between 0 and C - 1.
     """
-    probabilities = np.asarray(probabilities, dtype=np.float64)
     _check(probabilities, label_ids)
     rows, num_labels = probabilities.shape
     predicted = probabilities.argmax(axis=1)  # [N]
@@ -58,7 +57,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     confusion = np.zeros((num_labels, num_labels), dtype=np.int64)  # [C, C]
     np.add.at(confusion, (label_ids, predicted), 1)
     f1 = _f1(confusion)
-    likelihoods = probabilities[np.arange(rows), label_ids]  # [N]
+    likelihoods = probabilities[np.arange(rows), label_ids].astype(np.float64)  # [N]
     return Figures(
         rows=rows,
         accuracy=float(correct.mean()),
@@ -71,7 +70,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     )
 
 
-def _check(probabilities: NDArray[np.float64], label_ids: NDArray[np.integer]) -> None:
+def _check(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> None:
     if probabilities.ndim != 2 or label_ids.shape != probabilities.shape[:1]:
         raise ValueError(
             "probabilities must have shape [N, C] and label_ids [N], "
@@ -114,7 +113,7 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def expected_calibration_error(
-    scores: NDArray[np.float64], correct: NDArray[np.bool_], *, num_bins: int = NUM_BINS
+    scores: NDArray[np.floating], correct: NDArray[np.bool_], *, num_bins: int = NUM_BINS
 ) -> float:
     """How far scores are from the share of right answers, on average (Guo et al. 2017).
 
