@@ -188,8 +188,8 @@ def load_tokenizer(folder: Path, *, max_length: int) -> Tokenizer:
 def _from_json(path: Path) -> tokenizers.Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        # A character that is in no vocabulary: fails here, not in a request, if none stands in.
-        backend.encode("\U0010fffd")
+        # A word that no vocabulary has: if nothing stands for it, fail now, not in a request.
+        backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
     except Exception as error:  # the Rust side raises bare Exception
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
     return backend
