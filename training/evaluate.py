@@ -1,0 +1,196 @@
+"""`headlight-train evaluate`: from a checkpoint and labelled files to figures of what is served."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+import torch
+
+from model.checkpoint import open_checkpoint
+from model.device import choose_device, choose_dtype
+from model.files import sync
+from model.predictor import ModelInfo, Predictor, load_predictor
+from training.data import Columns, Dataset, read_dataset
+from training.errors import DataError
+from training.inference import MAX_BATCH_TOKENS, predict_probabilities
+from training.metrics import measure
+from training.report import FileReport, to_json, to_text
+
+_STANDARD_OUTPUT = "-"
+
+
+class EvaluationReport(TypedDict):
+    """What `--json` writes; the names and the order are stable."""
+
+    checkpoint: dict[str, str]
+    labels: list[str]
+    temperature: float
+    device: str
+    dtype: str
+    files: list[FileReport]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Gives a parser the options of the command.
+
+    Args:
+        parser: of the subcommand.
+    """
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="labelled text: TSV, CSV, JSON Lines (each also .gz) or Parquet",
+    )
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint folder"
+    )
+    parser.add_argument(
+        "--text-column", metavar="NAME", help="the column of texts (default: known by its name)"
+    )
+    parser.add_argument(
+        "--label-column", metavar="NAME", help="the column of labels (default: known by its name)"
+    )
+    parser.add_argument(
+        "--max-batch-tokens",
+        type=_positive,
+        default=MAX_BATCH_TOKENS,
+        metavar="N",
+        help="the most tokens in a batch, padding counted (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "auto"),
+        default="float32",
+        help="what the network computes in; auto: bfloat16 where the processor has it "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        metavar="N",
+        help="threads of the forward pass (default: torch's own choice)",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        help="also write the figures as JSON; - writes them to standard output, and the readable "
+        "ones to standard error",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures a checkpoint on each file and prints the figures.
+
+    All files are read before the model is loaded, so that a bad row is found at once.
+
+    Args:
+        arguments: as the parser of `add_arguments` gives them.
+
+    Returns:
+        0.
+
+    Raises:
+        DataError: a file cannot be used, or the JSON cannot be written.
+        model.errors.ModelError: the checkpoint or the device cannot be used.
+    """
+    if arguments.json not in (None, _STANDARD_OUTPUT):
+        _check_writable(Path(arguments.json))
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    device = choose_device(arguments.device)
+    checkpoint = open_checkpoint(arguments.checkpoint)
+    columns = Columns(text=arguments.text_column, label=arguments.label_column)
+    datasets = [
+        read_dataset([path], columns=columns, labels=checkpoint.config.labels)
+        for path in arguments.files
+    ]
+    dtype = choose_dtype(arguments.dtype, device)
+    predictor = load_predictor(checkpoint, device=device, dtype=dtype)
+    readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
+    reports = []
+    for path, dataset in zip(arguments.files, datasets, strict=True):
+        report = evaluate(
+            predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
+        )
+        reports.append(report)
+        readable.write(to_text(report))
+        readable.flush()
+    if arguments.json is not None:
+        _write_json(arguments.json, _summarise(predictor.info, reports))
+    return 0
+
+
+def evaluate(
+    predictor: Predictor,
+    dataset: Dataset,
+    *,
+    path: str,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+) -> FileReport:
+    """Measures a predictor on the rows of one file.
+
+    Args:
+        predictor: the loaded model.
+        dataset: read with the model's labels from one file.
+        path: of the file, for the report.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+    """
+    answers = predict_probabilities(
+        predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
+    )
+    figures = measure(answers.values, np.array(dataset.label_ids))
+    return to_json(
+        path,
+        dataset.sources[0],
+        figures,
+        labels=dataset.labels,
+        truncated=answers.truncated,
+    )
+
+
+def _summarise(info: ModelInfo, reports: Sequence[FileReport]) -> EvaluationReport:
+    return {
+        "checkpoint": {"name": info.name, "version": info.version},
+        "labels": list(info.labels),
+        "temperature": info.temperature,
+        "device": info.device,
+        "dtype": info.dtype,
+        "files": list(reports),
+    }
+
+
+def _check_writable(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(path, "is a folder: --json needs the path of a file")
+    if not path.parent.is_dir():
+        raise DataError(path, f"cannot be written: the folder {path.parent} does not exist")
+
+
+def _write_json(target: str, report: EvaluationReport) -> None:
+    content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    if target == _STANDARD_OUTPUT:
+        sys.stdout.write(content)
+        return
+    path = Path(target)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(content, encoding="utf-8")
+        sync(beside)
+        beside.replace(path)
+    except OSError as error:
+        raise DataError(path, f"cannot be written: {error.strerror}") from error

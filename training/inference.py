@@ -1,0 +1,117 @@
+"""From many texts to logits or probabilities of each, in batches of like lengths.
+
+Legend: N texts, C classes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.batch import collate
+from model.classifier import Classifier
+from model.predictor import Predictor
+from model.tokenizer import Encoding
+from training.progress import progress
+
+MAX_BATCH_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Probabilities:
+    """What a predictor says of many texts.
+
+    Args:
+        values: calibrated probabilities of every class, float64 [N, C].
+        truncated: how many texts were cut short.
+    """
+
+    values: NDArray[np.float64]
+    truncated: int
+
+
+def predict_probabilities(
+    predictor: Predictor,
+    texts: Sequence[str],
+    *,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+    label: str = "predict",
+) -> Probabilities:
+    """Classifies texts exactly as the service does, calibration included.
+
+    Args:
+        predictor: the loaded model.
+        texts: N texts, none of them blank.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+        label: names the work in its progress.
+
+    Returns:
+        Probabilities in the order of the texts.
+    """
+    encodings = [predictor.encode(text) for text in texts]
+    values = np.zeros((len(encodings), len(predictor.info.labels)))  # [N, C]
+    with progress(len(encodings), label) as advance:
+        for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+            answers = predictor.predict([encodings[index] for index in batch])
+            values[batch] = [list(answer.probabilities.values()) for answer in answers]
+            advance(len(batch), "")
+    return Probabilities(values, sum(encoding.truncated for encoding in encodings))
+
+
+def predict_logits(
+    network: Classifier,
+    encodings: Sequence[Encoding],
+    *,
+    pad_token_id: int,
+    device: torch.device,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+) -> NDArray[np.float32]:
+    """Runs a network over texts, without calibration and without progress.
+
+    Args:
+        network: in evaluation mode, on `device`.
+        encodings: N texts, at least one.
+        pad_token_id: the id that pads a batch.
+        device: where the batches go.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+
+    Returns:
+        Logits in the order of the texts [N, C].
+    """
+    logits: dict[int, NDArray[np.float32]] = {}
+    with torch.inference_mode():
+        for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+            collated = collate(
+                [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
+            )
+            output = network(collated)
+            logits.update(zip(batch, output.logits.cpu().numpy(), strict=True))
+    return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
+
+
+def batches_by_length(
+    encodings: Sequence[Encoding], *, max_batch_tokens: int
+) -> Iterator[list[int]]:
+    """Groups texts of like lengths, the longest first.
+
+    Starting with the longest, a batch too large for the memory fails at once and not at the end.
+
+    Args:
+        encodings: the texts.
+        max_batch_tokens: the most tokens in a batch, padding counted; a text longer than that is
+            a batch of its own.
+
+    Returns:
+        Places of the texts, each once.
+    """
+    by_length = sorted(
+        range(len(encodings)), key=lambda index: len(encodings[index].input_ids), reverse=True
+    )
+    start = 0
+    while start < len(by_length):
+        longest = len(encodings[by_length[start]].input_ids)
+        end = start + max(1, max_batch_tokens // longest)
+        yield by_length[start:end]
+        start = end
