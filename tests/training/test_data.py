@@ -15,8 +15,10 @@ from tests.matching import exactly
 from tests.training.labelled_files import SUFFIXES, write_rows
 from training.data import Columns, Dataset, read_dataset, split
 from training.errors import DataError, RecipeError
+from training.readers import LABEL_COLUMNS, TEXT_COLUMNS
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "data.md"
 SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
 
 
@@ -289,3 +291,32 @@ def test_the_public_sets_are_read_whole() -> None:
     assert read.texts == tuple(line.rsplit("\t", 1)[0] for line in lines)
     assert read.label_ids == tuple(int(line.rsplit("\t", 1)[1]) for line in lines)
     assert read.labels == ("negative", "positive")
+
+
+def test_the_guide_shows_one_dataset_in_three_formats(tmp_path: Path) -> None:
+    examples = re.findall(r"```(tsv|csv|jsonl)\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+    assert [name for name, _ in examples] == ["tsv", "csv", "jsonl"]
+    for name, content in examples:
+        path = tmp_path / f"a.{name}"
+        path.write_text(content)
+        read = read_dataset([path])
+        assert read.texts == ('The plot drags, but the cast is "superb".', "Not worth it.")
+        assert [read.labels[number] for number in read.label_ids] == ["positive", "negative"]
+
+
+def test_the_guide_shows_a_real_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("reviews.csv")
+    path.write_text("text,label\nfine,positive\nwell,maybe\nbad,negative\nso, so,negative\n")
+    with pytest.raises(DataError) as error:
+        read_dataset([path], labels=["negative", "positive"])
+
+    assert f"```text\n{error.value}\n```" in GUIDE.read_text()
+
+
+def test_the_guide_names_the_suffixes_and_columns() -> None:
+    guide = GUIDE.read_text()
+
+    for name in (*TEXT_COLUMNS, *LABEL_COLUMNS, ".tsv", ".csv", ".jsonl", ".ndjson", ".parquet"):
+        assert f"`{name}`" in guide

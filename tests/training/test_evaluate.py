@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,15 @@ import torch
 
 from model import load_predictor, open_checkpoint
 from model.errors import CheckpointError, ConfigurationError
+from model.manifest import DataSource
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.errors import DataError
-from training.evaluate import add_arguments, run
+from training.evaluate import EvaluationReport, add_arguments, run
 from training.metrics import measure
+from training.report import to_json, to_text
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "evaluate.md"
 
 ROWS: list[tuple[object, object]] = [
     ("a good film", 1),
@@ -82,6 +87,20 @@ def test_json_on_standard_output_stands_alone(
     output, errors = capsys.readouterr()
     assert json.loads(output)["files"][0]["rows"] == 5
     assert "  rows       5 (1 truncated)\n" in errors
+
+
+def test_without_json_the_figures_are_printed_alone(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+
+    run(parse(path, "--checkpoint", checkpoint_folder))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [str(path), "  rows       5 (1 truncated)"]
+    assert lines[6] == "  true \\ predicted  negative  positive"
+    assert len(lines) == 9
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_files_are_read_with_the_classes_of_the_checkpoint(
@@ -203,8 +222,35 @@ def test_wrong_options(
     assert fault in capsys.readouterr().err
 
 
-def test_every_option_has_help() -> None:
-    parser = argparse.ArgumentParser()
+def test_every_option_has_help_and_a_row_in_the_reference() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
+    options = [action for action in parser._actions if action.option_strings]
 
     assert all(action.help for action in parser._actions)
+    documented = re.findall(r"^\| `(--[\w-]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert documented == [action.option_strings[0] for action in options]
+    for action in options:
+        if not action.required and action.default is not None:
+            row = rf"\| `{action.option_strings[0]}[^|]*\| `?{action.default}`? \|"
+            assert re.search(row, REFERENCE.read_text(encoding="utf-8"))
+
+
+def test_the_examples_of_the_reference_agree() -> None:
+    reference = REFERENCE.read_text(encoding="utf-8")
+    printed = re.findall(r"```text\n(.*?)```", reference, re.DOTALL)
+    written = json.loads(re.findall(r"```json\n(.*?)```", reference, re.DOTALL)[0])
+    (report,) = written["files"]
+    confusion = np.array(report["confusion"])
+    true, predicted = (
+        places.repeat(confusion.ravel()) for places in np.indices((2, 2)).reshape(2, 4)
+    )
+    figures = measure(np.eye(2)[predicted], true)
+
+    assert printed == [to_text(report)]
+    source = DataSource(file="reviews.csv", rows=report["rows"], sha256=report["sha256"])
+    measured = to_json("reviews.csv", source, figures, labels=written["labels"], truncated=12)
+    # The probabilities behind the example are not in it.
+    assert {**measured, "log_loss": 0.4211, "ece": 0.0312} == report
+    assert list(measured) == list(report)
+    assert list(written) == list(EvaluationReport.__annotations__)
