@@ -84,6 +84,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     config = _read_config(path / CONFIG, content)
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
+    _check_fit(path / MANIFEST, manifest, config)
     with torch.device("meta"):
         check_weights(path / WEIGHTS, build_encoder(config))
     tokenizer = load_tokenizer(path, max_length=manifest.max_length)
@@ -135,15 +136,6 @@ def _read_manifest(folder: Path, config: EncoderConfig, raw_config: dict[str, An
             "does not match its own SHA-256: it is damaged, or was changed after it was written "
             "(whoever changes it by hand takes sha256 out)",
         )
-    if manifest.labels != config.labels:
-        raise CheckpointError(
-            path,
-            f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
-        )
-    if manifest.max_length > limit:
-        raise CheckpointError(
-            path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
-        )
     return manifest
 
 
@@ -164,6 +156,19 @@ def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
                 "it was written",
             )
     return digests
+
+
+def _check_fit(path: Path, manifest: Manifest, config: EncoderConfig) -> None:
+    if manifest.labels != config.labels:
+        raise CheckpointError(
+            path,
+            f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
+        )
+    limit = config.max_position_embeddings
+    if manifest.max_length > limit:
+        raise CheckpointError(
+            path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
+        )
 
 
 def explain(error: ValidationError) -> str:

@@ -88,20 +88,21 @@ def tiny_checkpoint(
     *,
     seed: int = 0,
     config: EncoderConfig | None = None,
+    network: EncoderClassifier | None = None,
     manifest: Manifest | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Path:
     """Writes a checkpoint folder and returns its path.
 
-    Another seed gives another version. Labels and maximum length of the manifest follow `config`
-    unless a manifest is given.
+    Another seed gives another version, unless a network is given. Labels and maximum length of
+    the manifest follow `config` unless a manifest is given.
     """
     config = config or tiny_config()
     if manifest is None:
         manifest = tiny_manifest(labels=config.labels, max_length=config.max_position_embeddings)
     save_checkpoint(
         path,
-        network=tiny_network(config, seed=seed),
+        network=network or tiny_network(config, seed=seed),
         config=config,
         tokenizer=tiny_tokenizer(max_length=manifest.max_length),
         manifest=manifest,

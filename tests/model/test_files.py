@@ -1,0 +1,96 @@
+"""Reading, writing and digesting the files of a folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import CheckpointError
+from model.files import digest, read_object, sync, write_object
+from tests.matching import exactly
+
+
+@given(st.dictionaries(st.text(), st.none() | st.integers() | st.text(), max_size=4))
+def test_written_and_read_is_the_same(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "object.json"
+    write_object(path, content)
+
+    assert read_object(path) == content
+
+
+def test_written_for_people(tmp_path: Path) -> None:
+    write_object(tmp_path / "a.json", {"label": "größer"})
+
+    assert (tmp_path / "a.json").read_bytes() == '{\n  "label": "größer"\n}\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"{} {}", "is not JSON: Extra data: line 1 column 4 (char 3)"),
+        (
+            b'"\xff"',
+            "is not JSON: 'utf-8' codec can't decode byte 0xff in position 1: invalid start byte",
+        ),
+        (b"[]", "must hold a JSON object, holds list"),
+        (b"null", "must hold a JSON object, holds NoneType"),
+        (b'"text"', "must hold a JSON object, holds str"),
+    ],
+)
+def test_what_is_no_object_is_refused(content: bytes, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+
+    with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")) as caught:
+        read_object(path)
+    assert (caught.value.path, caught.value.fault) == (path, fault)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": ' + "1" * 5_000 + "}"])
+def test_json_made_to_harm_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(CheckpointError, match=r"config\.json: is not JSON: "):
+        read_object(path)
+
+
+def test_missing_files_are_refused(tmp_path: Path) -> None:
+    message = exactly(f"{tmp_path / 'absent'}: is missing")
+
+    with pytest.raises(CheckpointError, match=message):
+        read_object(tmp_path / "absent")
+    with pytest.raises(CheckpointError, match=message):
+        digest(tmp_path / "absent")
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    message = exactly(f"{tmp_path}: cannot be read: Is a directory")
+
+    with pytest.raises(CheckpointError, match=message):
+        read_object(tmp_path)
+    with pytest.raises(CheckpointError, match=message):
+        digest(tmp_path)
+
+
+def test_the_digest_is_sha256(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")
+
+    assert digest(tmp_path / "abc") == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+
+
+def test_files_and_folders_can_be_synced(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({}), encoding="utf-8")
+    sync(tmp_path / "a.json")
+    sync(tmp_path)
+
+    with pytest.raises(FileNotFoundError):
+        sync(tmp_path / "absent")
