@@ -1,0 +1,318 @@
+"""The predictor: probabilities, their order, and the weights of the same pass."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.checkpoint import open_checkpoint
+from model.errors import BlankTextError, InvalidTextError, TextTooLongError
+from model.predictor import Predictor, load_predictor
+from model.tokenizer import Encoding
+from tests.builders import (
+    MAX_LENGTH,
+    WORDS,
+    tiny_checkpoint,
+    tiny_config,
+    tiny_manifest,
+    tiny_network,
+)
+from tests.matching import exactly
+
+CPU = torch.device("cpu")
+TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!", "love " * 40]
+words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
+any_text = words | st.text(min_size=1).map(lambda text: text + "x")
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
+
+
+@pytest.fixture(scope="module")
+def bfloat16_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    # Weights of the usual width: those of the other tests are so wide that rounding grows.
+    folder = tiny_checkpoint(
+        tmp_path_factory.mktemp("bfloat16") / "tiny", network=tiny_network(std=0.3)
+    )
+    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.bfloat16)
+
+
+def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Path) -> None:
+    info = predictor.info
+
+    assert info.name == "tiny"
+    assert info.version == open_checkpoint(checkpoint_folder).version
+    assert info.architecture == "BertForSequenceClassification"
+    assert info.labels == ("negative", "positive")
+    assert (info.num_layers, info.num_heads, info.hidden_size) == (2, 2, 8)
+    assert info.parameters == sum(weight.numel() for weight in tiny_network().parameters()) == 2354
+    assert (info.max_length, info.temperature) == (MAX_LENGTH, 1.5)
+    assert (info.device, info.dtype) == ("cpu", "float32")
+    assert info.metrics == tiny_manifest().metrics
+
+
+def test_the_type_is_told(bfloat16_predictor: Predictor) -> None:
+    assert bfloat16_predictor.info.dtype == "bfloat16"
+
+
+def test_probabilities_are_the_softmax_of_logits_over_temperature(predictor: Predictor) -> None:
+    encoding = predictor.encode("A superb film.")
+    (prediction,) = predictor.predict([encoding])
+
+    ids = torch.tensor([encoding.input_ids])
+    network = tiny_network()
+    hidden_states = network.embeddings(ids)
+    for layer in network.layers:
+        hidden_states, _ = layer(hidden_states, key_padding_mask=None, need_weights=False)
+    logits = network.classifier(torch.tanh(network.pooler(hidden_states[:, 0])))[0].tolist()
+    exponentials = [math.exp(logit / 1.5) for logit in logits]
+    expected = [exponential / sum(exponentials) for exponential in exponentials]
+    assert list(prediction.probabilities) == ["negative", "positive"]
+    assert list(prediction.probabilities.values()) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0, 1000.0])
+def test_the_temperature_scales_the_log_odds(
+    temperature: float, predictor: Predictor, tmp_path: Path
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny", manifest=tiny_manifest(temperature=temperature))
+    other = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+
+    for text in TEXTS:
+        (usual,) = predictor.predict([predictor.encode(text)])
+        (scaled,) = other.predict([other.encode(text)])
+        odds = math.log(usual.probabilities["positive"] / usual.probabilities["negative"])
+        expected = 1 / (1 + math.exp(-odds * 1.5 / temperature))
+        assert scaled.probabilities["positive"] == pytest.approx(expected, abs=1e-9)
+        assert scaled.label == usual.label
+
+
+def test_the_lowest_temperature_still_gives_numbers(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny", manifest=tiny_manifest(temperature=0.001))
+    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+
+    for prediction in predictor.predict([predictor.encode(text) for text in TEXTS]):
+        assert sorted(prediction.probabilities.values()) == pytest.approx([0.0, 1.0], abs=1e-9)
+        assert prediction.score == pytest.approx(1.0, abs=1e-9)
+
+
+@given(st.lists(any_text, min_size=1, max_size=6))
+def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts: list[str]) -> None:
+    encodings = [predictor.encode(text) for text in texts]
+    together = predictor.predict(encodings)
+
+    assert len(together) == len(texts)
+    for encoding, prediction in zip(encodings, together, strict=True):
+        (alone,) = predictor.predict([encoding])
+        for label, probability in alone.probabilities.items():
+            assert prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
+        assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-12)
+        assert prediction.score == max(prediction.probabilities.values())
+        assert prediction.probabilities[prediction.label] == prediction.score
+        assert prediction.token_count == len(encoding.input_ids) <= MAX_LENGTH
+        assert prediction.truncated is encoding.truncated
+
+
+@given(st.lists(any_text, min_size=1, max_size=6))
+def test_alone_and_together_in_bfloat16(bfloat16_predictor: Predictor, texts: list[str]) -> None:
+    encodings = [bfloat16_predictor.encode(text) for text in texts]
+
+    for encoding, together in zip(encodings, bfloat16_predictor.predict(encodings), strict=True):
+        (alone,) = bfloat16_predictor.predict([encoding])
+        for label, probability in alone.probabilities.items():
+            assert together.probabilities[label] == pytest.approx(probability, abs=0.02)
+
+
+def test_the_answers_differ_from_text_to_text(predictor: Predictor) -> None:
+    """Without this, an answer to the wrong text would pass unseen."""
+    predictions = predictor.predict([predictor.encode(text) for text in TEXTS])
+
+    scores = [prediction.probabilities["positive"] for prediction in predictions]
+    assert all(
+        abs(first - second) > 0.005
+        for place, first in enumerate(scores)
+        for second in scores[:place]
+    )
+    assert [prediction.truncated for prediction in predictions] == [False, False, False, True]
+
+
+def test_five_classes(tmp_path: Path) -> None:
+    labels = ("awful", "bad", "fair", "good", "great")
+    folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=labels))
+    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+
+    (prediction,) = predictor.predict([predictor.encode("a film")])
+
+    assert tuple(prediction.probabilities) == labels
+    assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-12)
+    assert prediction.label == max(labels, key=prediction.probabilities.__getitem__)
+
+
+def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
+    network = tiny_network()
+    torch.nn.init.zeros_(network.classifier.weight)
+    folder = tiny_checkpoint(tmp_path / "tiny", network=network)
+    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+
+    (prediction,) = predictor.predict([predictor.encode("a film")])
+
+    assert prediction.probabilities == {"negative": 0.5, "positive": 0.5}
+    assert prediction.label == "negative"
+
+
+def test_no_text_at_all_is_refused(predictor: Predictor) -> None:
+    with pytest.raises(ValueError, match=exactly("a batch needs at least one encoding, got 0")):
+        predictor.predict([])
+
+
+def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
+    with pytest.raises(BlankTextError):
+        predictor.encode(" \u200b ")
+    with pytest.raises(InvalidTextError):
+        predictor.encode("a\ud800")
+    with pytest.raises(TextTooLongError):
+        predictor.encode("a " * 40, truncation="error")
+    assert predictor.encode("a " * 29 + "bad", truncation="left").input_ids[1:2] == [5]
+    assert len(predictor.encode("a " * 40, truncation="left").input_ids) == MAX_LENGTH
+
+
+def test_a_text_that_the_tokenizer_drops_is_answered(predictor: Predictor) -> None:
+    (prediction,) = predictor.predict([predictor.encode("\u0301")])
+
+    assert prediction.token_count == 2
+    assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-12)
+
+
+@given(any_text)
+def test_the_weights_of_a_text(predictor: Predictor, text: str) -> None:
+    encoding = predictor.encode(text, with_tokens=True)
+    explanation = predictor.explain(encoding)
+
+    length = len(encoding.input_ids)
+    attention = explanation.attention
+    assert attention.dtype == np.float32
+    assert attention.shape == (2, 2, length, length)
+    assert attention.min() >= 0.0
+    np.testing.assert_allclose(attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
+    assert (explanation.layers, explanation.heads) == ((0, 1), (0, 1))
+    assert explanation.encoding is encoding
+    (predicted,) = predictor.predict([encoding])
+    for label, probability in predicted.probabilities.items():
+        assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=1e-4)
+    assert explanation.prediction.token_count == length
+    assert explanation.prediction.truncated is encoding.truncated
+
+
+@given(any_text)
+def test_the_weights_of_a_text_in_bfloat16(bfloat16_predictor: Predictor, text: str) -> None:
+    encoding = bfloat16_predictor.encode(text, with_tokens=True)
+    explanation = bfloat16_predictor.explain(encoding)
+
+    assert explanation.attention.dtype == np.float32
+    np.testing.assert_allclose(explanation.attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
+    (predicted,) = bfloat16_predictor.predict([encoding])
+    for label, probability in predicted.probabilities.items():
+        assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=0.03)
+
+
+def test_the_weights_are_those_of_the_network(predictor: Predictor) -> None:
+    encoding = predictor.encode(TEXTS[2], with_tokens=True)
+    network = tiny_network()
+    hidden_states = network.embeddings(torch.tensor([encoding.input_ids]))
+    expected = []
+    for layer in network.layers:
+        hidden_states, weights = layer(hidden_states, key_padding_mask=None, need_weights=True)
+        expected.append(weights[0].detach().numpy())
+
+    attention = predictor.explain(encoding).attention
+    np.testing.assert_allclose(attention, np.stack(expected), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "chosen_layers", "chosen_heads"),
+    [
+        (None, [1], (0, 1), (1,)),
+        ([1], None, (1,), (0, 1)),
+        ([1, 0], [1, 1, 0, 1], (0, 1), (0, 1)),
+        ([0, 0], [0], (0,), (0,)),
+    ],
+)
+def test_some_layers_and_heads(
+    layers: list[int] | None,
+    heads: list[int] | None,
+    chosen_layers: tuple[int, ...],
+    chosen_heads: tuple[int, ...],
+    predictor: Predictor,
+) -> None:
+    encoding = predictor.encode(TEXTS[0], with_tokens=True)
+    whole = predictor.explain(encoding)
+    part = predictor.explain(encoding, layers=layers, heads=heads)
+
+    assert (part.layers, part.heads) == (chosen_layers, chosen_heads)
+    expected = whole.attention[np.ix_(chosen_layers, chosen_heads)]
+    np.testing.assert_array_equal(part.attention, expected)
+    assert part.prediction == whole.prediction
+
+
+@pytest.mark.parametrize("index", [-1, 2, 99])
+def test_a_layer_or_head_that_is_not_there(index: int, predictor: Predictor) -> None:
+    encoding = predictor.encode("a film", with_tokens=True)
+
+    message = exactly(f"layer {index} does not exist: the model has 0 to 1")
+    with pytest.raises(IndexError, match=message):
+        predictor.explain(encoding, layers=[0, index])
+    message = exactly(f"head {index} does not exist: the model has 0 to 1")
+    with pytest.raises(IndexError, match=message):
+        predictor.explain(encoding, heads=[index])
+
+
+def test_a_choice_of_nothing_is_refused(predictor: Predictor) -> None:
+    encoding = predictor.encode("a film", with_tokens=True)
+
+    message = exactly("no layer is chosen: give one or more from 0 to 1, or None")
+    with pytest.raises(IndexError, match=message):
+        predictor.explain(encoding, layers=[])
+    message = exactly("no head is chosen: give one or more from 0 to 1, or None")
+    with pytest.raises(IndexError, match=message):
+        predictor.explain(encoding, heads=[])
+
+
+def test_warm_up_and_probe_take_both_paths(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    predict, explain = predictor.predict, predictor.explain
+
+    def count_predict(encodings: list[Encoding]) -> object:
+        calls.append("predict")
+        return predict(encodings)
+
+    def count_explain(encoding: Encoding) -> object:
+        calls.append("explain")
+        return explain(encoding)
+
+    monkeypatch.setattr(predictor, "predict", count_predict)
+    monkeypatch.setattr(predictor, "explain", count_explain)
+
+    predictor.warm_up()
+    assert calls == ["predict", "explain"]
+    predictor.probe()
+    assert calls == ["predict", "explain", "predict"]
+
+
+def test_answers_do_not_keep_the_graph(predictor: Predictor) -> None:
+    encoding = predictor.encode("a film", with_tokens=True)
+    predictor.predict([encoding])
+    predictor.explain(encoding)
+
+    network = predictor._network
+    assert isinstance(network, torch.nn.Module)
+    assert all(
+        parameter.grad is None and not parameter.requires_grad for parameter in network.parameters()
+    )
