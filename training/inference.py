@@ -17,6 +17,7 @@ from model.tokenizer import Encoding
 from training.progress import progress
 
 MAX_BATCH_TOKENS = 4096
+_WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,19 @@ def predict_probabilities(
     Returns:
         Probabilities in the order of the texts.
     """
-    encodings = [predictor.encode(text) for text in texts]
-    values = np.zeros((len(encodings), len(predictor.info.labels)))  # [N, C]
-    with progress(len(encodings), label) as advance:
-        for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
-            answers = predictor.predict([encodings[index] for index in batch])
-            values[batch] = [list(answer.probabilities.values()) for answer in answers]
-            advance(len(batch), "")
-    return Probabilities(values, sum(encoding.truncated for encoding in encodings))
+    values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
+    truncated = 0
+    with progress(len(texts), label) as advance:
+        # Window by window, so that what is shown counts the tokenizing too, and memory stays small.
+        for start in range(0, len(texts), _WINDOW):
+            encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
+            truncated += sum(encoding.truncated for encoding in encodings)
+            for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+                predictions = predictor.predict([encodings[place] for place in batch])
+                for place, prediction in zip(batch, predictions, strict=True):
+                    values[start + place] = list(prediction.probabilities.values())
+                advance(len(batch), "")
+    return Probabilities(values, truncated)
 
 
 def predict_logits(
@@ -103,8 +109,8 @@ def batches_by_length(
         max_batch_tokens: the most tokens in a batch, padding counted; a text longer than that is
             a batch of its own.
 
-    Returns:
-        Places of the texts, each once.
+    Yields:
+        Places of the texts of a batch; each text is in one.
     """
     by_length = sorted(
         range(len(encodings)), key=lambda index: len(encodings[index].input_ids), reverse=True

@@ -41,6 +41,17 @@ def test_probabilities_are_those_of_each_text_alone(
     assert answers.truncated == 1
 
 
+def test_many_windows_keep_the_order(
+    predictor: Predictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = predict_probabilities(predictor, TEXTS * 1000, label="many")
+    few = predict_probabilities(predictor, TEXTS)
+
+    assert answers.values == pytest.approx(np.tile(few.values, (1000, 1)), abs=1e-6)
+    assert answers.truncated == 1000
+    assert "many: 5000/5000" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
 def test_logits_are_those_of_each_text_alone(max_batch_tokens: int) -> None:
     network, tokenizer = tiny_network(), tiny_tokenizer()

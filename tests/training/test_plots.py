@@ -14,7 +14,7 @@ from training.plots import plot_history
 def measurement(step: int, training: float, validation: float) -> Measurement:
     return Measurement(
         step=step,
-        epoch=step / 100,
+        epoch=step // 100,
         training_loss=training,
         training_accuracy=1 - training,
         validation_loss=validation,
