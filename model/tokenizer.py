@@ -99,7 +99,7 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """Ids known to the vocabulary, added tokens included: one more than the largest."""
-        return max(self._backend.get_vocab(with_added_tokens=True).values()) + 1
+        return max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def encode(
         self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
@@ -141,13 +141,18 @@ class Tokenizer:
         )
         return (*self._leading_tokens, *inner, *self._trailing_tokens)
 
+    def token_id(self, token: str) -> int | None:
+        """The id of a token, or None if the vocabulary lacks it."""
+        token_id: int | None = self._backend.token_to_id(token)
+        return token_id
+
     def special_tokens(self) -> dict[str, str]:
         """The roles that transformers knows and the tokens that play them here."""
         roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
         return {
             f"{role}_token": token
             for role, token in roles.items()
-            if self._backend.token_to_id(token) is not None
+            if self.token_id(token) is not None
         }
 
     def to_json(self) -> str:

@@ -278,6 +278,15 @@ def test_vocab_size_is_one_more_than_the_largest_id() -> None:
     assert Tokenizer(sparse, max_length=9).vocab_size == 91
 
 
+def test_the_id_of_a_token() -> None:
+    assert TOKENIZER.token_id("superb") == IDS["superb"]
+    assert TOKENIZER.token_id("absent") is None
+
+
+def test_an_empty_vocabulary_has_no_ids() -> None:
+    assert Tokenizer(tokenizers.Tokenizer(models.BPE()), max_length=9).vocab_size == 0
+
+
 def test_special_tokens_by_role() -> None:
     assert TOKENIZER.special_tokens() == {
         "pad_token": "[PAD]",

@@ -1,0 +1,108 @@
+"""What may import what: `service -> model <- training`, and serving needs no training extras."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("model", "service", "training")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# The modules that a requirement installs, where they are not named as it is.
+MODULES = {"scikit-learn": "sklearn", "pytest-cov": "pytest_cov", "import-linter": "importlinter"}
+# Prints what is imported after the statement.
+AFTER = "{}; import json, sys; print(json.dumps(sorted(sys.modules)))"
+
+
+def modules_after(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has after a statement."""
+    finished = subprocess.run(
+        [sys.executable, "-c", AFTER.format(statement)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    names: list[str] = json.loads(finished.stdout.splitlines()[-1])
+    return {name.partition(".")[0] for name in names}
+
+
+def extra(name: str) -> set[str]:
+    """The top-level modules of an extra's requirements, without those that serving needs too."""
+    needed = {re.split(r"[=<>;\[ ]", line)[0] for line in PROJECT["dependencies"]}
+    listed = {re.split(r"[=<>;\[ ]", line)[0] for line in PROJECT["optional-dependencies"][name]}
+    return {MODULES.get(line, line.replace("-", "_")) for line in listed - needed - {"headlight"}}
+
+
+def test_the_import_rules_hold() -> None:
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from importlinter.cli import lint_imports_command; lint_imports_command()",
+            "--no-cache",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert re.search(r"Contracts: [1-9]\d* kept, 0 broken", finished.stdout)
+
+
+@pytest.mark.parametrize("module", ["model", "service.__main__", "service.app"])
+def test_serving_needs_no_extras(module: str) -> None:
+    """Each extra is hidden, as if it were not installed."""
+    hidden = extra("train") | extra("dev") | {"training", "tests"}
+    hide = f"import sys; sys.modules.update(dict.fromkeys({sorted(hidden)}))"
+
+    assert {"matplotlib", "pyarrow", "scipy", "tqdm", "pytest", "transformers"} <= hidden
+    assert module.partition(".")[0] in modules_after(f"{hide}; import {module}")
+
+
+@pytest.mark.parametrize("module", ["model", "service.__main__", "service.app"])
+def test_serving_imports_no_extras(module: str) -> None:
+    """Not even where they are installed: they would make the start slow."""
+    imported = modules_after(f"import {module}")
+
+    by_torch = {"tqdm"}
+    assert imported.isdisjoint((extra("train") | extra("dev") | {"training", "tests"}) - by_torch)
+
+
+def test_model_imports_neither_service_nor_training() -> None:
+    assert modules_after("import model").isdisjoint({"service", "training"})
+
+
+def test_training_imports_no_service() -> None:
+    assert "service" not in modules_after("import training.__main__")
+
+
+def test_model_knows_no_http() -> None:
+    web = {"fastapi", "starlette", "uvicorn", "prometheus_client"}
+
+    assert modules_after("import model").isdisjoint(web)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_says_what_it_is(package: str) -> None:
+    sources = sorted((ROOT / package).rglob("*.py"))
+
+    assert sources
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        assert text.startswith('"""'), f"{source.relative_to(ROOT)} has no docstring"
+
+
+def test_python_marks_the_packages_as_typed() -> None:
+    assert [package for package in PACKAGES if (ROOT / package / "py.typed").is_file()] == [
+        *PACKAGES
+    ]
