@@ -16,7 +16,7 @@ from model.predictor import Predictor
 from model.tokenizer import Encoding
 from training.progress import progress
 
-MAX_BATCH_TOKENS = 4096
+MAX_BATCH_TOKENS = 2048
 _WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
 
 
