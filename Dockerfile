@@ -12,7 +12,6 @@ FROM ${BASE_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_FIND_LINKS=/build \
     PIP_NO_CACHE_DIR=1 \
-    PIP_NO_COMPILE=1 \
     PIP_PYTHON=/opt/venv/bin/python
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /build
@@ -25,27 +24,30 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
 # the build that pip finds, which on Linux brings CUDA.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
-      pip install --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch.txt \
+      pip install --no-compile --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch.txt \
       || echo "torch cannot be had from ${TORCH_INDEX_URL}: taking the build that pip finds elsewhere"; \
     fi
-RUN pip install --constraint constraints.txt --requirement requirements.txt
-# What serving never reads: headers and libraries to compile against, test programs.
+RUN pip install --no-compile --constraint constraints.txt --requirement requirements.txt
+# What serving never reads: headers to compile against, and the tests of packages.
 WORKDIR /opt/venv/lib
 RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
-    rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test
+    rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test && \
+    find . -type d -name tests -prune -exec rm -r {} +
 WORKDIR /build
 COPY LICENSE README.md ./
 COPY model model
 COPY service service
 # The training command needs packages that are not here.
-RUN pip install --no-deps . && rm /opt/venv/bin/headlight-train
+RUN pip install --no-compile --no-deps . && rm /opt/venv/bin/headlight-train
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints/default checkpoints/default
-# Proves that the image works, and compiles just those modules that serving imports.
+# Proves that the image works, and compiles to bytecode just those modules that serving imports.
 RUN /opt/venv/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
       checkpoint = model.open_checkpoint(pathlib.Path('checkpoints/default')); \
       model.load_predictor(checkpoint, device=torch.device('cpu'), dtype=torch.float32).warm_up()"
+# Whatever the modes where this is built.
+RUN chmod -R a+rX /app
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="Headlight" \

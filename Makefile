@@ -61,7 +61,7 @@ lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
 	@$(MAKE) --no-print-directory torch BIN=build/lock/bin
 	@build/lock/bin/python -m pip install --quiet '.[benchmark,containers,dev]'
 	@{ sed '/^[^#]/,$$d' constraints.txt; \
-	  build/lock/bin/python -m pip freeze --exclude headlight --exclude torch | grep -Ev '^(cuda|nvidia|triton)'; \
+	  build/lock/bin/python -m pip freeze --all --exclude headlight --exclude pip --exclude torch | grep -Ev '^(cuda|nvidia|triton)'; \
 	} >build/constraints.txt && mv build/constraints.txt constraints.txt
 
 clean: ## remove .venv and all that tools left behind

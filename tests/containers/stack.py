@@ -1,0 +1,176 @@
+"""The running containers: requests through the balancer, and a steady load of them."""
+
+import http.client
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.containers.engine import Engine
+
+PROJECT = "headlight-under-test"
+SENTENCE = "The plot drags, but the cast is superb."
+_TIMEOUT_SECONDS = 20.0
+_WAIT_SECONDS = 60.0
+
+
+def compose_variables(image: str, port: int) -> dict[str, str]:
+    """What the compose file is told: the image under test, and a port that is free."""
+    return {
+        "COMPOSE_PROJECT_NAME": PROJECT,
+        "API_IMAGE": image,
+        "LISTEN": f"127.0.0.1:{port}",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response.
+
+    Args:
+        status: of it.
+        headers: of it, names in lower case.
+        body: its bytes.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def replica(self) -> str | None:
+        """The server's name that the balancer gave it."""
+        return self.headers.get("x-served-by")
+
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object."""
+        content: dict[str, Any] = json.loads(self.body)
+        return content
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What came back under load, counted by (status or fault, replica)."""
+
+    counts: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+
+    @property
+    def lost(self) -> dict[tuple[str, str | None], int]:
+        """All that was not answered with 200."""
+        return {key: count for key, count in self.counts.items() if key[0] != "200"}
+
+    @property
+    def by_replica(self) -> Counter[str | None]:
+        """How many answers of 200 each replica gave."""
+        return Counter({key[1]: count for key, count in self.counts.items() if key[0] == "200"})
+
+
+class Stack:
+    """The containers of the compose file.
+
+    Args:
+        engine: where they run.
+        port: of the balancer, on this machine.
+    """
+
+    def __init__(self, engine: Engine, port: int) -> None:
+        self.engine = engine
+        self._port = port
+
+    def replicas(self) -> list[str]:
+        """Names of the running containers that serve."""
+        return sorted(self._names("api"))
+
+    def balancer(self) -> str:
+        """Name of the balancer's container."""
+        [name] = self._names("balancer")
+        return name
+
+    def _names(self, service: str) -> list[str]:
+        lines = self.engine.compose("ps", "--format", "{{.Name}}", service)
+        return lines.split()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        content: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Sends one request to the balancer, on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS)
+        try:
+            return _exchange(connection, method, path, content, headers or {})
+        finally:
+            connection.close()
+
+    def predict(self, *sentences: str) -> Answer:
+        """Asks for predictions."""
+        return self.request("POST", "/predict", {"sentences": sentences or [SENTENCE]})
+
+    def await_replicas(self, count: int) -> None:
+        """Waits until the balancer spreads requests over so many servers."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        seen: set[str | None] = set()
+        while len(seen) != count or None in seen:
+            assert time.monotonic() < deadline, f"answers come from {seen}, not from {count}"
+            seen = {self.predict().replica for _ in range(4 * count)}
+
+    @contextmanager
+    def load(self, *, clients: int = 6) -> Iterator[Outcomes]:
+        """Keeps clients busy until the block ends; half of them reuse their connection."""
+        outcomes = Outcomes()
+        stop = threading.Event()
+        lock = threading.Lock()
+
+        def ask(*, keep_alive: bool) -> None:
+            connection = http.client.HTTPConnection(
+                "127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS
+            )
+            while not stop.wait(0.02):
+                try:
+                    answer = _exchange(
+                        connection, "POST", "/predict", {"sentences": [SENTENCE]}, {}
+                    )
+                    outcome = (str(answer.status), answer.replica)
+                except (OSError, http.client.HTTPException) as error:
+                    outcome = (repr(error), None)
+                    connection.close()
+                with lock:
+                    outcomes.counts[outcome] += 1
+                if not keep_alive:
+                    connection.close()
+            connection.close()
+
+        threads = [
+            threading.Thread(target=ask, kwargs={"keep_alive": number % 2 == 0})
+            for number in range(clients)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield outcomes
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def _exchange(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    content: object,
+    headers: Mapping[str, str],
+) -> Answer:
+    body = None if content is None else json.dumps(content)
+    kind = {} if content is None else {"Content-Type": "application/json"}
+    connection.request(method, path, body, {**kind, **headers})
+    response = connection.getresponse()
+    received = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, received, response.read())

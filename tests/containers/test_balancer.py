@@ -1,0 +1,108 @@
+"""Requests through the balancer: spread over the replicas, and none lost when one goes away."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.containers.stack import SENTENCE, Stack
+
+
+@pytest.fixture
+def disturbed(stack: Stack) -> Iterator[Stack]:
+    """The stack for a test that stops replicas or adds some; both are back after it."""
+    yield stack
+    stack.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+    stack.await_replicas(2)
+
+
+def test_both_replicas_answer_alike(stack: Stack) -> None:
+    answers = [stack.predict() for _ in range(20)]
+    assert {answer.status for answer in answers} == {200}
+    assert {answer.replica for answer in answers} == {"api1", "api2"}
+    [content] = {answer.body for answer in answers}
+    assert json.loads(content)["model"]["name"] == "default"
+
+
+def test_attention_comes_through(stack: Stack) -> None:
+    answer = stack.request("POST", "/attention", {"sentence": SENTENCE, "layer": [0], "head": [1]})
+    assert answer.status == 200
+    content = answer.json()
+    count = len(content["tokens"])
+    assert (content["layers"], content["heads"]) == ([0], [1])
+    [[rows]] = content["attention"]
+    assert [len(row) for row in rows] == [count] * count
+
+
+def test_the_page_comes_through(stack: Stack) -> None:
+    answer = stack.request("GET", "/")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_problems_and_request_ids_come_through(stack: Stack) -> None:
+    answer = stack.request("POST", "/predict", {}, headers={"X-Request-ID": "mine-1"})
+    assert answer.status == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-request-id"] == "mine-1"
+
+
+def test_a_body_larger_than_a_buffer_comes_through(stack: Stack) -> None:
+    answer = stack.predict("film " * 20_000, SENTENCE)
+    assert answer.status == 200
+    assert [item["truncated"] for item in answer.json()["predictions"]] == [True, False]
+
+
+def test_no_text_is_logged(stack: Stack) -> None:
+    stack.request("GET", "/attention?sentence=quokka")
+    stack.request("GET", "/quokka")
+    stack.request("QUOKKA", "/predict")
+    stack.predict("quokka")
+    logs = stack.engine.compose("logs", "--no-log-prefix")
+    assert "quokka" not in logs.lower()
+    balancer = stack.engine.docker("logs", stack.balancer()).splitlines()
+    lines = [json.loads(line) for line in balancer if line.startswith("{")]
+    assert [(line["method"], line["path"]) for line in lines[-4:]] == [
+        ("GET", "/attention"),
+        ("GET", "-"),
+        ("-", "/predict"),
+        ("POST", "/predict"),
+    ]
+
+
+def test_a_replica_that_ends_loses_no_request(disturbed: Stack) -> None:
+    ending = disturbed.replicas()[0]
+    with disturbed.load() as outcomes:
+        time.sleep(1)
+        disturbed.engine.docker("stop", "--time", "20", ending)
+        before = sum(outcomes.counts.values())
+        time.sleep(1)
+    assert outcomes.lost == {}
+    assert len(outcomes.by_replica) == 2
+    assert sum(outcomes.counts.values()) > before
+    state = disturbed.engine.inspect(ending)["State"]
+    assert (state["ExitCode"], state["OOMKilled"]) == (0, False)
+
+
+def test_a_replica_that_is_killed_loses_no_request(disturbed: Stack) -> None:
+    with disturbed.load() as outcomes:
+        time.sleep(1)
+        disturbed.engine.docker("kill", disturbed.replicas()[0])
+        time.sleep(3)
+    assert outcomes.lost == {}
+    assert len(outcomes.by_replica) == 2
+
+
+def test_more_replicas_are_found(disturbed: Stack) -> None:
+    disturbed.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "api=3")
+    disturbed.await_replicas(3)
+
+
+def test_without_a_replica_the_balancer_says_so(disturbed: Stack) -> None:
+    disturbed.engine.compose("stop", "api")
+    answer = disturbed.predict()
+    assert answer.status == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["type"] == "/problems/not-ready"

@@ -1,0 +1,98 @@
+"""What a replica may do: the limits of the compose file are in force."""
+
+import errno
+import json
+from typing import Any
+
+import pytest
+
+from tests.containers.engine import Engine
+from tests.containers.stack import Stack
+
+_GIBIBYTE = 1024**3
+_CONNECT = """
+import socket
+try:
+    socket.create_connection(("{address}", 8080), timeout=2).close()
+except OSError:
+    print(False)
+else:
+    print(True)
+"""
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["first", "second"])
+def replica(stack: Stack, request: pytest.FixtureRequest) -> str:
+    """The name of a container, each of the two in turn."""
+    names = stack.replicas()
+    assert len(names) == 2
+    name: str = names[request.param]
+    return name
+
+
+def _host_config(engine: Engine, container: str) -> dict[str, Any]:
+    config: dict[str, Any] = engine.inspect(container)["HostConfig"]
+    return config
+
+
+def test_is_healthy(stack: Stack, replica: str) -> None:
+    assert stack.engine.inspect(replica)["State"]["Health"]["Status"] == "healthy"
+
+
+def test_has_no_privileges(stack: Stack, replica: str) -> None:
+    lines = stack.engine.python(replica, "print(open('/proc/1/status').read())").splitlines()
+    status = dict(line.split(":\t") for line in lines if ":\t" in line)
+    assert status["Uid"].split() == ["10001"] * 4
+    assert status["Gid"].split() == ["10001"] * 4
+    assert int(status["CapEff"], 16) == 0
+    assert int(status["CapBnd"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize("path", ["/app/x", "/opt/venv/x", "/x"])
+def test_cannot_write_to_its_own_files(stack: Stack, replica: str, path: str) -> None:
+    code = f"""
+try:
+    open({path!r}, "w")
+except OSError as error:
+    print(error.errno)
+"""
+    assert stack.engine.python(replica, code) == str(errno.EROFS)
+
+
+def test_can_write_to_its_temporary_folder(stack: Stack, replica: str) -> None:
+    code = "import pathlib; path = pathlib.Path('/tmp/x'); print(path.write_text('12345'))"
+    assert stack.engine.python(replica, code) == "5"
+
+
+def test_has_no_way_out(stack: Stack, replica: str) -> None:
+    networks = stack.engine.inspect(stack.balancer())["NetworkSettings"]["Networks"]
+    addresses = {name.rpartition("_")[2]: item["IPAddress"] for name, item in networks.items()}
+    reached = {
+        name: stack.engine.python(replica, _CONNECT.format(address=address))
+        for name, address in addresses.items()
+    }
+    assert reached == {"replicas": "True", "public": "False"}
+
+
+def test_has_limits(stack: Stack, replica: str) -> None:
+    config = _host_config(stack.engine, replica)
+    assert config["NanoCpus"] == 1_000_000_000
+    assert config["Memory"] == _GIBIBYTE
+    assert config["PidsLimit"] == 256
+    assert config["ReadonlyRootfs"] is True
+    assert config["CapDrop"] == ["ALL"]
+
+
+def test_takes_its_threads_from_the_limit(stack: Stack, replica: str) -> None:
+    lines = [json.loads(line) for line in stack.engine.docker("logs", replica).splitlines()]
+    assert {line["threads"] for line in lines if line["message"] == "model ready"} == {1}
+
+
+def test_the_balancer_has_limits_too(stack: Stack) -> None:
+    config = _host_config(stack.engine, stack.balancer())
+    assert config["NanoCpus"] == 1_000_000_000
+    assert config["Memory"] == _GIBIBYTE // 4
+    assert config["ReadonlyRootfs"] is True
+    assert config["CapDrop"] == ["ALL"]
+    assert stack.engine.inspect(stack.balancer())["Config"]["User"] not in ("", "root", "0")
