@@ -3,7 +3,8 @@
 TrainingError
 ├── DataError       a file that cannot be read, or rows in it that cannot be used
 ├── RecipeError     an option or a preset that is wrong
-└── ResumeError     the state of an interrupted run does not fit this one
+├── ResumeError     the state of an interrupted run does not fit this one
+└── InterruptedRunError   a signal ended the run; its state is on disk
 """
 
 from pathlib import Path
@@ -37,3 +38,20 @@ class RecipeError(TrainingError, ValueError):
 
 class ResumeError(TrainingError):
     """The state of an interrupted run does not fit; the message says what differs."""
+
+
+class InterruptedRunError(TrainingError):
+    """A signal ended the run; its state is on disk.
+
+    Args:
+        signal: its number.
+        step: optimizer steps done.
+        total_steps: of the whole run.
+    """
+
+    def __init__(self, signal: int, step: int, total_steps: int) -> None:
+        super().__init__(
+            f"interrupted after step {step} of {total_steps}; the state is saved: run the same "
+            "command with --resume to go on"
+        )
+        self.signal = signal

@@ -1,0 +1,59 @@
+"""`headlight-train`: trains and measures checkpoints."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from model.errors import ModelError
+from training import evaluate, fit_command
+from training.errors import InterruptedRunError, TrainingError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one subcommand.
+
+    Args:
+        arguments: of the command line; those of the process if None.
+
+    Returns:
+        0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
+        that interrupted it.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        code: int = given.run(given)
+    except InterruptedRunError as error:
+        return _refuse(str(error), 128 + error.signal)
+    except (TrainingError, ModelError) as error:
+        return _refuse(str(error), 1)
+    except OSError as error:
+        return _refuse(f"{error.filename}: {error.strerror}", 1)
+    except KeyboardInterrupt:
+        return _refuse("interrupted", 130)
+    return code
+
+
+def _refuse(message: str, code: int) -> int:
+    print(f"headlight-train: {message}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headlight-train",
+        description="Trains a sentiment classifier on your own labelled text, and measures it.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, module, text in (
+        ("fit", fit_command, "train a checkpoint on labelled files"),
+        ("evaluate", evaluate, "measure a checkpoint on labelled files"),
+    ):
+        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""The loop: from a network and encoded rows to its best weights and the history of the run.
+
+Every step draws its randomness from a generator seeded by run and step, and the order of an epoch
+follows from seed and epoch: so a run that was killed and goes on from its last state ends in the
+same weights as one that never stopped.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+from torch import Tensor
+from torch.nn import functional
+from torch.optim import AdamW
+
+from model.batch import Batch, collate
+from model.encoder import EncoderClassifier
+from model.tokenizer import Encoding, Tokenizer
+from training.batches import make_batches
+from training.errors import InterruptedRunError
+from training.history import Measurement
+from training.inference import predict_logits
+from training.optimizer import build_optimizer, learning_rate, update_average
+from training.progress import progress
+from training.recipe import Recipe
+from training.state import Position, load_state, save_state
+
+# More than the steps of any run, so that no two steps of two seeds share a generator.
+_SEED_STRIDE = 1_000_003
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Encoded texts with their classes.
+
+    Args:
+        encodings: of the texts.
+        label_ids: the class of each.
+    """
+
+    encodings: Sequence[Encoding]
+    label_ids: Sequence[int]
+
+
+class Fitting:
+    """One run.
+
+    Args:
+        network: its weights drawn or loaded; on `device`.
+        tokenizer: that the rows were encoded by.
+        recipe: what to do.
+        training: rows to learn from.
+        validation: rows to choose the best epoch by.
+        device: where the network runs.
+        bfloat16: whether matrix products are computed in it.
+        state: folder of the state.
+        identity: what an interrupted run must share with this one.
+    """
+
+    def __init__(
+        self,
+        network: EncoderClassifier,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        *,
+        training: Rows,
+        validation: Rows,
+        device: torch.device,
+        bfloat16: bool,
+        state: Path,
+        identity: Mapping[str, Any],
+    ) -> None:
+        self._network = network
+        self._averaged = copy.deepcopy(network) if recipe.average_decay else network
+        self._best = _clone(self._averaged)
+        self._optimizer = build_optimizer(network, weight_decay=recipe.weight_decay)
+        self._recipe = recipe
+        self._training = training
+        self._validation = validation
+        self._device = device
+        self._bfloat16 = bfloat16
+        self._state = state
+        self._identity = identity
+        self._position = Position()
+        self._pad_token_id = tokenizer.pad_token_id
+        self._unknown_id = tokenizer.token_id("[UNK]")
+        specials = [tokenizer.token_id(token) for token in tokenizer.special_tokens().values()]
+        self._special_ids = torch.tensor([number for number in specials if number is not None])
+        self._lengths = [len(encoding.input_ids) for encoding in training.encodings]
+        self._steps_per_epoch = len(
+            make_batches(self._lengths, batch_size=recipe.batch_size, seed=recipe.seed, epoch=0)
+        )
+        self._total_steps = recipe.epochs * self._steps_per_epoch
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return self._position.step
+
+    def resume(self) -> None:
+        """Goes back to the last state on disk.
+
+        Raises:
+            ResumeError: there is none, it is damaged, or it is of another run.
+        """
+        self._position, tensors = load_state(self._state, self._identity)
+        _restore(self._network, tensors, "weights")
+        _restore(self._averaged, tensors, "average")
+        self._best = _part(tensors, "best")
+        _restore_optimizer(self._optimizer, _part(tensors, "optimizer"))
+
+    def run(self, *, save_every: int, stop: Callable[[], int | None]) -> list[Measurement]:
+        """Trains until the epochs are over or none has been better for a while.
+
+        Args:
+            save_every: steps between two states on disk; one is also written after each epoch.
+            stop: asked after each step; the number of a signal ends the run.
+
+        Returns:
+            A measurement for each epoch. The network holds the best weights.
+
+        Raises:
+            InterruptedRunError: `stop` said so; the state is on disk.
+        """
+        done = self._position.step
+        with progress(self._total_steps, "fit", done=done) as advance:
+            while not self._is_over():
+                self._run_epoch(save_every, stop, advance)
+        self._network.load_state_dict(self._best)
+        self._network.eval()
+        return self._position.history
+
+    def validation_logits(self) -> NDArray[np.float32]:
+        """Logits of the validation rows by the best weights, in float32 [N, C]."""
+        return self._logits(self._network, bfloat16=False)
+
+    def _is_over(self) -> bool:
+        epochs = len(self._position.history)
+        without_better = epochs - self._position.best_epoch
+        return epochs >= self._recipe.epochs or without_better >= self._recipe.patience
+
+    def _run_epoch(
+        self, save_every: int, stop: Callable[[], int | None], advance: Callable[[int, str], None]
+    ) -> None:
+        position, recipe = self._position, self._recipe
+        epoch = len(position.history)
+        batches = make_batches(
+            self._lengths, batch_size=recipe.batch_size, seed=recipe.seed, epoch=epoch
+        )
+        self._network.train()
+        for batch in batches[position.step - epoch * self._steps_per_epoch :]:
+            started = time.perf_counter()
+            self._run_step(batch)
+            position.seconds += time.perf_counter() - started
+            mean = position.loss_sum / position.seen
+            advance(1, f"epoch {epoch + 1}/{recipe.epochs}, loss {mean:.4f}")
+            signal = stop()
+            if signal is not None:
+                self._save()
+                raise InterruptedRunError(signal, position.step, self._total_steps)
+            if position.step % save_every == 0:
+                self._save()
+        self._measure(epoch)
+        self._save()
+
+    def _run_step(self, places: Sequence[int]) -> None:
+        position, recipe = self._position, self._recipe
+        torch.manual_seed(recipe.seed * _SEED_STRIDE + position.step)
+        rate = learning_rate(
+            position.step,
+            total_steps=self._total_steps,
+            warmup_share=recipe.warmup_share,
+            peak=recipe.learning_rate,
+        )
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        batch = self._collate(places)
+        target = torch.tensor([self._training.label_ids[place] for place in places])
+        target = target.to(self._device)  # [B]
+        with self._autocast(enabled=self._bfloat16):
+            logits = self._network(batch).logits  # [B, C]
+        loss = functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+        self._optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
+        self._optimizer.step()
+        if self._averaged is not self._network:
+            update_average(
+                self._averaged.parameters(),
+                self._network.parameters(),
+                decay=recipe.average_decay,
+                step=position.step,
+            )
+        position.step += 1
+        position.loss_sum += float(loss.detach()) * len(places)
+        position.correct += int((logits.argmax(dim=-1) == target).sum())
+        position.seen += len(places)
+
+    def _collate(self, places: Sequence[int]) -> Batch:
+        encodings = [self._training.encodings[place] for place in places]
+        batch = collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
+        share = self._recipe.token_dropout
+        if not share or self._unknown_id is None:
+            return batch
+        drop = torch.rand(batch.input_ids.shape, device=self._device) < share  # [B, T]
+        drop &= ~torch.isin(batch.input_ids, self._special_ids.to(self._device))
+        return Batch(batch.input_ids.masked_fill(drop, self._unknown_id), batch.key_padding_mask)
+
+    def _measure(self, epoch: int) -> None:
+        position = self._position
+        logits = self._logits(self._averaged, bfloat16=self._bfloat16).astype(np.float64)
+        truth = np.array(self._validation.label_ids)
+        losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
+        measurement = Measurement(
+            step=position.step,
+            epoch=epoch + 1,
+            training_loss=position.loss_sum / position.seen,
+            training_accuracy=position.correct / position.seen,
+            validation_loss=float(losses.mean()),
+            validation_accuracy=float((logits.argmax(axis=1) == truth).mean()),
+            learning_rate=float(self._optimizer.param_groups[0]["lr"]),
+            seconds=round(position.seconds, 3),
+        )
+        least = min((past.validation_loss for past in position.history), default=math.inf)
+        if measurement.validation_loss < least:
+            position.best_epoch = epoch + 1
+            self._best = _clone(self._averaged)
+        position.history.append(measurement)
+        position.loss_sum, position.correct, position.seen = 0.0, 0, 0
+
+    def _logits(self, network: EncoderClassifier, *, bfloat16: bool) -> NDArray[np.float32]:
+        network.eval()
+        with self._autocast(enabled=bfloat16):
+            return predict_logits(
+                network,
+                self._validation.encodings,
+                pad_token_id=self._pad_token_id,
+                device=self._device,
+            )
+
+    def _autocast(self, *, enabled: bool) -> torch.autocast:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=enabled)
+
+    def _save(self) -> None:
+        optimizer = {
+            f"{number}.{name}": tensor
+            for number, moments in self._optimizer.state_dict()["state"].items()
+            for name, tensor in moments.items()
+        }
+        parts = {
+            "weights": self._network.state_dict(),
+            "average": self._averaged.state_dict(),
+            "best": self._best,
+            "optimizer": optimizer,
+        }
+        tensors = {
+            f"{part}/{name}": tensor for part in parts for name, tensor in parts[part].items()
+        }
+        save_state(self._state, self._position, tensors, self._identity)
+
+
+def _clone(network: EncoderClassifier) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+
+def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    prefix = f"{part}/"
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _restore(network: EncoderClassifier, tensors: Mapping[str, Tensor], part: str) -> None:
+    network.load_state_dict(_part(tensors, part))
+
+
+def _restore_optimizer(optimizer: AdamW, moments: Mapping[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in moments.items():
+        number, _, moment = name.partition(".")
+        state.setdefault(int(number), {})[moment] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -1,0 +1,60 @@
+"""The course of a run: from one measurement an epoch to a file of JSON lines, and back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from model.files import sync
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Where a run stood at the end of an epoch.
+
+    Args:
+        step: optimizer steps done.
+        epoch: epochs done.
+        training_loss: mean over the steps of the epoch, dropout and smoothing included.
+        training_accuracy: likewise.
+        validation_loss: mean negative log-likelihood of the validation rows, in nats.
+        validation_accuracy: share of validation rows that are right.
+        learning_rate: of the last step.
+        seconds: of training, since the start and over all its parts.
+    """
+
+    step: int
+    epoch: int
+    training_loss: float
+    training_accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    learning_rate: float
+    seconds: float
+
+
+def write_history(history: Sequence[Measurement], path: Path) -> None:
+    """Writes one JSON object a line, beside its place, and renames.
+
+    Args:
+        history: in the order of the steps.
+        path: of the file.
+
+    Raises:
+        OSError: the file could not be written.
+    """
+    beside = path.with_name(f".{path.name}.part")
+    lines = [json.dumps(asdict(measurement)) + "\n" for measurement in history]
+    beside.write_text("".join(lines), encoding="utf-8")
+    sync(beside)
+    beside.replace(path)
+
+
+def read_history(path: Path) -> list[Measurement]:
+    """Reads what `write_history` wrote.
+
+    Args:
+        path: of the file.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Measurement(**json.loads(line)) for line in lines]

@@ -1,0 +1,68 @@
+"""Progress of long work: a bar on a terminal, plain lines every few seconds elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from tqdm import tqdm
+
+Advance = Callable[[int, str], None]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def progress(
+    total: int, label: str, *, done: int = 0, stream: TextIO | None = None
+) -> Iterator[Advance]:
+    """Shows how far work has come, how fast it goes and how long it will take.
+
+    Args:
+        total: units of the whole work.
+        label: names the work.
+        done: units that were done before.
+        stream: where it shows; standard error if None.
+
+    Yields:
+        A function to call with the units just done and a few words on how they went.
+    """
+    stream = sys.stderr if stream is None else stream
+    if stream.isatty():
+        with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
+
+            def advance_bar(units: int, words: str) -> None:
+                bar.set_postfix_str(words, refresh=False)
+                bar.update(units)
+
+            yield advance_bar
+    else:
+        yield _Lines(total, label, done, stream).advance
+
+
+class _Lines:
+    """One line at the start, every few seconds, and at the end."""
+
+    def __init__(self, total: int, label: str, done: int, stream: TextIO) -> None:
+        self._total = total
+        self._label = label
+        self._first = self._done = done
+        self._stream = stream
+        self._started = self._last = time.monotonic()
+
+    def advance(self, units: int, words: str) -> None:
+        self._done += units
+        now = time.monotonic()
+        if self._done < self._total and now - self._last < _SECONDS_BETWEEN_LINES:
+            return
+        self._last = now
+        rate = (self._done - self._first) / max(now - self._started, 1e-9)
+        left = (self._total - self._done) / max(rate, 1e-9)
+        parts = [
+            f"{self._label}: {self._done}/{self._total}",
+            f"{rate:.1f}/s",
+            f"{left:.0f} s left",
+        ]
+        self._stream.write(", ".join([*parts, words] if words else parts) + "\n")
+        self._stream.flush()

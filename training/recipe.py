@@ -1,0 +1,134 @@
+"""What a run is told: a preset, changed by options, checked and kept beside the weights."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from model.checkpoint import explain
+from training.errors import RecipeError
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+
+_SUFFIX = ".toml"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class NetworkSizes(_Part):
+    """Sizes of a network that is trained from scratch.
+
+    Args:
+        vocab_size: the most tokens that the vocabulary gets.
+        hidden_size: features of a token.
+        num_layers: layers of the encoder.
+        num_heads: heads of each layer; they divide `hidden_size`.
+        intermediate_size: features inside the feed-forward parts.
+        initializer_range: standard deviation of fresh weights.
+    """
+
+    vocab_size: Annotated[int, Field(ge=100)]
+    hidden_size: Count
+    num_layers: Count
+    num_heads: Count
+    intermediate_size: Count
+    initializer_range: Annotated[float, Field(gt=0.0)] = 0.02
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> "NetworkSizes":
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"hidden_size ({self.hidden_size}) is not divisible by num_heads ({self.num_heads})"
+            )
+        return self
+
+
+class Recipe(_Part):
+    """Everything that, with the data and the seed, decides the weights.
+
+    Args:
+        network: sizes, for training from scratch; None in a preset for pretrained encoders.
+        max_length: the most tokens of a text, special tokens included.
+        epochs: passes over the training rows.
+        batch_size: texts of a step.
+        learning_rate: the highest, at the end of the warm-up.
+        weight_decay: of matrices; not of biases, norms and embeddings.
+        warmup_share: share of the steps in which the rate climbs; it falls to 0 over the rest.
+        max_grad_norm: gradients are scaled down to this norm.
+        label_smoothing: share of the target that goes to all classes alike (Szegedy et al. 2016).
+        dropout: after embeddings and sublayers, and before the classifier.
+        attention_dropout: of attention weights.
+        token_dropout: share of the tokens read as unknown in training.
+        undo_penn_share: share of the texts in the Penn style (`do n't`) read as people write.
+        average_decay: of the running mean of the weights that is kept in the end; 0: the last.
+        validation_share: share of the rows held out when no validation file is given.
+        patience: epochs without a better validation loss until the run stops.
+        seed: of everything random.
+    """
+
+    network: NetworkSizes | None = None
+    max_length: Annotated[int, Field(ge=4, le=4096)] = 128
+    epochs: Count = 3
+    batch_size: Count = 64
+    learning_rate: Annotated[float, Field(gt=0.0)] = 5e-5
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
+    warmup_share: Share = 0.1
+    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    label_smoothing: Share = 0.0
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.1
+    token_dropout: Share = 0.0
+    undo_penn_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    average_decay: Share = 0.0
+    validation_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    patience: Count = 3
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+def presets() -> tuple[str, ...]:
+    """Names of the presets that come with the project."""
+    names = (entry.name for entry in (files("training") / "presets").iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
+
+
+def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
+    """Reads a preset and applies options to it.
+
+    Args:
+        preset: one of `presets`, or the path of a TOML file of the same form.
+        changes: fields that options give.
+
+    Raises:
+        RecipeError: there is no such preset, or a value does not fit; lists every fault.
+    """
+    content = _read(preset)
+    try:
+        return Recipe.model_validate({**content, **changes})
+    except ValidationError as error:
+        raise RecipeError(f"preset {preset}: {explain(error)}") from error
+
+
+def _read(preset: str) -> dict[str, Any]:
+    if preset in presets():
+        text = (files("training") / "presets" / f"{preset}{_SUFFIX}").read_text(encoding="utf-8")
+    elif preset.endswith(_SUFFIX):
+        try:
+            text = Path(preset).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+            raise RecipeError(f"preset {preset}: cannot be read: {reason}") from error
+    else:
+        raise RecipeError(
+            f"there is no preset {preset}: choose one of {', '.join(presets())}, or give the path "
+            f"of a file that ends in {_SUFFIX}"
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"preset {preset}: is not TOML: {error}") from error

@@ -1,0 +1,125 @@
+"""From a recipe to a network with its tokenizer: drawn afresh, or begun from a pretrained one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from model.checkpoint import CONFIG, WEIGHTS, explain
+from model.config import EncoderConfig
+from model.encoder import EncoderClassifier, build_encoder
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import digest, read_object
+from model.tokenizer import Tokenizer, load_tokenizer
+from model.weights import load_encoder_weights
+from training.errors import RecipeError
+from training.recipe import NetworkSizes, Recipe
+from training.vocabulary import PAD_ID, train_tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run begins with.
+
+    Args:
+        config: sizes of the network.
+        network: on the CPU, its weights drawn or loaded.
+        tokenizer: that the network reads by.
+        origin: what the recipe does not tell: the pretrained weights, if any.
+    """
+
+    config: EncoderConfig
+    network: EncoderClassifier
+    tokenizer: Tokenizer
+    origin: dict[str, str]
+
+
+def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> Start:
+    """Learns a vocabulary and draws weights.
+
+    Args:
+        recipe: with the sizes of the network.
+        texts: of the training rows.
+        labels: names of the classes, in their order.
+
+    Raises:
+        RecipeError: the recipe has no sizes.
+    """
+    if recipe.network is None:
+        raise RecipeError(
+            "this preset is for pretrained encoders and has no [network] sizes: give --init-from, "
+            "or choose another preset"
+        )
+    sizes: NetworkSizes = recipe.network
+    tokenizer = train_tokenizer(texts, vocab_size=sizes.vocab_size, max_length=recipe.max_length)
+    config = EncoderConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=sizes.hidden_size,
+        num_hidden_layers=sizes.num_layers,
+        num_attention_heads=sizes.num_heads,
+        intermediate_size=sizes.intermediate_size,
+        max_position_embeddings=recipe.max_length,
+        type_vocab_size=1,
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.attention_dropout,
+        initializer_range=sizes.initializer_range,
+        pad_token_id=PAD_ID,
+        labels=tuple(labels),
+    )
+    return Start(config, _draw(config, recipe.seed), tokenizer, {})
+
+
+def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> Start:
+    """Takes vocabulary, sizes and weights of a BERT-family folder; a head that fits too.
+
+    Args:
+        recipe: its sizes, if any, are not used.
+        folder: `config.json`, `model.safetensors` and a tokenizer.
+        labels: names of the classes, in their order.
+
+    Raises:
+        CheckpointError: the folder is damaged, incomplete or of another kind.
+    """
+    content = read_object(folder / CONFIG)
+    config = _adapt(folder / CONFIG, content, recipe, labels)
+    tokenizer = load_tokenizer(
+        folder, max_length=min(recipe.max_length, config.max_position_embeddings)
+    )
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            folder / "tokenizer.json",
+            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
+            f"{config.vocab_size} embeddings",
+        )
+    network = _draw(config, recipe.seed)
+    load_encoder_weights(folder / WEIGHTS, network)
+    origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
+    return Start(config, network, tokenizer, origin)
+
+
+def _adapt(
+    path: Path, content: dict[str, Any], recipe: Recipe, labels: Sequence[str]
+) -> EncoderConfig:
+    changes = {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "problem_type": "single_label_classification",
+        "hidden_dropout_prob": recipe.dropout,
+        "attention_probs_dropout_prob": recipe.attention_dropout,
+        "classifier_dropout": recipe.dropout,
+    }
+    try:
+        return EncoderConfig.from_transformers({**content, **changes})
+    except ValidationError as error:
+        raise CheckpointError(path, explain(error)) from error
+    except ValueError as error:
+        raise UnsupportedCheckpointError(path, str(error)) from error
+
+
+def _draw(config: EncoderConfig, seed: int) -> EncoderClassifier:
+    network = build_encoder(config)
+    generator = torch.Generator().manual_seed(seed)
+    network.initialize(std=config.initializer_range, generator=generator)
+    return network

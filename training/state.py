@@ -1,0 +1,113 @@
+"""The state of a run on disk: enough to go on after an interruption as if there had been none.
+
+A folder of safetensors and JSON; nothing is unpickled. It is written beside its place and renamed.
+What is random is not part of it: every step draws from a generator seeded by run and step.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from model.files import sync
+from training.errors import ResumeError
+from training.history import Measurement
+
+_TENSORS, _POSITION = "tensors.safetensors", "position.json"
+
+
+@dataclass(slots=True)
+class Position:
+    """Where a run stands.
+
+    Args:
+        step: optimizer steps done.
+        loss_sum: of the steps of this epoch.
+        correct: right training rows of this epoch.
+        seen: training rows of this epoch.
+        best_epoch: of the best validation loss so far; 0: none yet.
+        seconds: of training so far.
+        history: one measurement for each epoch done.
+    """
+
+    step: int = 0
+    loss_sum: float = 0.0
+    correct: int = 0
+    seen: int = 0
+    best_epoch: int = 0
+    seconds: float = 0.0
+    history: list[Measurement] = field(default_factory=list)
+
+
+def save_state(
+    folder: Path, position: Position, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+) -> None:
+    """Writes the state, replacing the one before.
+
+    Args:
+        folder: of the state.
+        position: where the run stands.
+        tensors: weights, moments and whatever else the run needs, by name.
+        identity: what a run must share with this one to go on from it.
+
+    Raises:
+        OSError: it could not be written; the state before is still there.
+    """
+    fresh = folder.with_name(f".{folder.name}.part")
+    old = folder.with_name(f".{folder.name}.old")
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    safetensors.torch.save_file(contiguous, fresh / _TENSORS)
+    content = {"identity": dict(identity), "position": asdict(position)}
+    (fresh / _POSITION).write_text(json.dumps(content), encoding="utf-8")
+    for path in (fresh / _TENSORS, fresh / _POSITION, fresh):
+        sync(path)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dict[str, Tensor]]:
+    """Reads the state of an interrupted run.
+
+    Args:
+        folder: of the state.
+        identity: of the run that is to go on.
+
+    Raises:
+        ResumeError: there is no state, it is damaged, or it is of another run; says what differs.
+    """
+    old = folder.with_name(f".{folder.name}.old")
+    if not folder.exists() and old.exists():
+        folder = old  # the run was killed between the two renames
+    if not folder.is_dir():
+        raise ResumeError(
+            f"{folder}: there is no interrupted run to go on with; leave out --resume"
+        )
+    try:
+        content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
+        tensors = safetensors.torch.load_file(folder / _TENSORS)
+        stored = content["identity"]
+        position = content["position"]
+        history = [Measurement(**measurement) for measurement in position.pop("history")]
+        loaded = Position(**position, history=history)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise ResumeError(
+            f"{folder}: the state is damaged ({error}); start again without --resume"
+        ) from error
+    different = [name for name in identity if stored.get(name) != identity[name]]
+    if different:
+        changes = "; ".join(
+            f"{name}: {stored.get(name)} then, {identity[name]} now" for name in different
+        )
+        raise ResumeError(f"{folder}: the interrupted run was another one: {changes}")
+    return loaded, tensors

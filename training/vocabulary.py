@@ -1,0 +1,53 @@
+"""From training texts to a WordPiece tokenizer of their own (Wu et al. 2016)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+from tokenizers import trainers
+
+from model.tokenizer import Tokenizer, wordpiece_tokenizer
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD_ID, UNKNOWN_ID = 0, 1
+_LEAST_FREQUENCY = 2
+
+
+def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
+    """Learns the pieces of words that are frequent; the same texts give the same tokenizer.
+
+    Args:
+        texts: of the training rows alone.
+        vocab_size: the most tokens, special ones included; fewer if the texts do not give them.
+        max_length: the most tokens that the model will read.
+    """
+    specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+    learner = wordpiece_tokenizer(specials, path=Path("vocab.txt"))
+    alphabet = _alphabet(learner, texts)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=_LEAST_FREQUENCY,
+        # The trainer numbers what continues a word in the order of a hash map, another one in
+        # each process, and breaks ties by these numbers. Named here, they are always the same.
+        special_tokens=[*SPECIAL_TOKENS, *alphabet, *(f"##{letter}" for letter in alphabet)],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    learner.train_from_iterator(texts, trainer, length=len(texts))
+    # The learner's post-processor knows the special tokens by the ids of before.
+    backend = wordpiece_tokenizer(learner.get_vocab(), path=Path("vocab.txt"))
+    return Tokenizer(backend, max_length=max_length, pad_token_id=PAD_ID)
+
+
+def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
+    """The characters that are frequent enough, after normalisation, in the order of Unicode."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(learner.normalizer.normalize_str(text))
+    return sorted(
+        letter
+        for letter, count in counts.items()
+        if count >= _LEAST_FREQUENCY and not letter.isspace()
+    )
