@@ -52,6 +52,7 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/docker-compose config --quiet
+	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)

@@ -1,0 +1,1 @@
+"""What deploys the service fits together, as far as files can show it."""

@@ -1,0 +1,158 @@
+"""The files that deploy the service agree with each other and with the service's settings."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from service import server
+from service.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+HAPROXY = (ROOT / "deploy" / "haproxy.cfg").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+KUBERNETES: list[dict[str, Any]] = list(
+    yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text(encoding="utf-8"))
+)
+SETTINGS = {PREFIX + name.upper() for name in Settings.model_fields}
+
+
+def _seconds(pattern: str) -> float:
+    """The one duration in the balancer's configuration that a pattern leads to."""
+    [(number, unit)] = re.findall(rf"{pattern} (\d+)(ms|s)\b", HAPROXY)
+    return int(number) / (1000 if unit == "ms" else 1)
+
+
+def _deployment() -> dict[str, Any]:
+    [deployment] = [item for item in KUBERNETES if item["kind"] == "Deployment"]
+    specification: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return specification
+
+
+def _compose_setting(name: str) -> float:
+    return float(COMPOSE["services"]["api"]["environment"][PREFIX + name])
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    files = [DOCKERFILE, HAPROXY, *(path.read_text() for path in (ROOT / "deploy").glob("*.py"))]
+    files += [(ROOT / name).read_text() for name in ("docker-compose.yml", "Makefile", ".ci/run")]
+    files.append((ROOT / "deploy" / "kubernetes.yaml").read_text().replace("PORT=tcp", "PORT"))
+    named = {name for file in files for name in re.findall(rf"\b{PREFIX}[A-Z_]+", file)}
+    assert named - SETTINGS == set()
+    assert {PREFIX + "HOST", PREFIX + "PORT"} <= named
+
+
+def test_the_service_answers_or_gives_up_before_the_balancer_does() -> None:
+    assert _seconds("timeout server") > _compose_setting("REQUEST_TIMEOUT")
+
+
+def test_the_balancer_never_uses_a_connection_that_a_replica_has_closed() -> None:
+    assert _seconds("pool-purge-delay") < server._KEEP_ALIVE_SECONDS
+
+
+def test_the_balancer_notices_a_draining_replica_in_time() -> None:
+    [falls] = re.findall(r" fall (\d+)", HAPROXY)
+    noticed = _seconds(" inter") + (int(falls) - 1) * _seconds(" fastinter")
+    assert 2 * noticed < _compose_setting("DRAIN_SECONDS")
+
+
+def test_no_container_is_killed_while_it_answers() -> None:
+    longest = _compose_setting("DRAIN_SECONDS") + _compose_setting("REQUEST_TIMEOUT") + 1
+    for service in COMPOSE["services"].values():
+        assert float(service["stop_grace_period"].removesuffix("s")) > longest
+    assert _seconds("hard-stop-after") > _compose_setting("REQUEST_TIMEOUT")
+
+
+def test_a_pod_is_not_killed_while_it_answers() -> None:
+    [container] = _deployment()["containers"]
+    given = {item["name"]: item["value"] for item in container["env"]}
+    defaults = Settings.model_fields
+    drain = float(given[f"{PREFIX}DRAIN_SECONDS"])
+    longest = drain + float(defaults["request_timeout"].default) + 1
+    assert _deployment()["terminationGracePeriodSeconds"] > longest
+
+
+def test_a_pod_gets_no_variables_that_look_like_settings() -> None:
+    assert _deployment()["enableServiceLinks"] is False
+
+
+def test_the_same_user_everywhere() -> None:
+    [user] = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
+    context = _deployment()["securityContext"]
+    assert user == (str(context["runAsUser"]), str(context["runAsGroup"])) == ("10001", "10001")
+
+
+def test_the_dockerfile_pulls_no_frontend() -> None:
+    assert "# syntax" not in DOCKERFILE
+
+
+def test_every_package_is_pinned_alike() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(_pin(line) for line in lines if not line.startswith("#"))
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    named = [requirement for group in groups for requirement in group if "==" in requirement]
+    wanted = dict(_pin(requirement) for requirement in named)
+    del wanted["torch"]
+    assert {name: pins.get(name) for name in wanted} == wanted
+
+
+def _pin(requirement: str) -> tuple[str, str]:
+    matched = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?==([^;, ]+)(?:;.*)?", requirement)
+    assert matched is not None, f"{requirement} is not pinned exactly"
+    return matched[1].lower().replace("_", "-"), matched[2]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+class TestMakefile:
+    """What make says; nothing is installed."""
+
+    @staticmethod
+    def _make(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+        return subprocess.run(
+            ["make", *arguments],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def test_lists_its_commands(self) -> None:
+        lines = self._make().stdout.splitlines()
+        commands = [line.split()[1] for line in lines]
+        assert commands[:5] == ["help", "install", "serve", "test", "check"]
+        assert {"containers", "lock", "clean"} <= set(commands)
+
+    def test_says_that_python_is_missing(self, tmp_path: Path) -> None:
+        completed = self._make("install", "PYTHON=no-such-python", f"VENV={tmp_path / 'venv'}")
+        assert completed.returncode == 2
+        assert completed.stderr.splitlines()[0] == (
+            "no-such-python is not there: install Python 3.11 or newer, or name one: "
+            "make PYTHON=/path/to/python"
+        )
+
+    def test_says_that_python_is_too_old(self, tmp_path: Path) -> None:
+        old = tmp_path / "python"
+        old.write_text('#!/bin/sh\n[ "$1" != --version ] || echo Python 3.9.1\nexit 1\n')
+        old.chmod(0o755)
+        completed = self._make("install", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}")
+        assert completed.returncode == 2
+        assert completed.stderr.splitlines()[0] == (
+            "Python 3.9.1 is too old: Python 3.11 or newer is needed; name one: "
+            "make PYTHON=python3.12"
+        )
+
+    def test_refuses_an_unknown_choice_of_torch(self) -> None:
+        completed = self._make("install", "TORCH=rocm")
+        assert completed.returncode == 2
+        assert "TORCH is 'rocm', must be cpu or cuda" in completed.stderr
