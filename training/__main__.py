@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TrainingError, ModelError) as error:
         return _refuse(str(error), 1)
     except OSError as error:
-        return _refuse(f"{error.filename}: {error.strerror}", 1)
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _refuse(f"{place}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
     return code

@@ -3,6 +3,7 @@
 TrainingError
 ├── DataError       a file that cannot be read, or rows in it that cannot be used
 ├── RecipeError     an option or a preset that is wrong
+├── DivergedRunError  the loss is no longer a number
 ├── ResumeError     the state of an interrupted run does not fit this one
 └── InterruptedRunError   a signal ended the run; its state is on disk
 """
@@ -34,6 +35,22 @@ class DataError(TrainingError):
 
 class RecipeError(TrainingError, ValueError):
     """An option or a preset that is wrong; the message holds the value and the limit."""
+
+
+class DivergedRunError(TrainingError):
+    """The loss is no longer a number, so the weights are worth nothing.
+
+    Args:
+        loss: what came instead.
+        step: optimizer steps done.
+        learning_rate: the highest of the run.
+    """
+
+    def __init__(self, loss: float, step: int, learning_rate: float) -> None:
+        super().__init__(
+            f"the loss is {loss} after {step} steps: the run has diverged; start again with a "
+            f"--learning-rate below {learning_rate:g} or a smaller --max-grad-norm"
+        )
 
 
 class ResumeError(TrainingError):

@@ -25,7 +25,7 @@ from model.batch import Batch, collate
 from model.encoder import EncoderClassifier
 from model.tokenizer import Encoding, Tokenizer
 from training.batches import make_batches
-from training.errors import InterruptedRunError
+from training.errors import DivergedRunError, InterruptedRunError
 from training.history import Measurement
 from training.inference import predict_logits
 from training.optimizer import build_optimizer, learning_rate, update_average
@@ -113,7 +113,8 @@ class Fitting:
         """
         self._position, tensors = load_state(self._state, self._identity)
         _restore(self._network, tensors, "weights")
-        _restore(self._averaged, tensors, "average")
+        if self._averaged is not self._network:
+            _restore(self._averaged, tensors, "average")
         self._best = _part(tensors, "best")
         _restore_optimizer(self._optimizer, _part(tensors, "optimizer"))
 
@@ -129,6 +130,7 @@ class Fitting:
 
         Raises:
             InterruptedRunError: `stop` said so; the state is on disk.
+            DivergedRunError: a loss is not a finite number.
         """
         done = self._position.step
         with progress(self._total_steps, "fit", done=done) as advance:
@@ -188,6 +190,7 @@ class Fitting:
         with self._autocast(enabled=self._bfloat16):
             logits = self._network(batch).logits  # [B, C]
         loss = functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+        mean_loss = self._check_finite(float(loss.detach()))
         self._optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
@@ -200,9 +203,14 @@ class Fitting:
                 step=position.step,
             )
         position.step += 1
-        position.loss_sum += float(loss.detach()) * len(places)
+        position.loss_sum += mean_loss * len(places)
         position.correct += int((logits.argmax(dim=-1) == target).sum())
         position.seen += len(places)
+
+    def _check_finite(self, loss: float) -> float:
+        if not math.isfinite(loss):
+            raise DivergedRunError(loss, self._position.step, self._recipe.learning_rate)
+        return loss
 
     def _collate(self, places: Sequence[int]) -> Batch:
         encodings = [self._training.encodings[place] for place in places]
@@ -224,7 +232,7 @@ class Fitting:
             epoch=epoch + 1,
             training_loss=position.loss_sum / position.seen,
             training_accuracy=position.correct / position.seen,
-            validation_loss=float(losses.mean()),
+            validation_loss=self._check_finite(float(losses.mean())),
             validation_accuracy=float((logits.argmax(axis=1) == truth).mean()),
             learning_rate=float(self._optimizer.param_groups[0]["lr"]),
             seconds=round(position.seconds, 3),
@@ -257,10 +265,11 @@ class Fitting:
         }
         parts = {
             "weights": self._network.state_dict(),
-            "average": self._averaged.state_dict(),
             "best": self._best,
             "optimizer": optimizer,
         }
+        if self._averaged is not self._network:
+            parts["average"] = self._averaged.state_dict()
         tensors = {
             f"{part}/{name}": tensor for part in parts for name, tensor in parts[part].items()
         }

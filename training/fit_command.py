@@ -1,6 +1,8 @@
 """`headlight-train fit`: from labelled files to a checkpoint, its history and its figures."""
 
 import argparse
+import hashlib
+import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -286,7 +288,15 @@ def _identity(
         "labels": list(training.labels),
         "training_data": [source.sha256 for source in training.sources],
         "validation_data": [source.sha256 for source in validation.sources],
+        # Of the same files other columns may have been read.
+        "training_rows": _rows_digest(training),
+        "validation_rows": _rows_digest(validation),
     }
+
+
+def _rows_digest(dataset: Dataset) -> str:
+    rows = json.dumps([dataset.texts, dataset.label_ids]).encode()
+    return hashlib.sha256(rows).hexdigest()
 
 
 def _round(network: EncoderClassifier, dtype: torch.dtype) -> None:

@@ -65,7 +65,8 @@ def save_state(
         shutil.rmtree(leftover, ignore_errors=True)
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    safetensors.torch.save_file(contiguous, fresh / _TENSORS)
+    # Not by save_file, whose errors are not OSError when the disk is full.
+    (fresh / _TENSORS).write_bytes(safetensors.torch.save(contiguous))
     content = {"identity": dict(identity), "position": asdict(position)}
     (fresh / _POSITION).write_text(json.dumps(content), encoding="utf-8")
     for path in (fresh / _TENSORS, fresh / _POSITION, fresh):

@@ -1,0 +1,88 @@
+"""Runs that end in no checkpoint: diverged ones, and those that go on with other rows."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from training.__main__ import main
+
+_PRESET = """\
+max_length = 16
+epochs = 2
+batch_size = 8
+learning_rate = 1e-3
+
+[network]
+vocab_size = 200
+hidden_size = 8
+num_layers = 2
+num_heads = 2
+intermediate_size = 16
+"""
+_WORDS = {0: ("bad", "dull", "poor", "weak"), 1: ("good", "bright", "rich", "strong")}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """Arguments of a run over two columns of text."""
+    chance = random.Random(3)  # noqa: S311 - not for secrets
+    rows = ["sentence\tother\tlabel"]
+    for number in range(64):
+        label = number % 2
+        sentence = " ".join([str(number), *chance.choices(_WORDS[label], k=4)])
+        rows.append(f"{sentence}\t{sentence[::-1]}\t{label}")
+    (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "tiny.toml").write_text(_PRESET, encoding="utf-8")
+    return [
+        *("fit", str(tmp_path / "rows.tsv"), "--output", str(tmp_path / "out")),
+        *("--preset", str(tmp_path / "tiny.toml"), "--threads", "1", "--dtype", "float32"),
+    ]
+
+
+def test_a_diverged_run_writes_no_checkpoint(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--text-column", "sentence", "--learning-rate", "1e30", "--max-grad-norm", "1e30"]
+    code = main([*command, *options])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert code == 1
+    assert last == (
+        "headlight-train: the loss is nan after 1 steps: the run has diverged; start again with a "
+        "--learning-rate below 1e+30 or a smaller --max-grad-norm"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_diverge_in_the_last_step_are_noticed_too(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--text-column", "sentence", "--learning-rate", "1e30", "--max-grad-norm", "1e30"]
+    code = main([*command, *options, "--epochs", "1", "--batch-size", "64"])
+    assert code == 1
+    assert "the loss is nan after 1 steps" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
+    command: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("training.fit_command.save_checkpoint", fail)
+        assert main([*command, "--text-column", "sentence"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "headlight-train: no space left"
+
+    assert main([*command, "--text-column", "other", "--resume"]) == 1
+    refusal = capsys.readouterr().err.splitlines()[-1]
+    assert f"{tmp_path / 'out.run' / 'state'}: the interrupted run was another one" in refusal
+    assert "training_rows: " in refusal
+    assert not (tmp_path / "out").exists()
+
+    assert main([*command, "--text-column", "sentence", "--resume"]) == 0
+    assert (tmp_path / "out" / "model.safetensors").is_file()
