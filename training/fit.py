@@ -118,12 +118,19 @@ class Fitting:
         self._best = _part(tensors, "best")
         _restore_optimizer(self._optimizer, _part(tensors, "optimizer"))
 
-    def run(self, *, save_every: int, stop: Callable[[], int | None]) -> list[Measurement]:
+    def run(
+        self,
+        *,
+        save_every: int,
+        stop: Callable[[], int | None],
+        record: Callable[[Sequence[Measurement]], None],
+    ) -> list[Measurement]:
         """Trains until the epochs are over or none has been better for a while.
 
         Args:
             save_every: steps between two states on disk; one is also written after each epoch.
             stop: asked after each step; the number of a signal ends the run.
+            record: given the history after each epoch.
 
         Returns:
             A measurement for each epoch. The network holds the best weights.
@@ -136,6 +143,7 @@ class Fitting:
         with progress(self._total_steps, "fit", done=done) as advance:
             while not self._is_over():
                 self._run_epoch(save_every, stop, advance)
+                record(self._position.history)
         self._network.load_state_dict(self._best)
         self._network.eval()
         return self._position.history

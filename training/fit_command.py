@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import json
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,6 +30,7 @@ from training.plots import plot_history
 from training.recipe import Recipe, load_recipe, presets
 from training.setup import Start, start_from_pretrained, start_from_scratch
 from training.signals import noted_signals
+from training.state import has_state, remove_state
 
 _STORE_DTYPES = {
     "float32": torch.float32,
@@ -70,7 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace a checkpoint that is there already"
+        "--overwrite",
+        action="store_true",
+        help="replace a checkpoint or an interrupted run that is there already",
     )
     parser.add_argument(
         "--preset",
@@ -159,6 +161,8 @@ def run(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     run_dir: Path = arguments.run_dir or output.with_name(f"{output.name}.run")
     _check_output(output, overwrite=arguments.overwrite)
+    if not arguments.resume:
+        _check_state(run_dir / "state", overwrite=arguments.overwrite)
     _check_positive(arguments)
     recipe = _recipe(arguments)
     device = choose_device(arguments.device)
@@ -188,9 +192,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.resume:
         fitting.resume()
         _say(f"resuming after step {fitting.step}")
+    else:
+        remove_state(run_dir / "state")
     with noted_signals() as stop:
-        history = fitting.run(save_every=arguments.save_every, stop=stop)
-    write_history(history, run_dir / "history.jsonl")
+        history = fitting.run(
+            save_every=arguments.save_every,
+            stop=stop,
+            record=lambda history: write_history(history, run_dir / "history.jsonl"),
+        )
     plot_history(history, run_dir / "history.png")
     temperature = fit_temperature(fitting.validation_logits(), np.array(validation.label_ids))
     dtype = _STORE_DTYPES[arguments.store_dtype]
@@ -219,7 +228,7 @@ def run(arguments: argparse.Namespace) -> int:
         manifest=manifest,
         dtype=dtype,
     )
-    shutil.rmtree(run_dir / "state", ignore_errors=True)
+    remove_state(run_dir / "state")
     _report(output, history[-1].seconds, temperature, metrics)
     return 0
 
@@ -228,6 +237,14 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
     check_place(output)
     if output.exists() and any(output.iterdir()) and not overwrite:
         raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")
+
+
+def _check_state(state: Path, *, overwrite: bool) -> None:
+    if has_state(state) and not overwrite:
+        raise RecipeError(
+            f"{state} holds an interrupted run: go on with it with --resume, or give it up with "
+            "--overwrite"
+        )
 
 
 def _check_positive(arguments: argparse.Namespace) -> None:

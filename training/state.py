@@ -59,8 +59,7 @@ def save_state(
     Raises:
         OSError: it could not be written; the state before is still there.
     """
-    fresh = folder.with_name(f".{folder.name}.part")
-    old = folder.with_name(f".{folder.name}.old")
+    fresh, old = _beside(folder)
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     fresh.mkdir(parents=True)
@@ -87,9 +86,9 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dic
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run; says what differs.
     """
-    old = folder.with_name(f".{folder.name}.old")
+    _, old = _beside(folder)
     if not folder.exists() and old.exists():
-        folder = old  # the run was killed between the two renames
+        old.rename(folder)  # the run was killed between the two renames
     if not folder.is_dir():
         raise ResumeError(
             f"{folder}: there is no interrupted run to go on with; leave out --resume"
@@ -103,7 +102,8 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dic
         loaded = Position(**position, history=history)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ResumeError(
-            f"{folder}: the state is damaged ({error}); start again without --resume"
+            f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
+            "--resume"
         ) from error
     different = [name for name in identity if stored.get(name) != identity[name]]
     if different:
@@ -112,3 +112,28 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dic
         )
         raise ResumeError(f"{folder}: the interrupted run was another one: {changes}")
     return loaded, tensors
+
+
+def has_state(folder: Path) -> bool:
+    """Whether an interrupted run left its state.
+
+    Args:
+        folder: of the state.
+    """
+    _, old = _beside(folder)
+    return folder.exists() or old.exists()
+
+
+def remove_state(folder: Path) -> None:
+    """Removes the state of a run, and what a kill left beside it.
+
+    Args:
+        folder: of the state.
+    """
+    for path in (folder, *_beside(folder)):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _beside(folder: Path) -> tuple[Path, Path]:
+    """Where a state is written, and where the one before goes meanwhile."""
+    return folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")

@@ -1,11 +1,13 @@
 """Runs that end in no checkpoint: diverged ones, and those that go on with other rows."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from training.__main__ import main
+from training.history import Measurement, read_history, write_history
 
 _PRESET = """\
 max_length = 16
@@ -78,6 +80,12 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
         assert main([*command, "--text-column", "sentence"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "headlight-train: no space left"
 
+    assert main([*command, "--text-column", "sentence"]) == 1
+    assert capsys.readouterr().err == (
+        f"headlight-train: {tmp_path / 'out.run' / 'state'} holds an interrupted run: go on with "
+        "it with --resume, or give it up with --overwrite\n"
+    )
+
     assert main([*command, "--text-column", "other", "--resume"]) == 1
     refusal = capsys.readouterr().err.splitlines()[-1]
     assert f"{tmp_path / 'out.run' / 'state'}: the interrupted run was another one" in refusal
@@ -86,3 +94,30 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
 
     assert main([*command, "--text-column", "sentence", "--resume"]) == 0
     assert (tmp_path / "out" / "model.safetensors").is_file()
+    assert sorted(path.name for path in (tmp_path / "out.run").iterdir()) == [
+        "history.jsonl",
+        "history.png",
+    ]
+
+
+def test_an_interrupted_run_is_given_up_by_overwrite(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "out.run" / ".state.old").mkdir(parents=True)
+    command = [*command, "--text-column", "sentence"]
+    assert main(command) == 1
+    assert main([*command, "--overwrite"]) == 0
+    assert not (tmp_path / "out.run" / ".state.old").exists()
+
+
+def test_the_history_grows_with_each_epoch(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.run" / "history.jsonl"
+    seen: list[int] = []
+
+    def write(history: Sequence[Measurement], place: Path) -> None:
+        write_history(history, place)
+        seen.append(len(read_history(path)))
+
+    monkeypatch.setattr("training.fit_command.write_history", write)
+    assert main([*command, "--text-column", "sentence"]) == 0
+    assert seen == [1, 2]
