@@ -1,19 +1,22 @@
 """Requests through the balancer: spread over the replicas, and none lost when one goes away."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.containers.engine import ROOT
 from tests.containers.stack import SENTENCE, Stack
 
 
 @pytest.fixture
 def disturbed(stack: Stack) -> Iterator[Stack]:
-    """The stack for a test that stops replicas or adds some; both are back after it."""
+    """The stack for a test that stops, adds or changes replicas; the two are back after it."""
     yield stack
-    stack.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+    stack.engine.compose("up", "--detach", "--no-build", "--wait")
     stack.await_replicas(2)
 
 
@@ -97,6 +100,37 @@ def test_a_replica_that_is_killed_loses_no_request(disturbed: Stack) -> None:
 def test_more_replicas_are_found(disturbed: Stack) -> None:
     disturbed.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "api=3")
     disturbed.await_replicas(3)
+
+
+def test_a_new_checkpoint_is_rolled_out_without_losing_a_request(
+    disturbed: Stack, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    shutil.copytree(ROOT / "checkpoints" / "default", tmp_path / "reviews-2")
+    override = tmp_path / "override.yml"
+    override.write_text(
+        f"""
+services:
+  api:
+    environment:
+      HEADLIGHT_CHECKPOINT: /checkpoints/reviews-2
+    volumes: ["{tmp_path}/reviews-2:/checkpoints/reviews-2:ro"]
+""",
+        encoding="utf-8",
+    )
+    files = ["--file", "docker-compose.yml", "--file", str(override)]
+    up = [*files, "up", "--detach", "--no-build", "--no-recreate", "--wait", "--scale"]
+    old = disturbed.replicas()
+    with disturbed.load() as outcomes:
+        disturbed.engine.compose(*up, "api=4")
+        disturbed.await_replicas(4)
+        disturbed.engine.docker("stop", "--time", "20", *old)
+        disturbed.engine.docker("rm", *old)
+        disturbed.engine.compose(*up, "api=2")
+        disturbed.await_replicas(2)
+    assert outcomes.lost == {}
+    names = {disturbed.predict().json()["model"]["name"] for _ in range(10)}
+    assert names == {"reviews-2"}
 
 
 def test_without_a_replica_the_balancer_says_so(disturbed: Stack) -> None:
