@@ -56,7 +56,8 @@ class Checkpoint:
         """Builds the network and reads its weights; on the CPU, float32, in evaluation mode.
 
         Raises:
-            CheckpointError: a weight is not finite, or the file changed since it was checked.
+            CheckpointError: a weight is not finite, or the file was changed since it was checked
+                and no longer fits.
         """
         with torch.device("meta"):
             network = build_encoder(self.config)
