@@ -6,12 +6,11 @@ import pytest
 import torch
 
 import model.checkpoint
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS, check_place, open_checkpoint
+from model.checkpoint import check_place, open_checkpoint
 from model.errors import CheckpointError
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
-
-FILES = [CONFIG, MANIFEST, WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
+from tests.model.folders import FILES
 
 
 def contents(folder: Path) -> dict[str, bytes]:

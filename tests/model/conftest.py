@@ -1,0 +1,23 @@
+"""Checkpoint folders that a test may change."""
+
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import CONFIG, MANIFEST
+from tests.builders import tiny_checkpoint
+from tests.model.folders import edit
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Ours, free to be changed."""
+    return tiny_checkpoint(tmp_path / "tiny")
+
+
+@pytest.fixture
+def foreign(folder: Path) -> Path:
+    """As others write it: no manifest, and their mark in the configuration."""
+    (folder / MANIFEST).unlink()
+    edit(folder / CONFIG, transformers_version="5.0.0")
+    return folder
