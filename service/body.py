@@ -168,5 +168,7 @@ def _field_error(
         # The name of the field is the client's own text, so it is not repeated.
         known = ", ".join(schema.model_fields)
         return FieldError((place, *loc[:-1]), f"an unknown field is given; known are {known}")
+    if kind == "model_type":
+        message = "input should be an object"
     message = message.removeprefix("Value error, ")
     return FieldError((place, *loc), message[0].lower() + message[1:])

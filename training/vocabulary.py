@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import trainers
+from tokenizers import Regex, normalizers, pre_tokenizers, trainers
 
 from model.tokenizer import Tokenizer, wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1
 _LEAST_FREQUENCY = 2
+# Treebanks write `do n't`, people `don't`, and phones a curly apostrophe: all read alike.
+_NOT = Regex("(?i)n't\\b")
+_CURLY, _STRAIGHT = "\u2019", "'"
 
 
 def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
@@ -23,7 +26,7 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
         max_length: the most tokens that the model will read.
     """
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
-    learner = wordpiece_tokenizer(specials, path=Path("vocab.txt"))
+    learner = _backend(specials)
     alphabet = _alphabet(learner, texts)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -37,8 +40,20 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
     )
     learner.train_from_iterator(texts, trainer, length=len(texts))
     # The learner's post-processor knows the special tokens by the ids of before.
-    backend = wordpiece_tokenizer(learner.get_vocab(), path=Path("vocab.txt"))
+    backend = _backend(learner.get_vocab())
     return Tokenizer(backend, max_length=max_length, pad_token_id=PAD_ID)
+
+
+def _backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
+    """BERT's tokenizer, but negations are split off first."""
+    backend = wordpiece_tokenizer(vocabulary, path=Path("vocab.txt"))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Replace(_CURLY, _STRAIGHT), backend.normalizer]
+    )
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(_NOT, behavior="isolated"), backend.pre_tokenizer]
+    )
+    return backend
 
 
 def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:

@@ -1,0 +1,1 @@
+"""A real server over a real socket, asked by real clients."""

@@ -1,0 +1,109 @@
+"""SIGTERM, SIGINT, and a second signal."""
+
+import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import service
+
+PATIENCE = 60
+
+
+def test_sigterm_drains_and_then_ends_with_0(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with service(checkpoint_folder, tmp_path, "--drain-seconds", "2") as running:
+        with running.client() as kept:
+            assert kept.get("/health/ready").headers.get("connection") is None
+            running.process.send_signal(signal.SIGTERM)
+            ready = running.wait_for(503)
+            assert_problem(
+                ready,
+                503,
+                "draining",
+                "The service is shutting down",
+                "This replica is shutting down.",
+                retry_after=1,
+            )
+            assert ready.headers["connection"] == "close"
+            for client in (kept, running.client()):
+                answer = client.post("/predict", json={"sentences": ["good"]})
+                assert answer.status_code == 200
+                assert answer.headers["connection"] == "close"
+            live = httpx.get(f"{running.url}/health/live")
+            assert (live.status_code, live.headers["connection"]) == (200, "close")
+            assert "headlight_ready 0.0" in httpx.get(f"{running.url}/metrics").text
+        assert running.process.wait(PATIENCE) == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{running.url}/health/live")
+
+
+def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> None:
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with (
+        service(checkpoint_folder, tmp_path, "--drain-seconds", "0.1", program=program) as running,
+        running.client() as client,
+        ThreadPoolExecutor() as pool,
+    ):
+        (tmp_path / "pass").write_text("2", encoding="ascii")
+        slow = pool.submit(client.post, "/predict", json={"sentences": ["good", "bad"]})
+        while "queue_requests 1.0" not in httpx.get(f"{running.url}/metrics").text:
+            pass
+        running.process.send_signal(signal.SIGTERM)
+        assert slow.result().status_code == 200
+        assert running.process.wait(PATIENCE) == 0
+
+
+def test_after_the_drain_time_a_kept_connection_is_refused(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    """A second request that waits behind a slow one on its connection comes too late."""
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with service(checkpoint_folder, tmp_path, "--drain-seconds", "0", program=program) as running:
+        (tmp_path / "pass").write_text("2", encoding="ascii")
+        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
+            body = b'{"sentences": ["good"]}'
+            head = (
+                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(body)
+            )
+            connection.sendall(head + body)
+            while "queue_requests 1.0" not in httpx.get(f"{running.url}/metrics").text:
+                pass
+            running.process.send_signal(signal.SIGTERM)
+            received = b""
+            while chunk := connection.recv(65536):
+                received += chunk
+        assert received.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"connection: close" in received
+        assert running.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(
+    checkpoint_folder: Path, tmp_path: Path, second: signal.Signals
+) -> None:
+    with service(checkpoint_folder, tmp_path, "--drain-seconds", "3600") as running:
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for(503)
+        running.process.send_signal(second)
+        assert running.process.wait(PATIENCE) == 128 + second
+
+
+def test_sigint_does_not_wait(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with service(checkpoint_folder, tmp_path, "--drain-seconds", "3600") as running:
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(PATIENCE) == 0
+
+
+def test_sigterm_while_the_model_loads(checkpoint_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "load").write_text("1.5", encoding="ascii")
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    options = ("--drain-seconds", "0.2")
+    with service(checkpoint_folder, tmp_path, *options, program=program, ready=False) as running:
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(PATIENCE) == 0
+    assert "rror" not in running.log.read_text("utf-8").replace("uvicorn.error", "")

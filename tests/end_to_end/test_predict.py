@@ -1,0 +1,182 @@
+"""`POST /predict` with good requests, and with requests of which only items are bad."""
+
+import hashlib
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from model import load_predictor, open_checkpoint
+from model.device import choose_device, choose_dtype
+from tests.builders import MAX_LENGTH, WORDS
+from tests.end_to_end.problems import error
+from tests.end_to_end.servers import RunningService
+
+TOLERANCE = 1e-5
+BLANK = (
+    "the text is blank: send at least one character that is not white space, a control or a "
+    "format character"
+)
+
+
+def random_sentences(count: int, seed: int, longest: int = 25) -> list[str]:
+    """Sentences of known words, of many lengths."""
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    return [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
+
+
+def ask(client: httpx.Client, *sentences: object, **fields: str) -> list[dict[str, object]]:
+    """The predictions of a request that works."""
+    response = client.post("/predict", json={"sentences": sentences, **fields})
+    assert response.status_code == 200, response.text
+    predictions: list[dict[str, object]] = response.json()["predictions"]
+    return predictions
+
+
+def test_an_answer_has_exactly_the_documented_form(
+    client: httpx.Client, checkpoint_folder: Path
+) -> None:
+    response = client.post("/predict", json={"sentences": ["The plot is dull, but good."]})
+    answer = response.json()
+    weights = (checkpoint_folder / "model.safetensors").read_bytes()
+    assert response.headers["content-type"] == "application/json"
+    assert list(answer) == ["model", "predictions"]
+    assert answer["model"] == {
+        "name": "tiny",
+        "version": hashlib.sha256(weights).hexdigest()[:12],
+    }
+    (prediction,) = answer["predictions"]
+    assert list(prediction) == ["label", "score", "probabilities", "token_count", "truncated"]
+    assert list(prediction["probabilities"]) == ["negative", "positive"]
+    assert sum(prediction["probabilities"].values()) == pytest.approx(1.0, abs=1e-12)
+    assert prediction["score"] == max(prediction["probabilities"].values())
+    assert prediction["score"] == prediction["probabilities"][prediction["label"]]
+    assert prediction["token_count"] == 10  # [CLS] the plot is dull , but good . [SEP]
+    assert prediction["truncated"] is False
+
+
+def test_answers_are_those_of_the_model_itself(
+    client: httpx.Client, checkpoint_folder: Path
+) -> None:
+    device = choose_device("cpu")
+    predictor = load_predictor(
+        open_checkpoint(checkpoint_folder), device=device, dtype=choose_dtype("float32", device)
+    )
+    sentences = random_sentences(20, seed=1)
+    for sentence, served in zip(sentences, ask(client, *sentences), strict=True):
+        (expected,) = predictor.predict([predictor.encode(sentence)])
+        assert served["label"] == expected.label
+        assert served["probabilities"] == pytest.approx(expected.probabilities, abs=TOLERANCE)
+
+
+def test_a_sentence_gets_the_same_answer_alone_and_in_any_batch(client: httpx.Client) -> None:
+    sentences = random_sentences(40, seed=2)
+    together = ask(client, *sentences)
+    for sentence, among_others in zip(sentences, together, strict=True):
+        (alone,) = ask(client, sentence)
+        assert alone["probabilities"] == pytest.approx(among_others["probabilities"], abs=TOLERANCE)
+        assert alone["token_count"] == among_others["token_count"]
+
+
+def test_concurrent_clients_each_get_their_own_answer(running: RunningService) -> None:
+    requests = [random_sentences(1 + seed % 40, seed=seed) for seed in range(60)]
+    with running.client() as client:
+        known = {
+            sentence: prediction
+            for request in requests
+            for sentence, prediction in zip(request, ask(client, *request), strict=True)
+        }
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            answers = list(pool.map(lambda request: ask(client, *request), requests))
+    assert len({prediction["score"] for prediction in known.values()}) > 500
+    for request, answer in zip(requests, answers, strict=True):
+        for sentence, prediction in zip(request, answer, strict=True):
+            assert prediction["probabilities"] == pytest.approx(
+                known[sentence]["probabilities"], abs=TOLERANCE
+            )
+
+
+def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client) -> None:
+    words = ["good"] * 40 + ["bad"] * 40
+    room = MAX_LENGTH - 2
+    for fields, kept in (
+        ({}, words[:room]),
+        ({"truncation": "right"}, words[:room]),
+        ({"truncation": "left"}, words[-room:]),
+    ):
+        (cut,) = ask(client, " ".join(words), **fields)
+        (whole,) = ask(client, " ".join(kept))
+        assert (cut["token_count"], cut["truncated"]) == (MAX_LENGTH, True)
+        assert (whole["token_count"], whole["truncated"]) == (MAX_LENGTH, False)
+        assert cut["probabilities"] == pytest.approx(whole["probabilities"], abs=TOLERANCE)
+
+
+def test_bad_items_get_their_errors_and_the_others_their_answers(client: httpx.Client) -> None:
+    body = (
+        b'{"sentences": ["good film", "\\u200b\\n ", 7, "lone \\udc80 half", "'
+        + b"good " * 50
+        + b'", null, ["x"], "bad film"], "on_error": "item", "truncation": "error"}'
+    )
+    response = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 200
+    first, blank, number, surrogate, long, null, nested, last = response.json()["predictions"]
+    assert [first["label"], last["label"]] == [
+        prediction["label"] for prediction in ask(client, "good film", "bad film")
+    ]
+    no_string = "the item is not a string: send text"
+    half = (
+        "the text is not valid Unicode: lone surrogate at position 5; send a whole surrogate "
+        "pair or leave it out"
+    )
+    too_long = (
+        "the text has 52 tokens and the model reads at most 32: shorten it, or set truncation "
+        "to right or left"
+    )
+    for place, item, status, kind, title, message in (
+        (1, blank, 422, "invalid-request", "The request is not valid", BLANK),
+        (2, number, 422, "invalid-request", "The request is not valid", no_string),
+        (3, surrogate, 422, "invalid-request", "The request is not valid", half),
+        (4, long, 422, "text-too-long", "The text is too long", too_long),
+        (5, null, 422, "invalid-request", "The request is not valid", no_string),
+        (6, nested, 422, "invalid-request", "The request is not valid", no_string),
+    ):
+        assert item == {
+            "error": {
+                "type": f"/problems/{kind}",
+                "title": title,
+                "status": status,
+                "detail": f"sentences[{place}]: {message}.",
+                "errors": [error("body", "sentences", place, msg=message)],
+            }
+        }
+
+
+def test_all_items_may_be_bad(client: httpx.Client) -> None:
+    predictions = ask(client, " ", "\t", on_error="item")
+    assert [list(item) for item in predictions] == [["error"], ["error"]]
+
+
+@pytest.mark.parametrize("body", [{"sentences": [], "on_error": "item"}, {"on_error": "item"}])
+def test_faults_of_the_list_itself_still_refuse(
+    client: httpx.Client, body: dict[str, object]
+) -> None:
+    assert client.post("/predict", json=body).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e\u0301le\u0300ve caf\u00e9",
+        "\U0001f600\U0001f3fd\u200d\U0001f680 good",
+        "\u0634\u0643\u0631\u0627 good \u202e txet",
+        "\u6f22\u5b57 good",
+        "[SEP] [CLS] [PAD] [MASK]",
+        "good\x00film\x1f\x7f",
+        "\ufffd\ufffe\uffff good \U0010ffff",
+    ],
+)
+def test_every_plane_of_unicode_is_answered(client: httpx.Client, text: str) -> None:
+    (prediction,) = ask(client, text)
+    assert prediction["label"] in {"negative", "positive"}

@@ -1,0 +1,91 @@
+"""No text of a user reaches a problem, the log or the metrics."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.end_to_end.servers import RunningService, service
+
+CANARY = "KanarienvogelXYZ"
+LONG = f"{CANARY} " * 9
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_a_canary_in_every_place_is_never_repeated(
+    checkpoint_folder: Path, tmp_path: Path, log_format: str
+) -> None:
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    options = ("--log-format", log_format, "--max-attention-weights", "600")
+    with service(checkpoint_folder, tmp_path, *options, program=program) as running:
+        problems = _problems_of_bad_requests(running)
+        (tmp_path / "pass").write_text("fail", encoding="ascii")
+        problems += _problems_of_failing_passes(running)
+        with running.client() as client:
+            metrics = client.get("/metrics").text
+    log = running.log.read_text("utf-8")
+    assert "a forward pass failed" in log
+    assert "RuntimeError" in log
+    for text in (*problems, metrics, log):
+        assert CANARY.lower() not in text.lower()
+
+
+def _problems_of_bad_requests(running: RunningService) -> list[str]:
+    bodies: list[object] = [
+        {CANARY: 1},
+        {"sentences": CANARY},
+        {"sentences": [{CANARY: CANARY}]},
+        {"sentences": [CANARY + "\ud800"]},
+        {"sentences": [CANARY, ""]},
+        {"sentences": [LONG], "truncation": "error"},
+        {"sentences": ["a"], "truncation": CANARY},
+        {"sentences": ["a"], "on_error": [CANARY]},
+        {"sentence": CANARY, "layer": [CANARY]},
+        {"sentence": LONG},
+        CANARY,
+    ]
+    queries = [
+        f"sentence={CANARY}&{CANARY}=1",
+        f"sentence=a&layer={CANARY}",
+        f"sentence={CANARY}&sentence={CANARY}",
+        f"sentence=a&truncation={CANARY}",
+        f"sentence=%ff{CANARY}",
+        f"sentence={LONG}",
+        CANARY,
+    ]
+    with running.client() as client:
+        responses = [
+            client.post(path, content=json.dumps(body), headers=JSON)
+            for body in bodies
+            for path in ("/predict", "/attention")
+        ]
+        responses += [client.get(f"/attention?{query}") for query in queries]
+        responses += [
+            client.post("/predict", content=CANARY, headers=JSON),
+            client.post("/predict", content="{}", headers={"content-type": f"text/{CANARY}"}),
+            client.post("/predict", content="{}", headers={**JSON, "content-encoding": CANARY}),
+            client.get(f"/{CANARY}"),
+            client.request("PATCH", f"/{CANARY}"),
+            client.get("/model", headers={"accept": f"image/{CANARY}"}),
+            client.get("/health/live", headers={"x-request-id": f"{CANARY} {CANARY}"}),
+        ]
+        good = client.post("/predict", json={"sentences": [CANARY]})
+    assert good.status_code == 200
+    assert {response.status_code for response in responses} == {200, 400, 404, 406, 413, 415, 422}
+    return [_all_of(response) for response in (*responses, good)]
+
+
+def _problems_of_failing_passes(running: RunningService) -> list[str]:
+    with running.client() as client:
+        responses = [
+            client.post("/predict", json={"sentences": [CANARY]}),
+            client.get(f"/attention?sentence={CANARY}&layer=0&head=0"),
+        ]
+    assert [response.status_code for response in responses] == [500, 500]
+    return [_all_of(response) for response in responses]
+
+
+def _all_of(response: httpx.Response) -> str:
+    return f"{dict(response.headers)} {response.text}"

@@ -1,0 +1,81 @@
+"""`X-Request-ID` and the other headers of every response."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.end_to_end.servers import RunningService
+
+EVERYWHERE = [
+    ("GET", "/"),
+    ("GET", "/docs"),
+    ("GET", "/static/page.js"),
+    ("GET", "/openapi.json"),
+    ("GET", "/metrics"),
+    ("GET", "/model"),
+    ("HEAD", "/health/live"),
+    ("GET", "/health/ready"),
+    ("GET", "/attention?sentence=a"),
+    ("GET", "/attention"),
+    ("POST", "/predict"),
+    ("PUT", "/predict"),
+    ("GET", "/nothing"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), EVERYWHERE)
+def test_every_response_carries_an_id(client: httpx.Client, method: str, path: str) -> None:
+    first, second = client.request(method, path), client.request(method, path)
+    assert len(first.headers["x-request-id"]) == 32
+    assert first.headers["x-request-id"] != second.headers["x-request-id"]
+    given = client.request(method, path, headers={"x-request-id": "My.own_ID-42"})
+    assert given.headers.get_list("x-request-id") == ["My.own_ID-42"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "a b", "x" * 129, "a/b", "\u00e9".encode(), b"a\x7fb"[:1] + b"$"]
+)
+def test_an_id_that_cannot_be_logged_is_replaced(client: httpx.Client, wrong: str | bytes) -> None:
+    response = client.get("/health/live", headers={"x-request-id": wrong})
+    assert len(response.headers["x-request-id"]) == 32
+
+
+def test_the_longest_id_is_kept(client: httpx.Client) -> None:
+    response = client.get("/health/live", headers={"x-request-id": "x" * 128})
+    assert response.headers["x-request-id"] == "x" * 128
+
+
+def test_two_ids_are_none(client: httpx.Client) -> None:
+    headers = [("x-request-id", "one"), ("x-request-id", "two")]
+    response = client.get("/health/live", headers=headers)
+    assert len(response.headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(("method", "path"), EVERYWHERE)
+def test_every_response_has_the_headers_of_safety(
+    client: httpx.Client, method: str, path: str
+) -> None:
+    headers = client.request(method, path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["content-security-policy"].startswith("default-src 'self'")
+    assert headers["cache-control"] == "no-store"
+
+
+def test_the_log_names_the_id_of_the_response(running: RunningService) -> None:
+    with running.client() as client:
+        client.get("/model", headers={"x-request-id": "to-be-found"})
+    lines = [json.loads(line) for line in running.log.read_text("utf-8").splitlines()]
+    (line,) = [line for line in lines if line.get("request_id") == "to-be-found"]
+    assert isinstance(line.pop("time"), str)
+    assert isinstance(line.pop("milliseconds"), float)
+    assert line == {
+        "level": "info",
+        "logger": "headlight.request",
+        "message": "request",
+        "request_id": "to-be-found",
+        "method": "GET",
+        "route": "/model",
+        "status": 200,
+    }

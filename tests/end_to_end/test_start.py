@@ -1,0 +1,250 @@
+"""Settings and options at the start: what is wrong is told at once, what is right takes effect."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.builders import tiny_checkpoint
+from tests.end_to_end.servers import ROOT, environment, service
+
+TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
+WITHOUT_EXTRAS = f"""
+import sys
+for name in {TRAINING_EXTRAS}:
+    sys.modules[name] = None  # importing it fails
+from service.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def refuse(checkpoint: Path, *options: str, **settings: str) -> str:
+    """Standard error of a start that is refused."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "service", "--checkpoint", str(checkpoint), *options],
+        cwd=ROOT,
+        env=environment(settings),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 1, ended
+    assert ended.stdout == ""
+    return ended.stderr
+
+
+def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
+    stderr = refuse(
+        tmp_path / "nothing",
+        "--drain-seconds=-1",
+        HEADLIGHT_PORT="http",
+        HEADLIGHT_DTYPE="float16",
+        HEADLIGHT_DEVICE="gpu",
+        HEADLIGHT_MAX_SENTENCES="0",
+        HEADLIGHT_REQUEST_TIMEOUT="nan",
+        HEADLIGHT_HOST=" ",
+        HEADLIGHT_API_KEYS="s\u00e9cret",
+        HEADLIGHT_API_KEYS_FILE=str(tmp_path / "keys"),
+        HEADLIGHT_PROT="1",
+    )
+    assert stderr == (
+        "headlight-serve: 11 settings are wrong:\n"
+        "  --drain-seconds: input should be greater than or equal to 0, got '-1'\n"
+        "  HEADLIGHT_API_KEYS: key number 1 holds a character that is not visible ASCII, or a "
+        "comma\n"
+        f"  HEADLIGHT_API_KEYS_FILE: cannot read {tmp_path / 'keys'}: No such file or directory\n"
+        f"  HEADLIGHT_CHECKPOINT: {tmp_path / 'nothing'}: does not exist: give the path of a "
+        "checkpoint folder\n"
+        "  HEADLIGHT_DEVICE: string should match pattern '^(auto|cpu|cuda|cuda:\\d{1,3})$', got "
+        "'gpu'\n"
+        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32' or 'bfloat16', got 'float16'\n"
+        "  HEADLIGHT_HOST: must not be blank, got ' '\n"
+        "  HEADLIGHT_MAX_SENTENCES: input should be greater than or equal to 1, got '0'\n"
+        "  HEADLIGHT_PORT: input should be a valid integer, unable to parse string as an integer, "
+        "got 'http'\n"
+        "  HEADLIGHT_PROT: unknown setting; did you mean HEADLIGHT_PORT?\n"
+        "  HEADLIGHT_REQUEST_TIMEOUT: input should be greater than 0, got 'nan'\n"
+    )
+    assert "cret" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "65536"),
+        ("PORT", ""),
+        ("THREADS", "-1"),
+        ("MAX_BODY_BYTES", "1.5"),
+        ("MAX_BATCH_TOKENS", "0"),
+        ("MAX_QUEUE_TOKENS", "many"),
+        ("MAX_ATTENTION_WEIGHTS", "0"),
+        ("REQUEST_TIMEOUT", "0"),
+        ("DRAIN_SECONDS", "inf"),
+        ("LOG_FORMAT", "xml"),
+        ("API_KEYS", ","),
+    ],
+)
+def test_each_wrong_value_stops_the_start(checkpoint_folder: Path, name: str, value: str) -> None:
+    stderr = refuse(checkpoint_folder, **{f"HEADLIGHT_{name}": value})
+    assert stderr.startswith(f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_{name}: ")
+    assert stderr.count("\n") == 2
+
+
+def test_the_queue_must_hold_the_largest_request(checkpoint_folder: Path) -> None:
+    stderr = refuse(checkpoint_folder, "--max-queue-tokens", "8191")
+    assert stderr == (
+        "headlight-serve: 1 setting is wrong:\n"
+        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
+        "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
+    )
+
+
+def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "damaged")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    stderr = refuse(folder)
+    assert stderr.startswith(
+        f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_CHECKPOINT: {weights}: "
+    )
+
+
+def test_a_port_that_is_taken(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with service(checkpoint_folder, tmp_path) as running:
+        stderr = refuse(checkpoint_folder, "--port", str(running.port))
+    assert stderr == (
+        f"headlight-serve: cannot listen on 127.0.0.1 port {running.port}: Address already in "
+        "use; choose others with HEADLIGHT_HOST and HEADLIGHT_PORT\n"
+    )
+
+
+def test_options_win_over_the_environment(checkpoint_folder: Path, tmp_path: Path) -> None:
+    settings = {"HEADLIGHT_MAX_SENTENCES": "1", "HEADLIGHT_MAX_BODY_BYTES": "100"}
+    with (
+        service(checkpoint_folder, tmp_path, "--max-sentences", "2", settings=settings) as running,
+        running.client() as client,
+    ):
+        for count, status in ((2, 200), (3, 422)):
+            response = client.post("/predict", json={"sentences": ["a"] * count})
+            assert response.status_code == status
+        assert client.post("/predict", json={"sentences": ["a" * 100]}).status_code == 413
+
+
+def test_keys_of_both_settings_let_in_and_none_is_shown(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("\n third-key \nfourth-key\n", encoding="utf-8")
+    settings = {
+        "HEADLIGHT_API_KEYS": "first-key, second-key",
+        "HEADLIGHT_API_KEYS_FILE": str(keys),
+    }
+    with service(checkpoint_folder, tmp_path, settings=settings) as running:
+        for key in ("first-key", "second-key", "third-key", "fourth-key"):
+            for scheme in ("Bearer", "bearer"):
+                with running.client(authorization=f"{scheme} {key}") as client:
+                    assert client.get("/model").status_code == 200
+        with running.client() as client:
+            for headers in (
+                [],
+                [("authorization", "Bearer wrong")],
+                [("authorization", "Bearer")],
+                [("authorization", "Basic first-key")],
+                [("authorization", "first-key")],
+                [("authorization", "Bearer first-key"), ("authorization", "Bearer first-key")],
+                [("authorization", b"Bearer \xff\xfe")],
+            ):
+                refused = client.get("/model", headers=headers)
+                assert refused.status_code == 401
+                assert refused.headers["www-authenticate"] == "Bearer"
+                assert refused.json() == {
+                    "type": "/problems/unauthorized",
+                    "title": "An API key is needed",
+                    "status": 401,
+                    "detail": "This service needs an API key: send it as Authorization: Bearer "
+                    "KEY.",
+                }
+            assert client.get("/attention?sentence=a").status_code == 401
+            assert client.post("/attention", content=b"").status_code == 401
+            for path in (
+                "/health/live",
+                "/health/ready",
+                "/metrics",
+                "/",
+                "/docs",
+                "/openapi.json",
+            ):
+                assert client.get(path).status_code == 200
+    log = running.log.read_text("utf-8")
+    assert "-key" not in log
+
+
+def test_a_body_is_judged_in_the_documented_order(checkpoint_folder: Path, tmp_path: Path) -> None:
+    """One request that is wrong in every way is mended one fault at a time."""
+    settings = {"HEADLIGHT_API_KEYS": "key"}
+    options = ("--max-body-bytes", "50")
+    with (
+        service(checkpoint_folder, tmp_path, *options, settings=settings) as running,
+        running.client() as client,
+    ):
+        headers: dict[str, str] = {}
+        body = b"{" * 51
+        statuses = []
+        for mend in ("key", "size", "media type", "json", "schema", "nothing"):
+            statuses.append(client.post("/predict", content=body, headers=headers).status_code)
+            if mend == "key":
+                headers["authorization"] = "Bearer key"
+            if mend == "size":
+                body = b"{"
+            if mend == "media type":
+                headers["content-type"] = "application/json"
+            if mend == "json":
+                body = b"{}"
+            if mend == "schema":
+                body = b'{"sentences": ["a"]}'
+    assert statuses == [401, 413, 415, 400, 422, 200]
+
+
+def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with (
+        service(checkpoint_folder, tmp_path, program=("-c", WITHOUT_EXTRAS)) as running,
+        running.client() as client,
+    ):
+        assert client.post("/predict", json={"sentences": ["a"]}).status_code == 200
+        assert client.get("/attention?sentence=a").status_code == 200
+
+
+def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_path: Path) -> None:
+    """Less than twice `import torch` and two seconds; the best of three, so noise matters less."""
+    imports, starts = [], []
+    for _ in range(3):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import torch"], env=environment(), check=True)
+        imports.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        with service(checkpoint_folder, tmp_path) as running:
+            starts.append(time.perf_counter() - started)
+            assert httpx.get(f"{running.url}/health/ready").status_code == 200
+    assert min(starts) < 2 * min(imports) + 2
+
+
+def test_bfloat16_keeps_its_tolerances(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with (
+        service(checkpoint_folder, tmp_path, "--dtype", "bfloat16") as running,
+        running.client() as client,
+    ):
+        assert client.get("/model").json()["dtype"] == "bfloat16"
+        sentences = ["good", "a long and boring film , but warm", "not bad at all , is it ?"]
+        together = client.post("/predict", json={"sentences": sentences}).json()["predictions"]
+        for sentence, among_others in zip(sentences, together, strict=True):
+            alone = client.post("/predict", json={"sentences": [sentence]}).json()
+            answer = client.get("/attention", params={"sentence": sentence}).json()
+            expected = among_others["probabilities"]
+            assert alone["predictions"][0]["probabilities"] == pytest.approx(expected, abs=0.02)
+            assert answer["prediction"]["probabilities"] == pytest.approx(expected, abs=0.03)
+            for rows in (row for layer in answer["attention"] for head in layer for row in head):
+                assert sum(rows) == pytest.approx(1.0, abs=1e-5)

@@ -1,0 +1,220 @@
+"""`/model`, `/metrics`, `/openapi.json`, the pages and what they load."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from tests.builders import VOCABULARY
+from tests.end_to_end.servers import RunningService, service
+
+SERIES = re.compile(r"^(headlight_[a-z0-9_]+(?:\{[^}]*\})?) (\S+)$")
+
+
+def series(client: httpx.Client) -> dict[str, float]:
+    """All series and their values; each line must be one or a comment."""
+    response = client.get("/metrics")
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = [line for line in response.text.splitlines() if not line.startswith("# ")]
+    matches = [SERIES.match(line) for line in lines]
+    assert all(matches), lines
+    return {match[1]: float(match[2]) for match in matches if match}
+
+
+def test_model(client: httpx.Client) -> None:
+    answer = client.get("/model").json()
+    predicted = client.post("/predict", json={"sentences": ["a"]}).json()["model"]
+    assert answer == {
+        "name": predicted["name"],
+        "version": predicted["version"],
+        "architecture": "BertForSequenceClassification",
+        "labels": ["negative", "positive"],
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_size": 8,
+        "parameters": answer["parameters"],
+        "max_length": 32,
+        "temperature": 1.5,
+        "device": "cpu",
+        "dtype": "float32",
+        "metrics": [
+            {
+                "name": "dev",
+                "rows": 100,
+                "accuracy": 0.8,
+                "interval": [0.711, 0.867],
+                "log_loss": 0.45,
+                "ece": 0.03,
+            }
+        ],
+    }
+    embeddings = (len(VOCABULARY) + 32 + 2) * 8 + 16
+    layer = 4 * (8 * 8 + 8) + (8 * 16 + 16) + (16 * 8 + 8) + 2 * 16
+    assert answer["parameters"] == embeddings + 2 * layer + (8 * 8 + 8) + (8 * 2 + 2)
+
+
+def test_every_series_is_there_from_the_start_and_counts(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    with (
+        service(checkpoint_folder, tmp_path, "--max-batch-tokens", "16") as running,
+        running.client() as client,
+    ):
+        before = series(client)
+        client.post("/predict", json={"sentences": ["a", "good film", "bad " * 40]})
+        client.post("/predict", json={"sentences": ["a", " "], "on_error": "item"})
+        client.post("/predict", json={"sentences": []})
+        client.get("/attention?sentence=good")
+        client.put("/attention")
+        client.get("/nothing")
+        after = series(client)
+    assert before.keys() == after.keys()
+    changed = {
+        name: after[name] - before[name]
+        for name in after
+        if after[name] != before[name] and not name.startswith("headlight_process_")
+    }
+    counts = {name: change for name, change in changed.items() if "_bucket" not in name}
+    counts = {name: change for name, change in counts.items() if "seconds_sum" not in name}
+    assert counts == {
+        'headlight_requests_total{method="POST",route="/predict",status="200"}': 2,
+        'headlight_requests_total{method="POST",route="/predict",status="422"}': 1,
+        'headlight_requests_total{method="GET",route="/attention",status="200"}': 1,
+        'headlight_requests_total{method="unmatched",route="/attention",status="405"}': 1,
+        'headlight_requests_total{method="unmatched",route="unmatched",status="404"}': 1,
+        'headlight_requests_total{method="GET",route="/metrics",status="200"}': 1,
+        'headlight_request_duration_seconds_count{route="/predict"}': 3,
+        'headlight_request_duration_seconds_count{route="/attention"}': 2,
+        'headlight_request_duration_seconds_count{route="/metrics"}': 1,
+        'headlight_request_duration_seconds_count{route="unmatched"}': 1,
+        'headlight_problems_total{type="invalid-request"}': 2,
+        'headlight_problems_total{type="method-not-allowed"}': 1,
+        'headlight_problems_total{type="not-found"}': 1,
+        "headlight_texts_total": 5,
+        "headlight_tokens_total": 3 + 4 + 32 + 3 + 3,
+        "headlight_truncated_texts_total": 1,
+        "headlight_batch_texts_count": 4,  # the two short ones share a pass
+        "headlight_batch_texts_sum": 5,
+        "headlight_batch_tokens_count": 4,
+        "headlight_batch_tokens_sum": 2 * 4 + 32 + 3 + 3,
+        'headlight_forward_seconds_count{path="fused"}': 3,
+        'headlight_forward_seconds_count{path="explicit"}': 1,
+    }
+
+
+class Assets(HTMLParser):
+    """Collects what a page loads and where it links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.inline = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes addresses, and scripts and styles that stand in the page itself."""
+        attributes = dict(attrs)
+        found = [attributes.get("src"), attributes.get("href"), attributes.get("action")]
+        self.addresses += [address for address in found if address]
+        inline_script = tag == "script" and "src" not in attributes
+        handlers = [name for name in attributes if name.startswith("on")]
+        self.inline |= inline_script or tag == "style" or "style" in attributes or bool(handlers)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
+    page = client.get(path)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assets = Assets()
+    assets.feed(page.text)
+    assert not assets.inline
+    assert len(assets.addresses) >= 3
+    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+    for address in assets.addresses:
+        assert address.startswith("/")
+        assert not address.startswith("//")
+        answer = client.get(address)
+        assert answer.status_code == 200
+        suffix = address.rpartition(".")[2]
+        if suffix in types:
+            assert answer.headers["content-type"].partition(";")[0] == types[suffix]
+
+
+def test_own_scripts_and_styles_name_no_host(client: httpx.Client) -> None:
+    for name in ("page.js", "page.css", "docs.js"):
+        assert "//" not in re.sub(
+            r"^\s*//.*|(?<= )// .*", "", client.get(f"/static/{name}").text, flags=re.M
+        )
+
+
+@pytest.fixture(scope="module")
+def document(client: httpx.Client) -> dict[str, Any]:
+    """The description of the interface."""
+    answer: dict[str, Any] = client.get("/openapi.json").json()
+    return answer
+
+
+def test_the_document_names_every_route_and_the_limits(document: dict[str, Any]) -> None:
+    assert {path: sorted(methods) for path, methods in document["paths"].items()} == {
+        "/predict": ["post"],
+        "/attention": ["get", "post"],
+        "/model": ["get"],
+        "/health/live": ["get"],
+        "/health/ready": ["get"],
+        "/metrics": ["get"],
+    }
+    sentences = document["components"]["schemas"]["PredictRequest"]["properties"]["sentences"]
+    assert (sentences["minItems"], sentences["maxItems"]) == (1, 40)
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_the_examples_work_and_answer_as_documented(
+    running: RunningService, document: dict[str, Any]
+) -> None:
+    tried = 0
+    with running.client() as client:
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                for kwargs in _examples(operation):
+                    response = client.request(method, path, **kwargs)
+                    assert response.status_code == 200, (path, kwargs, response.text)
+                    _check(document, operation, response)
+                    tried += 1
+    assert tried == 8
+
+
+def test_problems_are_documented_as_they_come(
+    running: RunningService, document: dict[str, Any]
+) -> None:
+    with running.client() as client:
+        for method, path, kwargs in (
+            ("post", "/predict", {"content": b"{}"}),
+            ("post", "/predict", {"json": {}}),
+            ("post", "/attention", {"json": {"sentence": "a " * 30}}),
+            ("get", "/attention", {"params": {"layer": "x"}}),
+            ("get", "/model", {"headers": {"accept": "image/png"}}),
+        ):
+            response = client.request(method, path, **kwargs)  # type: ignore[arg-type]
+            assert response.status_code >= 400
+            _check(document, document["paths"][path][method], response)
+
+
+def _examples(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    if "requestBody" in operation:
+        media = operation["requestBody"]["content"]["application/json"]
+        return [{"json": example["value"]} for example in media["examples"].values()]
+    parameters = operation.get("parameters", [])
+    return [{"params": {item["name"]: item["example"] for item in parameters}}]
+
+
+def _check(document: dict[str, Any], operation: dict[str, Any], response: httpx.Response) -> None:
+    documented = operation["responses"][str(response.status_code)]["content"]
+    media_type = response.headers["content-type"].partition(";")[0]
+    if media_type == "text/plain":
+        assert "text/plain" in documented
+        return
+    schema = documented[media_type]["schema"]
+    jsonschema.validate(response.json(), {**schema, "components": document["components"]})
