@@ -33,11 +33,9 @@ def test_every_response_carries_an_id(client: httpx.Client, method: str, path: s
     assert given.headers.get_list("x-request-id") == ["My.own_ID-42"]
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "a b", "x" * 129, "a/b", "\u00e9".encode(), b"a\x7fb"[:1] + b"$"]
-)
-def test_an_id_that_cannot_be_logged_is_replaced(client: httpx.Client, wrong: str | bytes) -> None:
-    response = client.get("/health/live", headers={"x-request-id": wrong})
+@pytest.mark.parametrize("wrong", [b"", b"a b", b"x" * 129, b"a/b", "\u00e9".encode(), b"a$"])
+def test_an_id_that_cannot_be_logged_is_replaced(client: httpx.Client, wrong: bytes) -> None:
+    response = client.get("/health/live", headers=[(b"x-request-id", wrong)])
     assert len(response.headers["x-request-id"]) == 32
 
 

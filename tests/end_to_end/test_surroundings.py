@@ -197,7 +197,7 @@ def test_problems_are_documented_as_they_come(
             ("get", "/attention", {"params": {"layer": "x"}}),
             ("get", "/model", {"headers": {"accept": "image/png"}}),
         ):
-            response = client.request(method, path, **kwargs)  # type: ignore[arg-type]
+            response = client.request(method, path, **kwargs)
             assert response.status_code >= 400
             _check(document, document["paths"][path][method], response)
 

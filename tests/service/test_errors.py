@@ -1,0 +1,63 @@
+"""The table of errors."""
+
+import inspect
+
+import orjson
+
+from service import errors
+from service.errors import ALL_ERRORS, FieldError, OverloadedError, ServiceError
+
+TABLE = {
+    "malformed-json": 400,
+    "unauthorized": 401,
+    "not-found": 404,
+    "method-not-allowed": 405,
+    "not-acceptable": 406,
+    "payload-too-large": 413,
+    "too-many-weights": 413,
+    "unsupported-media-type": 415,
+    "invalid-request": 422,
+    "text-too-long": 422,
+    "internal": 500,
+    "overloaded": 503,
+    "not-ready": 503,
+    "draining": 503,
+    "timeout": 504,
+}
+
+
+def test_the_table_is_that_of_the_contract() -> None:
+    assert {error.type: error.status for error in ALL_ERRORS} == TABLE
+
+
+def test_every_class_is_in_the_table_and_in_the_docstring() -> None:
+    classes = {
+        item
+        for _, item in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(item, ServiceError) and item is not ServiceError
+    }
+    assert classes == set(ALL_ERRORS)
+    for item in classes:
+        assert f" {item.__name__} " in (errors.__doc__ or "")
+
+
+def test_a_whole_answer() -> None:
+    error = OverloadedError(
+        "full", errors=[FieldError(("body", "sentences", 3), "bad")], retry_after=1.2
+    )
+    response = error.response()
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "2"
+    assert response.headers["content-type"] == "application/problem+json"
+    assert orjson.loads(response.body) == {
+        "type": "/problems/overloaded",
+        "title": "The service is overloaded",
+        "status": 503,
+        "detail": "full",
+        "errors": [{"loc": ["body", "sentences", 3], "msg": "bad"}],
+        "retry_after": 2,
+    }
+
+
+def test_it_is_never_too_early_to_come_back() -> None:
+    assert OverloadedError("full", retry_after=0.0).retry_after == 1

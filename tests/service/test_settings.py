@@ -1,0 +1,100 @@
+"""Settings from options and the environment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from service.settings import Settings, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("HEADLIGHT_"):
+            monkeypatch.delenv(name)
+
+
+def test_defaults() -> None:
+    settings, faults = read_settings({})
+    assert faults == []
+    assert settings.model_dump() == {
+        "checkpoint": Path("checkpoints/default"),
+        "host": "127.0.0.1",
+        "port": 8000,
+        "device": "auto",
+        "dtype": "auto",
+        "threads": 0,
+        "max_sentences": 256,
+        "max_body_bytes": 2_000_000,
+        "max_batch_tokens": 2048,
+        "max_queue_tokens": 262_144,
+        "max_attention_weights": 2_000_000,
+        "request_timeout": 10.0,
+        "drain_seconds": 5.0,
+        "api_keys": None,
+        "api_keys_file": None,
+        "log_format": "auto",
+    }
+
+
+VALUES = {
+    "checkpoint": ("some/where", Path("some/where")),
+    "host": ("0.0.0.0", "0.0.0.0"),
+    "port": ("0", 0),
+    "device": ("cuda:12", "cuda:12"),
+    "dtype": ("bfloat16", "bfloat16"),
+    "threads": ("3", 3),
+    "max_sentences": ("1", 1),
+    "max_body_bytes": ("1", 1),
+    "max_batch_tokens": ("1", 1),
+    "max_queue_tokens": ("1", 1),
+    "max_attention_weights": ("1", 1),
+    "request_timeout": ("0.5", 0.5),
+    "drain_seconds": ("0", 0.0),
+    "api_keys_file": ("keys", Path("keys")),
+    "log_format": ("text", "text"),
+}
+
+
+def test_all_are_tried() -> None:
+    assert VALUES.keys() | {"api_keys"} == Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize("field", VALUES)
+def test_each_by_the_environment_and_by_option(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    text, value = VALUES[field]
+    by_option, faults = read_settings({field: text})
+    assert (getattr(by_option, field), faults) == (value, [])
+    monkeypatch.setenv(f"HEADLIGHT_{field.upper()}", text)
+    by_environment, faults = read_settings({})
+    assert (getattr(by_environment, field), faults) == (value, [])
+
+
+def test_an_option_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADLIGHT_PORT", "1")
+    settings, faults = read_settings({"port": "2"})
+    assert (settings.port, faults) == (2, [])
+
+
+def test_a_wrong_value_is_told_and_replaced_by_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADLIGHT_PORT", "x")
+    monkeypatch.setenv("HEADLIGHT_UNRELATED", "x")
+    settings, faults = read_settings({"threads": "-1"})
+    assert (settings.port, settings.threads) == (8000, 0)
+    assert faults[0].startswith("HEADLIGHT_UNRELATED: unknown setting; ")
+    assert sorted(fault.partition(":")[0] for fault in faults) == [
+        "--threads",
+        "HEADLIGHT_PORT",
+        "HEADLIGHT_UNRELATED",
+    ]
+
+
+def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADLIGHT_API_KEYS", "secret")
+    settings, _ = read_settings({})
+    assert "secret" not in repr(settings)
+    assert settings.api_keys is not None
+    assert settings.api_keys.get_secret_value() == "secret"
