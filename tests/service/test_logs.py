@@ -15,7 +15,7 @@ def record(**extra: object) -> logging.LogRecord:
     """A record with the trace of an error whose message must not show."""
     logger = logging.getLogger("headlight.test")
     try:
-        {}[SECRET]
+        dict[str, str]()[SECRET]
     except KeyError as error:
         made = logger.makeRecord(
             *(logger.name, logging.ERROR, __file__, 1, "it failed %d times", (3,)),
