@@ -1,0 +1,73 @@
+"""The `curl` lines of the pages, run against a real service, print what the pages say."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.answers import PAGES, agree, ask, curl_examples, shown
+from tests.documentation.markdown import ROOT, Example
+from tests.end_to_end.servers import service
+
+CHECKPOINT = ROOT / "checkpoints" / "default"
+EXAMPLES = [
+    pytest.param(example, id=f"{page.name}: {example.command[:60]}")
+    for page in PAGES
+    for example in curl_examples(page)
+]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service with the checkpoint that ships, as the pages were written with."""
+    if shutil.which("curl") is None:
+        reason = "curl is not installed"
+        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+    options = ("--device", "cpu", "--dtype", "bfloat16")
+    with service(CHECKPOINT, tmp_path_factory.mktemp("examples"), *options) as running:
+        yield running.url
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_service_answers_as_the_page_says(url: str, example: Example) -> None:
+    answer = ask(example, url)
+
+    assert agree(answer, json.loads(example.output)), f"it answers {shown(answer)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_has_examples(page: Path) -> None:
+    assert curl_examples(page)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"a": [1, 0.5]}, {"a": [1, 0.51]}, True),
+        ({"a": 0.5}, {"a": 0.53}, False),
+        ({"a": 1}, {"a": 2}, False),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
+        (["x"], ["x", "y"], False),
+        ("x", "y", False),
+        (None, None, True),
+    ],
+)
+def test_answers_agree_only_if_all_but_late_digits_is_equal(
+    one: object, other: object, *, same: bool
+) -> None:
+    assert agree(one, other) is same
+
+
+def test_a_long_answer_is_spread_over_lines() -> None:
+    answer = {"name": "x" * 60, "rows": [{"a": 0.123456, "b": "y" * 40}, {"a": 1, "b": "z" * 40}]}
+
+    assert shown(answer).splitlines() == [
+        '{"name": "' + "x" * 60 + '",',
+        ' "rows": [{"a": 0.1235, "b": "' + "y" * 40 + '"},',
+        '  {"a": 1, "b": "' + "z" * 40 + '"}]}',
+    ]
+    assert json.loads(shown(answer))["rows"][1] == answer["rows"][1]

@@ -1,0 +1,94 @@
+"""docs/reference/http.md names the routes, errors and fields of the service, all and no other."""
+
+import pytest
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from service.app import ROUTERS
+from service.errors import ALL_ERRORS
+from service.schemas import (
+    AttentionAnswer,
+    AttentionRequest,
+    ModelAnswer,
+    PredictionAnswer,
+    PredictRequest,
+    Problem,
+    TokenAnswer,
+)
+from tests.documentation.markdown import REFERENCE, code, codes, rows
+
+PAGE = REFERENCE / "http.md"
+
+
+def test_every_route_has_its_methods() -> None:
+    served = {
+        (method, route.path)
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    }
+
+    documented = {
+        (method, codes(path)[0])
+        for methods, path, *_ in rows(PAGE, "method", "path")
+        for method in codes(methods)
+    }
+
+    assert documented == served
+
+
+def test_the_paths_that_need_a_key_are_named() -> None:
+    keyed = [codes(path)[0] for _, path, _, key in rows(PAGE, "method", "path") if key == "yes"]
+
+    assert keyed == ["/predict", "/attention", "/model"]
+
+
+def test_every_error_has_its_status() -> None:
+    documented = [(code(kind), int(status)) for kind, status, *_ in rows(PAGE, "type", "status")]
+
+    assert documented == [(error.type, error.status) for error in ALL_ERRORS]
+
+
+def test_every_member_of_a_problem_is_described() -> None:
+    assert _names("member") == list(Problem.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("header", "schema"),
+    [
+        ("sent to `/predict`", PredictRequest),
+        ("sent to `/attention`", AttentionRequest),
+        ("a prediction", PredictionAnswer),
+        ("answer of `/model`", ModelAnswer),
+    ],
+)
+def test_every_field_is_described(header: str, schema: type[BaseModel]) -> None:
+    assert _names(header) == list(schema.model_fields)
+
+
+def test_every_field_of_an_answer_with_attention_is_described() -> None:
+    of_tokens = [f"tokens[].{name}" for name in TokenAnswer.model_fields]
+    before, after = ["prediction", "tokens"], ["layers", "heads", "attention"]
+
+    assert _names("answer of `/attention`") == [*before, *of_tokens, *after]
+    assert list(AttentionAnswer.model_fields) == ["model", *before, *after]
+
+
+@pytest.mark.parametrize(
+    ("header", "schema"),
+    [("sent to `/predict`", PredictRequest), ("sent to `/attention`", AttentionRequest)],
+)
+def test_what_is_needed_and_what_has_a_default_is_told(
+    header: str, schema: type[BaseModel]
+) -> None:
+    documented = [code(default) for _, default, _ in rows(PAGE, header)]
+
+    assert documented == [
+        "required" if field.is_required() else (field.default or "all")
+        for field in schema.model_fields.values()
+    ]
+
+
+def _names(header: str) -> list[str]:
+    return [name for cells in rows(PAGE, header) for name in codes(cells[0])]
