@@ -13,6 +13,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
+_BAR = re.compile(r"(?<!\\)\|")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
 
@@ -70,12 +71,25 @@ def _examples(content: str) -> Iterator[Example]:
         yield Example("\n".join(lines[:length]), "\n".join(lines[length:]))
 
 
-def rows(page: Path, *header: str) -> list[tuple[str, ...]]:
-    """The cells of all tables of a page whose header begins with these cells."""
+def sections(page: Path) -> dict[str, str]:
+    """The text behind each heading of the second level."""
+    _, *parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
+
+
+def rows(page: Path, *header: str, section: str | None = None) -> list[tuple[str, ...]]:
+    """The cells of all tables whose header begins with these cells.
+
+    Args:
+        page: in which they are.
+        header: the first cells, or all.
+        section: of the page, by its heading; the whole page if None.
+    """
+    text = page.read_text(encoding="utf-8") if section is None else sections(page)[section]
     found: list[tuple[str, ...]] = []
     inside = False
-    for line in page.read_text(encoding="utf-8").splitlines():
-        cells = tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+    for line in text.splitlines():
+        cells = tuple(cell.strip() for cell in _BAR.split(line.strip().strip("|")))
         if not line.startswith("|"):
             inside = False
         elif cells[: len(header)] == header:

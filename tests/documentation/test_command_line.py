@@ -1,0 +1,133 @@
+"""docs/reference/command-line.md has every command, option and default, and no other."""
+
+import argparse
+import re
+
+import pytest
+
+import service.__main__
+import training.__main__
+from service.settings import Settings
+from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows, sections
+from training.recipe import NetworkSizes, Recipe, presets
+
+PAGE = REFERENCE / "command-line.md"
+EVALUATE = REFERENCE / "evaluate.md"
+
+
+def _trainers() -> dict[str, argparse.ArgumentParser]:
+    (commands,) = (
+        action
+        for action in training.__main__._parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    return dict(commands.choices)
+
+
+def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return {
+        action.option_strings[-1]: action
+        for action in parser._actions
+        if action.option_strings and action.dest != "help"
+    }
+
+
+PARSERS = {
+    "headlight-serve": service.__main__._parser(),
+    **{f"headlight-train {name}": parser for name, parser in _trainers().items()},
+}
+# How the page says what the parser leaves open.
+DECIDED_LATER = (
+    "none",
+    "known by its name",
+    "from the files",
+    "a share of the rows",
+    "the preset's",
+    "the output with `.run` behind it",
+    "torch's choice",
+    "torch's own choice",
+    "`small`; `finetune` with `--init-from`",
+)
+
+
+def test_every_command_has_a_section() -> None:
+    assert set(sections(PAGE)) == {*PARSERS, "make"}
+
+
+@pytest.mark.parametrize("command", PARSERS)
+def test_every_option_of_a_command_is_described(command: str) -> None:
+    table = rows(PAGE, "option", "default", section=command)
+
+    assert [code(option) for option, *_ in table] == list(_options(PARSERS[command]))
+
+
+@pytest.mark.parametrize("command", list(PARSERS)[1:])
+def test_the_defaults_of_training_are_those_of_the_parser(command: str) -> None:
+    for option, default, *_ in rows(PAGE, "option", "default", section=command):
+        action = _options(PARSERS[command])[code(option)]
+        if action.required:
+            assert default == "required"
+        elif isinstance(action.default, bool):
+            assert default == "off"
+        elif action.default:
+            assert code(default) == str(action.default)
+        else:
+            assert default in DECIDED_LATER
+
+
+def test_the_defaults_of_serving_are_those_of_the_settings() -> None:
+    for option, default in rows(PAGE, "option", "default", section="headlight-serve"):
+        value = Settings.model_fields[code(option).removeprefix("--").replace("-", "_")].default
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        assert code(default) == ("none" if value is None else shown)
+
+
+def test_choices_are_named() -> None:
+    for command in ("fit", "evaluate"):
+        page, section = (PAGE, "headlight-train fit") if command == "fit" else (EVALUATE, None)
+        described = {
+            codes(option)[0].split()[0]: codes(words)
+            for option, _, words in rows(page, "option", "default", section=section)
+        }
+        for option, action in _options(PARSERS[f"headlight-train {command}"]).items():
+            assert set(action.choices or ()) <= set(described[option]), option
+
+
+def test_the_page_of_evaluate_has_its_options() -> None:
+    named = [codes(option)[0].split()[0] for option, *_ in rows(EVALUATE, "option", "default")]
+
+    assert named == list(_options(PARSERS["headlight-train evaluate"]))
+
+
+def test_every_field_of_a_recipe_is_described() -> None:
+    table = rows(PAGE, "field", "default")
+
+    assert {code(field): code(default) for field, default, _ in table} == {
+        name: "none" if field.default is None else str(field.default)
+        for name, field in Recipe.model_fields.items()
+    }
+    assert codes(table[0][2]) == list(NetworkSizes.model_fields)
+
+
+def test_the_presets_that_ship_are_named() -> None:
+    options = rows(PAGE, "option", "default", section="headlight-train fit")
+    (default,) = (default for option, default, _ in options if code(option) == "--preset")
+
+    assert sorted(set(codes(default)) - {"--init-from"}) == list(presets())
+
+
+def test_every_target_of_make_is_described() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE)
+
+    assert sorted(code(cells[0]) for cells in rows(PAGE, "command", "does")) == sorted(
+        f"make {target}" for target in targets
+    )
+
+
+def test_every_variable_of_make_is_described() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    variables = re.findall(r"^#   ([A-Z_]+)=", makefile, re.MULTILINE)
+
+    documented = [code(cells[0]).partition("=")[0] for cells in rows(PAGE, "variable")]
+    assert documented == variables
