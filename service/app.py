@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype
+from model.threads import choose_threads
 from service.api_keys import ApiKeys
 from service.engine import Engine
 from service.errors import MethodNotAllowedError, NotFoundError, ServiceError
@@ -23,7 +24,6 @@ from service.openapi import DESCRIPTION, install_openapi
 from service.routes import attention, health, metrics, model, pages, predict
 from service.settings import Settings
 from service.state import State
-from service.threads import choose_threads
 
 ROUTERS: tuple[APIRouter, ...] = (
     predict.router,

@@ -14,6 +14,7 @@ from model.checkpoint import open_checkpoint
 from model.device import choose_device, choose_dtype
 from model.files import sync
 from model.predictor import ModelInfo, Predictor, load_predictor
+from model.threads import choose_threads
 from training.data import Columns, Dataset, read_dataset
 from training.errors import DataError
 from training.inference import MAX_BATCH_TOKENS, predict_probabilities
@@ -77,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=_positive,
         metavar="N",
-        help="threads of the forward pass (default: torch's own choice)",
+        help="threads of the forward pass (default: the CPU quota, or the cores)",
     )
     parser.add_argument(
         "--json",
@@ -110,8 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.json not in (None, _STANDARD_OUTPUT):
         _check_writable(Path(arguments.json))
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = choose_device(arguments.device)
     checkpoint = open_checkpoint(arguments.checkpoint)
     columns = Columns(text=arguments.text_column, label=arguments.label_column)

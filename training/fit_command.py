@@ -17,6 +17,7 @@ from model.checkpoint import check_place, save_checkpoint
 from model.device import choose_device, computes_bfloat16
 from model.encoder import EncoderClassifier
 from model.manifest import Manifest, Metric
+from model.threads import choose_threads
 from model.tokenizer import Tokenizer
 from training.augment import undo_penn_in_some
 from training.calibrate import fit_temperature
@@ -124,7 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
     )
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads (default: torch's choice)"
+        "--threads", type=int, metavar="N", help="threads (default: the CPU quota, or the cores)"
     )
     parser.add_argument(
         "--run-dir",
@@ -262,8 +263,7 @@ def _recipe(arguments: argparse.Namespace) -> Recipe:
 
 
 def _prepare_torch(device: torch.device, threads: int | None) -> None:
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(choose_threads(threads or 0))
     # On a GPU the fused attention has no deterministic form.
     torch.use_deterministic_algorithms(device.type == "cpu")
 

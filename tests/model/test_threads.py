@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from service import threads
-from service.threads import choose_threads
+from model import threads
+from model.threads import choose_threads
 
 
 @pytest.fixture(autouse=True)
