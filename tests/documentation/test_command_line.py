@@ -44,8 +44,8 @@ DECIDED_LATER = (
     "a share of the rows",
     "the preset's",
     "the output with `.run` behind it",
-    "torch's choice",
-    "torch's own choice",
+    "the CPU quota, or the cores",
+    "the CPU quota, or the cores",
     "`small`; `finetune` with `--init-from`",
 )
 
