@@ -1,0 +1,83 @@
+"""The smallest runs that really learn: generated rows, a tiny preset, and the command itself."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WORDS = {
+    "negative": ("bad", "dull", "poor", "weak", "awful", "sad"),
+    "positive": ("good", "bright", "rich", "strong", "lovely", "glad"),
+    "neutral": ("plain", "usual", "average", "common", "normal", "mixed"),
+}
+FILLERS = ("the", "film", "was", "and", "a", "plot", "very", "it", "so", "cast")
+PRESET = """\
+max_length = 16
+epochs = 3
+batch_size = 16
+learning_rate = 5e-3
+token_dropout = 0.1
+average_decay = 0.9
+label_smoothing = 0.05
+
+[network]
+vocab_size = 200
+hidden_size = 8
+num_layers = 2
+num_heads = 2
+intermediate_size = 16
+"""
+
+
+def write_sentences(
+    path: Path, *, rows: int = 240, seed: int = 0, labels: Sequence[str] = ("negative", "positive")
+) -> Path:
+    """Writes sentences of which one word decides the label; returns the path."""
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    lines = ["sentence\tlabel"]
+    for number in range(rows):
+        label = labels[number % len(labels)]
+        words = [*chance.choices(FILLERS, k=chance.randint(2, 8)), chance.choice(WORDS[label])]
+        chance.shuffle(words)
+        lines.append(f"{' '.join(words)} {number}\t{label}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def write_preset(path: Path, text: str = PRESET) -> Path:
+    """Writes a preset; returns the path."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def arguments(folder: Path, output: str, *options: str) -> list[str]:
+    """A command over `rows.tsv` and `tiny.toml`, which are written if they are not there."""
+    if not (folder / "rows.tsv").exists():
+        write_sentences(folder / "rows.tsv")
+        write_preset(folder / "tiny.toml")
+    return [
+        *("fit", str(folder / "rows.tsv"), "--output", str(folder / output)),
+        *("--preset", str(folder / "tiny.toml"), "--threads", "1", *options),
+    ]
+
+
+def start(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Runs `headlight-train` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "training", *command],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs `headlight-train` in a process of its own, to its end."""
+    process = start(command)
+    output, errors = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
