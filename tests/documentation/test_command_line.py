@@ -45,8 +45,6 @@ DECIDED_LATER = (
     "the preset's",
     "the output with `.run` behind it",
     "the CPU quota, or the cores",
-    "the CPU quota, or the cores",
-    "`small`; `finetune` with `--init-from`",
 )
 
 
