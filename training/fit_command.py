@@ -280,6 +280,13 @@ def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Datas
             f"{len(training)} rows to learn from and {len(validation)} to validate by are too "
             "few: give more rows, or another --validation-share"
         )
+    known = set(training.label_ids)
+    unseen = [name for number, name in enumerate(training.labels) if number not in known]
+    if unseen:
+        raise RecipeError(
+            f"no training row has the label {', '.join(unseen)}: add rows, or leave it out of "
+            "--labels"
+        )
     texts = undo_penn_in_some(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
     return replace(training, texts=texts), validation
 

@@ -14,6 +14,7 @@ from transformers import BertForSequenceClassification, BertModel
 from model import load_predictor, open_checkpoint
 from tests.builders import LABELS, tiny_checkpoint, tiny_config
 from tests.training.tiny_runs import (
+    PRESET,
     WORDS,
     arguments,
     run,
@@ -186,8 +187,9 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
 def test_three_classes_by_words(tmp_path: Path) -> None:
     names = ("negative", "neutral", "positive")
     write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
-    write_preset(tmp_path / "tiny.toml")
-    assert main(arguments(tmp_path, "out", "--epochs", "12", "--patience", "12")) == 0
+    wider = PRESET.replace("hidden_size = 8", "hidden_size = 24")
+    write_preset(tmp_path / "tiny.toml", wider)
+    assert main(arguments(tmp_path, "out", "--epochs", "6")) == 0
     texts = [f"the film was {WORDS[name][0]}" for name in names]
     assert labels_of(tmp_path / "out", *texts) == list(names)
 
@@ -241,6 +243,18 @@ def test_a_validation_file_is_used(tmp_path: Path) -> None:
     held = write_sentences(tmp_path / "held.tsv", rows=30, seed=9)
     assert main(arguments(tmp_path, "out", "--epochs", "1", "--validation", str(held))) == 0
     assert open_checkpoint(tmp_path / "out").manifest.metrics[0].rows == 30
+
+
+def test_a_class_without_training_rows_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = write_sentences(tmp_path / "held.tsv", rows=30, seed=9)
+    options = ("--validation", str(held), "--labels", "negative,positive,mixed")
+    assert main(arguments(tmp_path, "out", *options)) == 1
+    assert capsys.readouterr().err == (
+        "headlight-train: no training row has the label mixed: add rows, or leave it out of "
+        "--labels\n"
+    )
 
 
 @pytest.mark.parametrize(
