@@ -82,8 +82,7 @@ function showWeights() {
     );
     tbody.append(line);
   });
-  const table = byId("weights");
-  table.replaceChildren(table.querySelector("caption"), thead, tbody);
+  byId("weights").replaceChildren(thead, tbody);
 }
 
 byId("ask").addEventListener("submit", async (event) => {
@@ -100,6 +99,7 @@ byId("ask").addEventListener("submit", async (event) => {
   } catch (error) {
     problem.textContent = error instanceof TypeError ? "The service cannot be reached." : error.message;
     problem.hidden = false;
+    byId("answer").hidden = true; // it is of another sentence
   }
 });
 byId("layer").addEventListener("change", showWeights);
