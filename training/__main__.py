@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from model.errors import ModelError
-from training import evaluate, fit_command
+from training import evaluate, fit_command, fit_options
 from training.errors import InterruptedRunError, TrainingError
 
 
@@ -46,13 +46,18 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, module, text in (
-        ("fit", fit_command, "train a checkpoint on labelled files"),
-        ("evaluate", evaluate, "measure a checkpoint on labelled files"),
+    for name, add_arguments, run, text in (
+        ("fit", fit_options.add_arguments, fit_command.run, "train a checkpoint on labelled files"),
+        (
+            "evaluate",
+            evaluate.add_arguments,
+            evaluate.run,
+            "measure a checkpoint on labelled files",
+        ),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        add_arguments(command)
+        command.set_defaults(run=run)
     return parser
 
 

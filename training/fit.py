@@ -105,6 +105,14 @@ class Fitting:
         """Optimizer steps done."""
         return self._position.step
 
+    def interrupted(self, signal: int) -> InterruptedRunError:
+        """What a signal makes of the run, its state being on disk.
+
+        Args:
+            signal: its number.
+        """
+        return InterruptedRunError(signal, self._position.step, self._total_steps)
+
     def resume(self) -> None:
         """Goes back to the last state on disk.
 
@@ -129,8 +137,8 @@ class Fitting:
 
         Args:
             save_every: steps between two states on disk; one is also written after each epoch.
-            stop: asked after each step; the number of a signal ends the run.
-            record: given the history after each epoch.
+            stop: asked after each step and each epoch; the number of a signal ends the run.
+            record: given the history after each epoch, and first that of a resumed run.
 
         Returns:
             A measurement for each epoch. The network holds the best weights.
@@ -139,18 +147,17 @@ class Fitting:
             InterruptedRunError: `stop` said so; the state is on disk.
             DivergedRunError: a loss is not a finite number.
         """
-        done = self._position.step
-        with progress(self._total_steps, "fit", done=done) as advance:
+        position = self._position
+        if position.history:
+            record(position.history)  # a kill may have come between the state and its record
+        with progress(self._total_steps, "fit", done=position.step) as advance:
             while not self._is_over():
                 self._run_epoch(save_every, stop, advance)
-                record(self._position.history)
+                record(position.history)
+                self._end_if(stop())
         self._network.load_state_dict(self._best)
         self._network.eval()
-        return self._position.history
-
-    def validation_logits(self) -> NDArray[np.float32]:
-        """Logits of the validation rows by the best weights, in float32 [N, C]."""
-        return self._logits(self._network, bfloat16=False)
+        return position.history
 
     def _is_over(self) -> bool:
         epochs = len(self._position.history)
@@ -173,13 +180,15 @@ class Fitting:
             mean = position.loss_sum / position.seen
             advance(1, f"epoch {epoch + 1}/{recipe.epochs}, loss {mean:.4f}")
             signal = stop()
-            if signal is not None:
+            if signal is not None or position.step % save_every == 0:
                 self._save()
-                raise InterruptedRunError(signal, position.step, self._total_steps)
-            if position.step % save_every == 0:
-                self._save()
+            self._end_if(signal)
         self._measure(epoch)
         self._save()
+
+    def _end_if(self, signal: int | None) -> None:
+        if signal is not None:
+            raise self.interrupted(signal)
 
     def _run_step(self, places: Sequence[int]) -> None:
         position, recipe = self._position, self._recipe
@@ -195,7 +204,7 @@ class Fitting:
         batch = self._collate(places)
         target = torch.tensor([self._training.label_ids[place] for place in places])
         target = target.to(self._device)  # [B]
-        with self._autocast(enabled=self._bfloat16):
+        with self._autocast():
             logits = self._network(batch).logits  # [B, C]
         loss = functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
         mean_loss = self._check_finite(float(loss.detach()))
@@ -232,7 +241,7 @@ class Fitting:
 
     def _measure(self, epoch: int) -> None:
         position = self._position
-        logits = self._logits(self._averaged, bfloat16=self._bfloat16).astype(np.float64)
+        logits = self._validation_logits().astype(np.float64)  # [N, C]
         truth = np.array(self._validation.label_ids)
         losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
         measurement = Measurement(
@@ -252,18 +261,18 @@ class Fitting:
         position.history.append(measurement)
         position.loss_sum, position.correct, position.seen = 0.0, 0, 0
 
-    def _logits(self, network: EncoderClassifier, *, bfloat16: bool) -> NDArray[np.float32]:
-        network.eval()
-        with self._autocast(enabled=bfloat16):
+    def _validation_logits(self) -> NDArray[np.float32]:
+        self._averaged.eval()
+        with self._autocast():
             return predict_logits(
-                network,
+                self._averaged,
                 self._validation.encodings,
                 pad_token_id=self._pad_token_id,
                 device=self._device,
             )
 
-    def _autocast(self, *, enabled: bool) -> torch.autocast:
-        return torch.autocast(self._device.type, torch.bfloat16, enabled=enabled)
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16)
 
     def _save(self) -> None:
         optimizer = {

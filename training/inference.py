@@ -4,6 +4,7 @@ Legend: N texts, C classes.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,8 +74,9 @@ def predict_logits(
     pad_token_id: int,
     device: torch.device,
     max_batch_tokens: int = MAX_BATCH_TOKENS,
+    label: str | None = None,
 ) -> NDArray[np.float32]:
-    """Runs a network over texts, without calibration and without progress.
+    """Runs a network over texts, without calibration.
 
     Args:
         network: in evaluation mode, on `device`.
@@ -82,19 +84,26 @@ def predict_logits(
         pad_token_id: the id that pads a batch.
         device: where the batches go.
         max_batch_tokens: the most tokens in a batch, padding counted.
+        label: names the work in its progress; none is shown if None.
 
     Returns:
         Logits in the order of the texts [N, C].
     """
     logits: dict[int, NDArray[np.float32]] = {}
-    with torch.inference_mode():
+    shown = nullcontext(_unseen) if label is None else progress(len(encodings), label)
+    with torch.inference_mode(), shown as advance:
         for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
             )
             output = network(collated)
             logits.update(zip(batch, output.logits.cpu().numpy(), strict=True))
+            advance(len(batch), "")
     return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
+
+
+def _unseen(units: int, words: str) -> None:
+    del units, words
 
 
 def batches_by_length(

@@ -1,9 +1,10 @@
-"""SIGINT and SIGTERM during a run: noted, and asked for where the run can stop."""
+"""SIGINT and SIGTERM during a run: noted, and asked for where it can stop; or raised at once."""
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -16,17 +17,37 @@ def noted_signals() -> Iterator[Callable[[], int | None]]:
         A function that returns the number of the signal that came, or None.
     """
     received: list[int] = []
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def note(number: int, frame: FrameType | None) -> None:
         del frame
         received.append(number)
         signal.signal(number, signal.SIG_DFL)
 
-    for number in _SIGNALS:
-        signal.signal(number, note)
-    try:
+    with _handled(note):
         yield lambda: received[0] if received else None
+
+
+@contextmanager
+def raised_signals(error: Callable[[int], Exception]) -> Iterator[None]:
+    """Raises an error where one of the signals comes, so that what is half done is cleared away.
+
+    Args:
+        error: makes it of the number of the signal.
+    """
+
+    def fail(number: int, frame: FrameType | None) -> NoReturn:
+        del frame
+        raise error(number)
+
+    with _handled(fail):
+        yield
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

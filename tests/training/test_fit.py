@@ -8,6 +8,7 @@ import torch
 from model.tokenizer import Tokenizer
 from tests.builders import tiny_network, tiny_tokenizer
 from training.fit import Fitting, Rows
+from training.inference import predict_logits
 from training.recipe import Recipe
 
 GOOD = ["good film", "great cast", "a warm plot", "superb", "funny movie", "love it"]
@@ -74,7 +75,10 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
     losses = [measurement.validation_loss for measurement in history]
     best = losses.index(min(losses))
     assert len(history) == best + 1 + 2 < 40
-    logits = torch.from_numpy(run.validation_logits()).double()
+    kept = predict_logits(
+        run._network, run._validation.encodings, pad_token_id=0, device=torch.device("cpu")
+    )
+    logits = torch.from_numpy(kept).double()
     truth = torch.tensor([1] * 6 + [0] * 6)
     loss = torch.nn.functional.cross_entropy(logits, truth)
     assert float(loss) == pytest.approx(losses[best], abs=1e-6)
