@@ -51,7 +51,7 @@ def test_the_training_commands_are_understood() -> None:
     commands = [line.split()[1:] for line in COMMANDS if "/headlight-train" in line]
 
     parsed = [vars(_parser().parse_args(words)) for words in commands]
-    assert [str(given["files"][0]) for given in parsed] == ["reviews.csv", "test.csv"]
+    assert [str(given["files"][0]) for given in parsed] == ["reviews.csv", "held-out.csv"]
     assert parsed[0]["output"] == parsed[1]["checkpoint"]
 
 
