@@ -17,8 +17,10 @@ def undo_penn(text: str) -> str:
     """Writes a text of the Penn style (`do n't`, `-lrb-`) as people do (`don't`, `(`).
 
     Args:
-        text: in any style; what is not of the Penn style stays.
+        text: in any style; one that shows nothing of the Penn style stays as it is.
     """
+    if not _PENN.search(text):
+        return text
     text = _BRACKET.sub(lambda match: _BRACKETS[match[0].lower()], text)
     text = _CLITIC.sub("", text)
     text = _BEFORE_PUNCTUATION.sub("", text)

@@ -18,7 +18,7 @@ _SUFFIX = ".toml"
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class NetworkSizes(_Part):
@@ -111,7 +111,9 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
     try:
         return Recipe.model_validate({**content, **changes})
     except ValidationError as error:
-        raise RecipeError(f"preset {preset}: {explain(error)}") from error
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
+        source = f"preset {preset} with {options}" if options else f"preset {preset}"
+        raise RecipeError(f"{source}: {explain(error)}") from error
 
 
 def _read(preset: str) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """The state of a run on disk: enough to go on after an interruption as if there had been none.
 
-A folder of safetensors and JSON; nothing is unpickled. It is written beside its place and renamed.
+A folder of safetensors and JSON; nothing is unpickled. It is written beside its place and renamed,
+and its digests tell a damaged one.
 What is random is not part of it: every step draws from a generator seeded by run and step.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -12,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from model.files import sync
+from model.manifest import seal
 from training.errors import ResumeError
 from training.history import Measurement
 
 _TENSORS, _POSITION = "tensors.safetensors", "position.json"
+_SHOWN = 40
 
 
 @dataclass(slots=True)
@@ -65,14 +68,22 @@ def save_state(
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Not by save_file, whose errors are not OSError when the disk is full.
-    (fresh / _TENSORS).write_bytes(safetensors.torch.save(contiguous))
-    content = {"identity": dict(identity), "position": asdict(position)}
-    (fresh / _POSITION).write_text(json.dumps(content), encoding="utf-8")
+    stored = safetensors.torch.save(contiguous)
+    (fresh / _TENSORS).write_bytes(stored)
+    content = {
+        "identity": dict(identity),
+        "position": asdict(position),
+        "tensors": hashlib.sha256(stored).hexdigest(),
+    }
+    (fresh / _POSITION).write_text(
+        json.dumps({**content, "sha256": seal(content)}), encoding="utf-8"
+    )
     for path in (fresh / _TENSORS, fresh / _POSITION, fresh):
         sync(path)
     if folder.exists():
         folder.rename(old)
     fresh.rename(folder)
+    sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -94,24 +105,41 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dic
             f"{folder}: there is no interrupted run to go on with; leave out --resume"
         )
     try:
-        content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
-        tensors = safetensors.torch.load_file(folder / _TENSORS)
-        stored = content["identity"]
-        position = content["position"]
-        history = [Measurement(**measurement) for measurement in position.pop("history")]
-        loaded = Position(**position, history=history)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        content, tensors = _read_sound(folder)
+    except (OSError, ValueError) as error:
         raise ResumeError(
             f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
             "--resume"
         ) from error
-    different = [name for name in identity if stored.get(name) != identity[name]]
+    _check_identity(folder, content["identity"], identity)
+    position = content["position"]
+    history = [Measurement(**measurement) for measurement in position.pop("history")]
+    return Position(**position, history=history), safetensors.torch.load(tensors)
+
+
+def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
+    content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
+    tensors = (folder / _TENSORS).read_bytes()
+    if not isinstance(content, dict) or content.get("sha256") != seal(content):
+        raise ValueError(f"{_POSITION} does not match its own SHA-256")
+    if content["tensors"] != hashlib.sha256(tensors).hexdigest():
+        raise ValueError(f"{_TENSORS} does not match its SHA-256 in {_POSITION}")
+    return content, tensors
+
+
+def _check_identity(folder: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
     if different:
         changes = "; ".join(
-            f"{name}: {stored.get(name)} then, {identity[name]} now" for name in different
+            f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
+            for name in different
         )
         raise ResumeError(f"{folder}: the interrupted run was another one: {changes}")
-    return loaded, tensors
+
+
+def _shown(value: object) -> str:
+    shown = str(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
 
 
 def has_state(folder: Path) -> bool:

@@ -12,6 +12,8 @@ from model.tokenizer import Tokenizer, wordpiece_tokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1
 _LEAST_FREQUENCY = 2
+# A letter takes two places, alone and within a word: at most two thirds of all go to letters.
+_PLACES_FOR_A_LETTER = 3
 # Treebanks write `do n't`, people `don't`, and phones a curly apostrophe: all read alike.
 _NOT = Regex("(?i)n't\\b")
 _CURLY, _STRAIGHT = "\u2019", "'"
@@ -27,7 +29,7 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
     """
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     learner = _backend(specials)
-    alphabet = _alphabet(learner, texts)
+    alphabet = _alphabet(learner, texts, most=vocab_size // _PLACES_FOR_A_LETTER)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=_LEAST_FREQUENCY,
@@ -56,13 +58,15 @@ def _backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     return backend
 
 
-def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
-    """The characters that are frequent enough, after normalisation, in the order of Unicode."""
+def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str], *, most: int) -> list[str]:
+    """The most frequent characters, after normalisation, in the order of Unicode."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(learner.normalizer.normalize_str(text))
-    return sorted(
+    frequent = [
         letter
-        for letter, count in counts.items()
+        for letter, count in sorted(counts.items())
         if count >= _LEAST_FREQUENCY and not letter.isspace()
-    )
+    ]
+    # A stable sort: of letters as frequent as each other the first of Unicode are taken.
+    return sorted(sorted(frequent, key=counts.__getitem__, reverse=True)[:most])
