@@ -63,7 +63,6 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         answer = _Answer(send, _request_id(scope["headers"]), self._lifecycle)
-        scope["state"]["request_id"] = answer.request_id
         started = time.perf_counter()
         self._metrics.in_progress.inc()
         try:
@@ -105,6 +104,7 @@ class RequestMiddleware:
     async def _problem(
         self, error: ServiceError, scope: Scope, receive: Receive, answer: "_Answer"
     ) -> None:
+        answer.deadline = None  # over, whichever way it ended
         if answer.status is None:
             self._metrics.problems.labels(error.type).inc()
             await error.response()(scope, receive, answer.send)

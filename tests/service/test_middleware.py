@@ -1,0 +1,121 @@
+"""What surrounds every request, where a socket cannot bring it about: the very end, and bugs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.responses import StreamingResponse
+
+from model import open_checkpoint
+from service.api_keys import ApiKeys
+from service.app import create_app
+from service.errors import INTERNAL_DETAIL
+from service.lifecycle import Lifecycle
+from service.settings import Settings
+
+
+def application(checkpoint_folder: Path, lifecycle: Lifecycle | None = None) -> FastAPI:
+    """An application whose model never loads, for what needs none."""
+    settings = Settings(device="cpu", request_timeout=0.2)
+    checkpoint = open_checkpoint(checkpoint_folder)
+    return create_app(settings, checkpoint, api_keys=ApiKeys(frozenset()), lifecycle=lifecycle)
+
+
+def get(app: FastAPI, path: str) -> httpx.Response:
+    """Asks an application in this process."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_when_the_drain_time_is_over_all_but_health_is_refused(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder, Lifecycle(draining=True, ended=True))
+    response = get(app, "/model")
+    assert response.status_code == 503
+    assert response.json() == {
+        "type": "/problems/draining",
+        "title": "The service is shutting down",
+        "status": 503,
+        "detail": "The service is shutting down: send the request to another replica.",
+        "retry_after": 1,
+    }
+    assert response.headers["retry-after"] == "1"
+    assert response.headers["connection"] == "close"
+    assert len(response.headers["x-request-id"]) == 32
+    assert get(app, "/health/live").json() == {"status": "live"}
+
+
+def test_a_bug_in_a_route_answers_500_and_is_logged_without_its_message(
+    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> None:
+        raise LookupError("what the user wrote")
+
+    app.add_api_route("/broken", broken)
+    with caplog.at_level(logging.INFO):
+        response = get(app, "/broken")
+    assert response.status_code == 500
+    assert response.json() == {
+        "type": "/problems/internal",
+        "title": "The service failed",
+        "status": 500,
+        "detail": INTERNAL_DETAIL,
+    }
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.getMessage() == "a request failed"
+    assert vars(record)["request_id"] == response.headers["x-request-id"]
+    assert record.exc_info is not None
+    assert record.exc_info[0] is LookupError
+
+
+def test_an_error_of_time_that_is_not_the_deadline_is_a_bug(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> None:
+        raise TimeoutError
+
+    app.add_api_route("/broken", broken)
+    assert get(app, "/broken").json()["type"] == "/problems/internal"
+
+
+def test_what_is_being_sent_is_no_longer_waited_for(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def slow() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"first "
+            await asyncio.sleep(0.4)  # twice the deadline
+            yield b"last"
+
+        return StreamingResponse(parts())
+
+    app.add_api_route("/slow", slow)
+    assert get(app, "/slow").text == "first last"
+
+
+def test_a_route_that_waits_too_long_is_cut_off(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    app.add_api_route("/slow", slow)
+    response = get(app, "/slow")
+    assert response.status_code == 504
+    assert response.json()["type"] == "/problems/timeout"
+    assert ended == ["cancelled"]
