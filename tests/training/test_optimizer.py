@@ -20,13 +20,33 @@ def test_without_warm_up_it_only_falls() -> None:
     assert rates == [2.0, 1.5, 1.0, 0.5]
 
 
-@given(st.integers(1, 5000), st.floats(0.0, 0.99), st.data())
-def test_the_rate_is_always_between_0_and_its_peak(
-    total_steps: int, warmup_share: float, data: st.DataObject
-) -> None:
-    step = data.draw(st.integers(0, total_steps - 1))
-    rate = learning_rate(step, total_steps=total_steps, warmup_share=warmup_share, peak=0.1)
-    assert 0.0 < rate <= 0.1
+def test_a_warm_up_that_ends_between_two_steps() -> None:
+    rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
+    assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
+
+
+def test_a_run_of_one_step() -> None:
+    assert learning_rate(0, total_steps=1, warmup_share=0.1, peak=3.0) == 3.0
+
+
+@given(
+    total_steps=st.integers(1, 2000),
+    warmup_share=st.floats(0.0, 0.99),
+    peak=st.floats(1e-6, 1.0),
+)
+def test_the_rate_has_one_summit(total_steps: int, warmup_share: float, peak: float) -> None:
+    rates = [
+        learning_rate(step, total_steps=total_steps, warmup_share=warmup_share, peak=peak)
+        for step in range(total_steps)
+    ]
+    top = rates.index(max(rates))
+
+    assert all(0.0 < rate <= peak for rate in rates)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    # The summit is where the warm-up ends, and what comes next would be 0.
+    assert abs(top + 1 - warmup_share * total_steps) <= 1.0
+    assert learning_rate(total_steps, total_steps=total_steps, warmup_share=0.0, peak=peak) == 0.0
 
 
 def test_only_matrices_that_are_no_embeddings_decay() -> None:
@@ -48,10 +68,36 @@ def test_only_matrices_that_are_no_embeddings_decay() -> None:
     assert {decays[name] for name in decays.keys() - decayed} == {0.0}
 
 
+def test_decay_shrinks_what_has_no_gradient() -> None:
+    """AdamW's decay is apart from the gradient: a step takes away rate times decay of a weight."""
+    network = tiny_network()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    optimizer = build_optimizer(network, weight_decay=0.3)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+
+    after = network.state_dict()
+    matrix, embedding = "layers.0.output.weight", "embeddings.tokens.weight"
+    torch.testing.assert_close(after[matrix], before[matrix] * (1 - 0.1 * 0.3))
+    for unchanged in (embedding, "layers.0.output.bias", "layers.1.output_norm.weight"):
+        assert torch.equal(after[unchanged], before[unchanged])
+
+
 def test_the_mean_follows_quickly_at_first_and_slowly_later() -> None:
     mean = [torch.zeros(2)]
     weights = [nn.Parameter(torch.ones(2))]
     update_average(mean, weights, decay=0.99, step=0)
     assert mean[0].tolist() == pytest.approx([0.9, 0.9])  # 1 - 1 / 10
     update_average(mean, weights, decay=0.99, step=10**6)
-    assert mean[0].tolist() == pytest.approx([0.901, 0.901])
+    assert mean[0].tolist() == pytest.approx([0.901, 0.901])  # 0.9 + (1 - 0.99) * 0.1
+    assert weights[0].tolist() == [1.0, 1.0]
+
+
+def test_the_mean_of_weights_that_stay_is_these_weights() -> None:
+    mean = [torch.tensor([0.25, -3.0])]
+    for step in range(5):
+        update_average(mean, [torch.tensor([0.25, -3.0])], decay=0.9, step=step)
+    assert mean[0].tolist() == [0.25, -3.0]
