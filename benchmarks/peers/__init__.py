@@ -1,0 +1,1 @@
+"""What people write otherwise, as plainly as they would."""
