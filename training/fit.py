@@ -17,9 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from torch import Tensor
 from torch.nn import functional
-from torch.optim import AdamW
 
 from model.batch import Batch, collate
 from model.encoder import EncoderClassifier
@@ -31,6 +29,7 @@ from training.inference import predict_logits
 from training.optimizer import build_optimizer, learning_rate, update_average
 from training.progress import progress
 from training.recipe import Recipe
+from training.snapshot import clone, gather, restore
 from training.state import Position, load_state, save_state
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
@@ -80,7 +79,7 @@ class Fitting:
     ) -> None:
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
-        self._best = _clone(self._averaged)
+        self._best = clone(self._averaged)
         self._optimizer = build_optimizer(network, weight_decay=recipe.weight_decay)
         self._recipe = recipe
         self._training = training
@@ -120,11 +119,7 @@ class Fitting:
             ResumeError: there is none, it is damaged, or it is of another run.
         """
         self._position, tensors = load_state(self._state, self._identity)
-        _restore(self._network, tensors, "weights")
-        if self._averaged is not self._network:
-            _restore(self._averaged, tensors, "average")
-        self._best = _part(tensors, "best")
-        _restore_optimizer(self._optimizer, _part(tensors, "optimizer"))
+        self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def run(
         self,
@@ -193,14 +188,8 @@ class Fitting:
     def _run_step(self, places: Sequence[int]) -> None:
         position, recipe = self._position, self._recipe
         torch.manual_seed(recipe.seed * _SEED_STRIDE + position.step)
-        rate = learning_rate(
-            position.step,
-            total_steps=self._total_steps,
-            warmup_share=recipe.warmup_share,
-            peak=recipe.learning_rate,
-        )
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self._rate(position.step)
         batch = self._collate(places)
         target = torch.tensor([self._training.label_ids[place] for place in places])
         target = target.to(self._device)  # [B]
@@ -223,6 +212,14 @@ class Fitting:
         position.loss_sum += mean_loss * len(places)
         position.correct += int((logits.argmax(dim=-1) == target).sum())
         position.seen += len(places)
+
+    def _rate(self, step: int) -> float:
+        return learning_rate(
+            step,
+            total_steps=self._total_steps,
+            warmup_share=self._recipe.warmup_share,
+            peak=self._recipe.learning_rate,
+        )
 
     def _check_finite(self, loss: float) -> float:
         if not math.isfinite(loss):
@@ -251,13 +248,13 @@ class Fitting:
             training_accuracy=position.correct / position.seen,
             validation_loss=self._check_finite(float(losses.mean())),
             validation_accuracy=float((logits.argmax(axis=1) == truth).mean()),
-            learning_rate=float(self._optimizer.param_groups[0]["lr"]),
+            learning_rate=self._rate(position.step - 1),
             seconds=round(position.seconds, 3),
         )
         least = min((past.validation_loss for past in position.history), default=math.inf)
         if measurement.validation_loss < least:
             position.best_epoch = epoch + 1
-            self._best = _clone(self._averaged)
+            self._best = clone(self._averaged)
         position.history.append(measurement)
         position.loss_sum, position.correct, position.seen = 0.0, 0, 0
 
@@ -275,45 +272,5 @@ class Fitting:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16)
 
     def _save(self) -> None:
-        optimizer = {
-            f"{number}.{name}": tensor
-            for number, moments in self._optimizer.state_dict()["state"].items()
-            for name, tensor in moments.items()
-        }
-        parts = {
-            "weights": self._network.state_dict(),
-            "best": self._best,
-            "optimizer": optimizer,
-        }
-        if self._averaged is not self._network:
-            parts["average"] = self._averaged.state_dict()
-        tensors = {
-            f"{part}/{name}": tensor for part in parts for name, tensor in parts[part].items()
-        }
+        tensors = gather(self._network, self._averaged, self._best, self._optimizer)
         save_state(self._state, self._position, tensors, self._identity)
-
-
-def _clone(network: EncoderClassifier) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-
-
-def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    prefix = f"{part}/"
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-def _restore(network: EncoderClassifier, tensors: Mapping[str, Tensor], part: str) -> None:
-    network.load_state_dict(_part(tensors, part))
-
-
-def _restore_optimizer(optimizer: AdamW, moments: Mapping[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in moments.items():
-        number, _, moment = name.partition(".")
-        state.setdefault(int(number), {})[moment] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
