@@ -37,7 +37,7 @@ def ask(example: Example, url: str) -> object:
     bash = shutil.which("bash")
     assert bash is not None
     command = example.command.replace(ADDRESS, url)
-    assert command != example.command, f"asks another service: {example.command}"
+    assert ADDRESS in example.command, f"asks another service: {example.command}"
     environment = {**os.environ, "NO_PROXY": "*"}
     done = subprocess.run(
         [bash, "-c", command], env=environment, capture_output=True, text=True, check=True
