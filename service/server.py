@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.lifecycle import Lifecycle
+from service.protocol import HttpProtocol
 from service.settings import Settings
 
 logger = logging.getLogger("headlight.server")
@@ -118,7 +119,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=HttpProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
