@@ -3,7 +3,7 @@
 #   PYTHON=python3.12    the Python to make .venv with (3.11 or newer)
 #   TORCH=cuda           torch for NVIDIA GPUs instead of the one for CPUs
 #   TORCH_INDEX_URL=URL  torch from this package index
-#   ARGS="-k batcher"    passed on to headlight-serve or pytest
+#   ARGS="-k batcher"    passed on to headlight-serve, pytest or the benchmark
 #
 # Settings of the service are environment variables: HEADLIGHT_PORT=9000 make serve
 
@@ -30,7 +30,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check containers lock clean torch FORCE
+.PHONY: help install serve test check benchmark containers lock clean torch FORCE
 # Two pips at once would spoil one environment.
 .NOTPARALLEL:
 
@@ -53,6 +53,9 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/docker-compose config --quiet
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
+
+benchmark: $(VENV)/installed-benchmark ## measure the speed beside transformers.pipeline, and print the ratios
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
@@ -98,6 +101,11 @@ torch:
 $(VENV)/installed-dev: $(VENV)/installed-serve
 	@echo "Installing what the tests need"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/installed-benchmark: $(VENV)/installed-serve
+	@echo "Installing what the service is measured beside"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark]'
 	@touch $@
 
 $(VENV)/installed-containers: $(VENV)/installed-serve

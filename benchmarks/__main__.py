@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 if it worked; 1 if not, with the reason on stderr; 130 if it was interrupted.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     # Told to end, it must end its servers first, as it does when interrupted from the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -54,42 +54,43 @@ def _refuse(message: str, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    options = argparse.ArgumentParser(
         prog="benchmarks",
         description="Measures the service beside a FastAPI handler round transformers.pipeline "
         f"on the same checkpoint, under {len(LOADS)} loads, and prints the ratios.",
         allow_abbrev=False,
     )
-    parser.add_argument(
+    options.add_argument(
         "--checkpoint",
         type=Path,
         default=Path("checkpoints/default"),
         metavar="FOLDER",
         help="folder that both serve (default: %(default)s)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--repetitions",
         type=_count,
         default=3,
         metavar="COUNT",
         help="how often each server is started and measured (default: %(default)s)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--seconds",
         type=_positive,
         default=5.0,
         metavar="SECONDS",
         help="that each load is measured (default: %(default)s)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--warm-up",
         type=_positive,
         default=2.0,
         metavar="SECONDS",
         help="of each load before it is measured (default: %(default)s)",
     )
-    return parser
+    return options
 
 
 def _count(text: str) -> int:

@@ -6,7 +6,7 @@ As little as a client can do, because whatever it does takes time from the serve
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from benchmarks.errors import AnswerError
 
@@ -80,6 +80,8 @@ async def connect(port: int) -> AsyncIterator[Connection]:
         yield Connection(reader, writer, port=port)
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,29 +70,22 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     """
     log = folder / f"{program.name}.log"
     port = _free_port()
-    given = ("--checkpoint", str(checkpoint.absolute()), "--port", str(port))
     begin = time.monotonic()
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - a module of our own
-            [sys.executable, "-m", program.module, *given, *program.options],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-            env=_environment(os.environ),
-            start_new_session=True,
-        )
-    try:
-        _wait(program, process, port, log)
-        yield Server(port, time.monotonic() - begin, process.pid)
-    except AnswerError as error:
-        if process.poll() is None:
-            raise
-        raise ServerError(
-            f"{program.name} ended while it was measured: {_last_line(log)}"
-        ) from error
-    finally:
-        _end(process)
+    with ThreadPoolExecutor(1) as thread:
+        # On a thread, where no interrupt can come between the start and the knowledge of it.
+        starting = thread.submit(_start, program, checkpoint.absolute(), port, log)
+        try:
+            process = starting.result()
+            _wait(program, process, port, log)
+            yield Server(port, time.monotonic() - begin, process.pid)
+        except AnswerError as error:
+            if process.poll() is None:
+                raise
+            raise ServerError(
+                f"{program.name} ended while it was measured: {_last_line(log)}"
+            ) from error
+        finally:
+            _end(starting.result())
 
 
 def resident_bytes(group: int) -> int | None:
@@ -107,6 +101,20 @@ def resident_bytes(group: int) -> int | None:
             if int(fields[2]) == group:
                 pages += int(fields[21])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
+    given = ("--checkpoint", str(checkpoint), "--port", str(port))
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - a module of our own
+            [sys.executable, "-m", program.module, *given, *program.options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env=_environment(os.environ),
+            start_new_session=True,
+        )
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -146,11 +154,12 @@ def _last_line(log: Path) -> str:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends a server and whatever it has started, asked first and then not."""
-    with suppress(ProcessLookupError):
-        # Not SIGTERM, after which the service goes on answering for a while.
-        os.killpg(process.pid, signal.SIGINT)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_END_PATIENCE)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            # Not SIGTERM, after which the service goes on answering for a while.
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait(_END_PATIENCE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

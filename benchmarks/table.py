@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.comparison import Comparison, Run
 from benchmarks.load import Measurement
 
-_HEADER = ("", "", "sentences/s", "lowest to highest", "p50 ms", "p99 ms", "ratio")
+_HEADER = ("", "", "sentences/s", "range", "p50 ms", "p99 ms", "ratio")
 _MEGABYTE = 1_000_000
 
 

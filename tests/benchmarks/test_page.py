@@ -1,0 +1,25 @@
+"""`docs/benchmarks.md` names every option and every load."""
+
+import argparse
+
+from benchmarks.__main__ import parser
+from benchmarks.comparison import LOADS
+from tests.documentation.markdown import ROOT, code, rows
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+
+def test_every_option_and_its_default_is_described() -> None:
+    expected = [
+        (action.option_strings[0], f"{action.default:g}")
+        if isinstance(action.default, float)
+        else (action.option_strings[0], str(action.default))
+        for action in parser()._actions
+        if action.default is not argparse.SUPPRESS
+    ]
+
+    assert [(code(name), code(default)) for name, default, _ in rows(PAGE, "option")] == expected
+
+
+def test_every_load_is_described() -> None:
+    assert [name for name, _ in rows(PAGE, "load")] == [str(load) for load in LOADS]

@@ -1,0 +1,75 @@
+"""Servers that are started, that do not start, and that are ended with all that they started."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.client import predict_once
+from benchmarks.errors import AnswerError, ServerError
+from benchmarks.labels import read_answers
+from benchmarks.servers import Program, resident_bytes, serve
+
+SERVICE = Program("headlight", "service", ("--dtype", "float32", "--threads", "1"))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def test_a_server_answers_until_the_block_ends(
+    checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADLIGHT_API_KEYS", "left-out")
+
+    with serve(SERVICE, checkpoint_folder, tmp_path) as server:
+        assert len(read_answers(predict_once(server.port, ["a good film"]))) == 1
+        assert server.start_seconds > 0
+        held = server.resident_bytes()
+        if sys.platform == "linux":
+            assert held is not None
+            assert 50_000_000 < held < 5_000_000_000
+
+    with pytest.raises(AnswerError, match="no connection"):
+        predict_once(server.port, ["a good film"])
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.group, 0)
+
+
+def test_a_server_that_does_not_start_is_an_error_with_its_last_line(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+
+    with pytest.raises(ServerError) as caught, serve(SERVICE, missing, tmp_path):
+        pytest.fail("it started")
+
+    message = str(caught.value)
+    assert message.startswith(f"headlight did not start: HEADLIGHT_CHECKPOINT: {missing}: ")
+    assert "\n" not in message
+
+
+def test_a_server_that_ends_early_is_an_error(checkpoint_folder: Path, tmp_path: Path) -> None:
+    def ask_a_dead_one() -> None:
+        with serve(SERVICE, checkpoint_folder, tmp_path) as server:
+            os.killpg(server.group, signal.SIGKILL)
+            os.waitid(os.P_PID, server.group, os.WEXITED | os.WNOWAIT)
+            predict_once(server.port, ["a good film"])
+
+    with pytest.raises(ServerError, match=r"^headlight ended while it was measured: "):
+        ask_a_dead_one()
+
+
+def test_a_fault_of_the_block_ends_the_server_too(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), serve(SERVICE, checkpoint_folder, tmp_path) as server:
+        raise KeyboardInterrupt
+
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.group, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+def test_a_group_without_processes_holds_no_memory() -> None:
+    assert resident_bytes(2**30) == 0
+    assert resident_bytes(os.getpgrp()) is not None
