@@ -16,7 +16,12 @@ from model.device import choose_device, choose_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
 from service.engine import Engine
-from service.errors import MethodNotAllowedError, NotFoundError, ServiceError
+from service.errors import (
+    NOT_FOUND_DETAIL,
+    MethodNotAllowedError,
+    NotFoundError,
+    ServiceError,
+)
 from service.lifecycle import Lifecycle
 from service.metrics import Metrics
 from service.middleware import CLIENT_LEFT, RequestMiddleware
@@ -80,7 +85,6 @@ def create_app(
     app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted)
     for router in ROUTERS:
         app.include_router(router)
-    app.routes.extend(pages.assets())
     app.add_exception_handler(ServiceError, _answer_problem)
     app.add_exception_handler(HTTPException, partial(_answer_routing, _methods()))
     app.add_middleware(
@@ -134,10 +138,10 @@ async def _answer_routing(
     """What routing refuses: an unknown path, or a method that a path does not have."""
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
     if error.status_code == 405:
-        allowed = ", ".join(methods.get(request.url.path, ["GET", "HEAD"]))
+        allowed = ", ".join(methods[request.scope["route"].path])
         problem: ServiceError = MethodNotAllowedError(
             f"This path answers {allowed}.", headers={"Allow": allowed}
         )
     else:
-        problem = NotFoundError("Nothing is at this path: GET /docs shows what there is.")
+        problem = NotFoundError(NOT_FOUND_DETAIL)
     return await _answer_problem(request, problem)

@@ -208,6 +208,7 @@ ALL_ERRORS: tuple[type[ServiceError], ...] = (
     DeadlineError,
 )
 
+NOT_FOUND_DETAIL = "Nothing is at this path: GET /docs shows what there is."
 INTERNAL_DETAIL = (
     "The service failed to answer. Nothing is wrong with the request as far as is known; "
     "try again, and give the X-Request-ID to whoever runs the service."

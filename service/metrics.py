@@ -102,7 +102,8 @@ class Metrics:
                 self.requests.labels(route, method, str(status))
             self.requests.labels(route, UNMATCHED, "405")
             self.seconds.labels(route)
-        self.requests.labels(UNMATCHED, UNMATCHED, "404")
+        for refused in ("404", "503"):  # the latter once the drain time is over
+            self.requests.labels(UNMATCHED, UNMATCHED, refused)
         self.seconds.labels(UNMATCHED)
         for error in ALL_ERRORS:
             self.problems.labels(error.type)

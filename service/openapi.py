@@ -15,6 +15,7 @@ from service.errors import (
     InvalidRequestError,
     MalformedJsonError,
     NotAcceptableError,
+    NotFoundError,
     NotReadyError,
     OverloadedError,
     PayloadTooLargeError,
@@ -193,6 +194,7 @@ METRICS: Operation = {
     "openapi_extra": {"security": []},
 }
 PAGE = _problems(NotAcceptableError)
+ASSET = _problems(NotFoundError)
 
 
 def install_openapi(app: FastAPI, settings: Settings) -> None:

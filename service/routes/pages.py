@@ -2,51 +2,65 @@
 
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePath
 
 import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 
 from service.answers import JSON
 from service.dependencies import offers
-from service.openapi import PAGE
+from service.errors import NOT_FOUND_DETAIL, NotFoundError
+from service.openapi import ASSET, PAGE
 
 _HTML = "text/html"
+_ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 # Swagger UI sets styles inline and draws its icons from data URIs.
 _DOCS_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
 
-router = APIRouter(include_in_schema=False, responses=PAGE)
+router = APIRouter(include_in_schema=False)
 
 
-@router.get("/", dependencies=[Depends(offers(_HTML))])
+@router.get("/", responses=PAGE, dependencies=[Depends(offers(_HTML))])
 async def page() -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
     return Response(_file("index.html"), media_type=_HTML)
 
 
-@router.get("/docs", dependencies=[Depends(offers(_HTML))])
+@router.get("/docs", responses=PAGE, dependencies=[Depends(offers(_HTML))])
 async def docs() -> Response:
     """Shows the interface, to read and to try."""
     headers = {"Content-Security-Policy": _DOCS_POLICY}
     return Response(_file("docs.html"), media_type=_HTML, headers=headers)
 
 
-@router.get("/openapi.json", dependencies=[Depends(offers(JSON))])
+@router.get("/openapi.json", responses=PAGE, dependencies=[Depends(offers(JSON))])
 async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
-def assets() -> list[Mount]:
-    """The files that the pages load."""
-    return [
-        Mount("/static/swagger", StaticFiles(packages=[("fastapi_swagger", "resources")])),
-        Mount("/static", StaticFiles(packages=[("service", "page/static")])),
-    ]
+@router.head("/static/{name}", responses=ASSET)
+@router.get("/static/{name}", responses=ASSET)
+async def asset(name: str) -> Response:
+    """Sends a file that a page loads."""
+    if name not in _assets():
+        raise NotFoundError(NOT_FOUND_DETAIL)
+    return Response(_assets()[name], media_type=_ASSET_TYPES[PurePath(name).suffix])
 
 
 @cache
 def _file(name: str) -> bytes:
     return (files("service") / "page" / name).read_bytes()
+
+
+@cache
+def _assets() -> dict[str, bytes]:
+    """All files that pages load, by their names."""
+    folders = (files("fastapi_swagger") / "resources", files("service") / "page" / "static")
+    return {
+        file.name: file.read_bytes()
+        for folder in folders
+        for file in folder.iterdir()
+        if PurePath(file.name).suffix in _ASSET_TYPES
+    }

@@ -12,7 +12,7 @@ import pytest
 from tests.builders import VOCABULARY
 from tests.end_to_end.servers import RunningService, service
 
-SERIES = re.compile(r"^(headlight_[a-z0-9_]+(?:\{[^}]*\})?) (\S+)$")
+SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
 
 
 def series(client: httpx.Client) -> dict[str, float]:
