@@ -18,7 +18,7 @@ def running(
         checkpoint_folder,
         tmp_path_factory.mktemp("running"),
         *("--max-sentences", "40"),
-        *("--max-body-bytes", "20000"),
+        *("--max-body-bytes", "250000"),
         *("--max-batch-tokens", "64"),
         *("--max-attention-weights", "400"),
     ) as server:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,24 +46,49 @@ class RunningService:
 
     def wait_for(self, status: int, path: str = "/health/ready") -> httpx.Response:
         """Asks until the answer has a status."""
-        until = time.monotonic() + _PATIENCE
-        while True:
-            response = httpx.get(self.url + path, timeout=_PATIENCE)
-            if response.status_code == status:
-                return response
-            assert time.monotonic() < until, f"{path} still answers {response.status_code}"
-            time.sleep(0.05)
+        responses: list[httpx.Response] = []
 
-    def send(self, data: bytes, *, until_closed: bool = True) -> bytes:
-        """What comes back for raw bytes on a connection of their own."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE) as connection:
-            connection.sendall(data)
-            received = b""
-            while chunk := connection.recv(65536):
-                received += chunk
-                if not until_closed:
-                    break
-        return received
+        def answers() -> bool:
+            responses.append(httpx.get(self.url + path, timeout=_PATIENCE))
+            return responses[-1].status_code == status
+
+        wait_until(answers)
+        return responses[-1]
+
+    def metric(self, name: str) -> float:
+        """The value of one series."""
+        lines = httpx.get(f"{self.url}/metrics", timeout=_PATIENCE).text.splitlines()
+        (value,) = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+        return float(value)
+
+    def connect(self) -> socket.socket:
+        """A connection for raw bytes."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE)
+
+    def send(self, *pieces: bytes) -> bytes:
+        """What comes back, until the connection is closed, for raw bytes sent piece by piece."""
+        with self.connect() as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.02 * (len(pieces) > 1))
+            return receive_all(connection)
+
+
+def receive_all(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    received = b""
+    while chunk := connection.recv(65536):
+        received += chunk
+    return received
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Asks again and again until something holds."""
+    until = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -121,11 +146,12 @@ def service(
 
 
 def _find_address(process: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until:
-        found = _ADDRESS.search(log.read_text(encoding="utf-8"))
-        if found is not None:
-            return found[1]
+    addresses: list[str] = []
+
+    def is_there() -> bool:
+        addresses.extend(_ADDRESS.findall(log.read_text(encoding="utf-8")))
         assert process.poll() is None, log.read_text(encoding="utf-8")
-        time.sleep(0.05)
-    raise AssertionError(f"no address in the log: {log.read_text(encoding='utf-8')}")
+        return bool(addresses)
+
+    wait_until(is_there)
+    return addresses[0]

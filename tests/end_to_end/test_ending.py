@@ -1,7 +1,6 @@
 """SIGTERM, SIGINT, and a second signal."""
 
 import signal
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import receive_all, service, wait_until
 
 PATIENCE = 60
 
@@ -50,36 +49,33 @@ def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> No
     ):
         (tmp_path / "pass").write_text("2", encoding="ascii")
         slow = pool.submit(client.post, "/predict", json={"sentences": ["good", "bad"]})
-        while "queue_requests 1.0" not in httpx.get(f"{running.url}/metrics").text:
-            pass
+        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
         running.process.send_signal(signal.SIGTERM)
         assert slow.result().status_code == 200
         assert running.process.wait(PATIENCE) == 0
 
 
-def test_after_the_drain_time_a_kept_connection_is_refused(
+def test_what_waits_behind_the_last_answer_of_a_connection_is_left_to_other_replicas(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
-    """A second request that waits behind a slow one on its connection comes too late."""
+    body = b'{"sentences": ["good"]}'
+    request = (
+        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
     program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
     with service(checkpoint_folder, tmp_path, "--drain-seconds", "0", program=program) as running:
         (tmp_path / "pass").write_text("2", encoding="ascii")
-        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
-            body = b'{"sentences": ["good"]}'
-            head = (
-                b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                b"Content-Length: %d\r\n\r\n" % len(body)
-            )
-            connection.sendall(head + body)
-            while "queue_requests 1.0" not in httpx.get(f"{running.url}/metrics").text:
-                pass
+        with running.connect() as connection:
+            connection.sendall(request + request)
+            wait_until(lambda: running.metric("headlight_queue_requests") == 1)
             running.process.send_signal(signal.SIGTERM)
-            received = b""
-            while chunk := connection.recv(65536):
-                received += chunk
+            received = receive_all(connection)
         assert received.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert b"connection: close" in received
+        assert received.count(b"HTTP/1.1 ") == 1
+        assert b"\r\nconnection: close\r\n" in received
         assert running.process.wait(PATIENCE) == 0
+    assert len((tmp_path / "computed").read_text("ascii").splitlines()) == 3  # two to warm up
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,5 @@
 """Forward passes that fail or take too long, a queue that is full, a model that does not load."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, service, wait_until
 
 Start = Callable[..., AbstractContextManager[RunningService]]
 INTERNAL = (
@@ -48,13 +47,6 @@ def computed(folder: Path) -> list[int]:
     return [int(line) for line in file.read_text("ascii").splitlines()] if file.exists() else []
 
 
-def metric(client: httpx.Client, name: str) -> float:
-    """The value of one series."""
-    lines = client.get("/metrics").text.splitlines()
-    (value,) = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-    return float(value)
-
-
 def test_a_failed_pass_answers_500_and_the_service_heals_itself(
     start: Start, tmp_path: Path
 ) -> None:
@@ -71,12 +63,12 @@ def test_a_failed_pass_answers_500_and_the_service_heals_itself(
             retry_after=1,
         )
         assert client.get("/health/live").json() == {"status": "live"}
-        assert metric(client, "headlight_ready") == 0
-        assert metric(client, "headlight_forward_failures_total") == 1
+        assert running.metric("headlight_ready") == 0
+        assert running.metric("headlight_forward_failures_total") == 1
         assert client.get("/attention?sentence=a").status_code == 500
         (tmp_path / "pass").unlink()
         assert running.wait_for(200).json() == {"status": "ready"}
-        assert metric(client, "headlight_ready") == 1
+        assert running.metric("headlight_ready") == 1
         assert predict(client, "good", "bad").status_code == 200
 
 
@@ -97,7 +89,7 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(
         (tmp_path / "pass").write_text("1", encoding="ascii")
         four_long = ["good " * 30] * 4  # 128 tokens, of which the first 32 go at once
         waiting: list[Future[httpx.Response]] = [pool.submit(predict, client, *four_long)]
-        _wait_for(lambda: metric(client, "headlight_queue_tokens") == 96)
+        wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
         refused = predict(client, *four_long[:2])
         retry_after = int(refused.headers["retry-after"])
         assert_problem(
@@ -113,8 +105,8 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(
         waiting.append(pool.submit(predict, client, *four_long[:1]))  # this one still fits
         (tmp_path / "pass").unlink()
         assert [future.result().status_code for future in waiting] == [200, 200]
-        assert metric(client, "headlight_queue_tokens") == 0
-        assert metric(client, "headlight_queue_requests") == 0
+        assert running.metric("headlight_queue_tokens") == 0
+        assert running.metric("headlight_queue_requests") == 0
 
 
 def test_a_request_past_its_deadline_is_dropped(
@@ -135,8 +127,8 @@ def test_a_request_past_its_deadline_is_dropped(
                 "or shorter sentences at once, or try again later.",
             )
         (tmp_path / "pass").unlink()
-        assert metric(client, "headlight_queue_tokens") == 0
-        _wait_for(lambda: len(computed(tmp_path)) == before + 1)
+        assert running.metric("headlight_queue_tokens") == 0
+        wait_until(lambda: len(computed(tmp_path)) == before + 1)
         assert predict(client, "four").status_code == 200
         assert len(computed(tmp_path)) == before + 2  # two and three never were
 
@@ -148,7 +140,7 @@ def test_a_client_that_left_costs_nothing(
         before = len(computed(tmp_path))
         (tmp_path / "pass").write_text("1", encoding="ascii")
         first = pool.submit(predict, client, "one")
-        _wait_for(lambda: metric(client, "headlight_queue_requests") == 1)
+        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
         impatient = httpx.Client(base_url=running.url, timeout=0.2)
         with impatient, pytest.raises(httpx.ReadTimeout):
             predict(impatient, "two")
@@ -157,7 +149,7 @@ def test_a_client_that_left_costs_nothing(
         assert predict(client, "three").status_code == 200
         assert len(computed(tmp_path)) == before + 2
         unanswered = 'headlight_requests_total{method="POST",route="/predict",status="499"}'
-        assert metric(client, unanswered) == 1
+        assert running.metric(unanswered) == 1
 
 
 def test_while_the_model_loads(start: Start, tmp_path: Path) -> None:
@@ -179,7 +171,7 @@ def test_while_the_model_loads(start: Start, tmp_path: Path) -> None:
                 loading,
                 retry_after=1,
             )
-        assert metric(client, "headlight_ready") == 0
+        assert running.metric("headlight_ready") == 0
         running.wait_for(200)
         assert predict(client, "good").status_code == 200
 
@@ -188,7 +180,7 @@ def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
     (tmp_path / "load").write_text("fail", encoding="ascii")
     failed = "The model could not be loaded; the log of the service says why."
     with start(ready=False) as running, running.client() as client:
-        _wait_for(lambda: client.get("/health/ready").json()["detail"] == failed)
+        wait_until(lambda: client.get("/health/ready").json()["detail"] == failed)
         assert_problem(
             predict(client, "good"),
             503,
@@ -210,10 +202,3 @@ def test_bad_requests_disturb_no_one(start: Start, pool: ThreadPoolExecutor) -> 
         ]
         answers = [future.result().status_code for future in mixed]
     assert answers == [422, 200] * 20
-
-
-def _wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)

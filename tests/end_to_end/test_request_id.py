@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, wait_until
 
 EVERYWHERE = [
     ("GET", "/"),
@@ -15,7 +15,7 @@ EVERYWHERE = [
     ("GET", "/metrics"),
     ("GET", "/model"),
     ("HEAD", "/health/live"),
-    ("GET", "/health/ready"),
+    ("HEAD", "/health/ready"),
     ("GET", "/attention?sentence=a"),
     ("GET", "/attention"),
     ("POST", "/predict"),
@@ -64,6 +64,8 @@ def test_every_response_has_the_headers_of_safety(
 def test_the_log_names_the_id_of_the_response(running: RunningService) -> None:
     with running.client() as client:
         client.get("/model", headers={"x-request-id": "to-be-found"})
+    # the line is written once the answer is out
+    wait_until(lambda: '"to-be-found"' in running.log.read_text("utf-8"))
     lines = [json.loads(line) for line in running.log.read_text("utf-8").splitlines()]
     (line,) = [line for line in lines if line.get("request_id") == "to-be-found"]
     assert isinstance(line.pop("time"), str)

@@ -1,0 +1,207 @@
+"""What a client library would hide: sizes, pipelines, offers, and what is not HTTP at all."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import RunningService, wait_until
+
+LIMIT = 250_000
+BODY = b'{"sentences": ["good"]}'
+HEAD = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
+SIZED = HEAD + b"Content-Length: %d\r\n" % len(BODY)
+CLOSE = b"Connection: close\r\n"
+OFFER = b"Connection: Upgrade, HTTP2-Settings%s\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+END = b"\r\n"
+OK = b"HTTP/1.1 200 OK\r\n"
+NOT_HTTP = "Invalid HTTP request received."
+
+
+def content(answer: bytes) -> object:
+    """The JSON of one answer."""
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+def test_the_largest_body_passes_and_one_byte_more_does_not(client: httpx.Client) -> None:
+    headers = {"content-type": "application/json"}
+    body = BODY.ljust(LIMIT)
+    assert client.post("/predict", content=body, headers=headers).status_code == 200
+    response = client.post("/predict", content=body + b" ", headers=headers)
+    assert_problem(
+        response,
+        413,
+        "payload-too-large",
+        "The body is too large",
+        "The body has 250001 bytes; the limit is 250000 bytes: send fewer sentences at once.",
+    )
+    assert response.headers["connection"] == "close"
+
+
+def test_a_declared_length_is_refused_before_the_body_is_sent(running: RunningService) -> None:
+    answer = running.send(HEAD + b"Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert content(answer) == {
+        "type": "/problems/payload-too-large",
+        "title": "The body is too large",
+        "status": 413,
+        "detail": "The body has 99999999999 bytes; the limit is 250000 bytes: send fewer sentences "
+        "at once.",
+    }
+
+
+def test_a_client_that_waits_for_the_word_gets_it(running: RunningService) -> None:
+    with running.connect() as connection:
+        connection.sendall(SIZED + CLOSE + b"Expect: 100-continue\r\n\r\n")
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(BODY)
+        assert connection.recv(65536).startswith(OK)
+
+
+def test_a_chunked_body_of_the_largest_size_passes(running: RunningService) -> None:
+    chunk = BODY.ljust(LIMIT)
+    chunks = b"%x\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (1000, chunk[:1000], LIMIT - 1000, chunk[1000:])
+    assert running.send(CHUNKED + CLOSE + END, chunks).startswith(OK)
+
+
+def test_a_chunked_body_is_refused_as_soon_as_it_is_too_long(running: RunningService) -> None:
+    # and the last chunk never comes
+    answer = running.send(CHUNKED + END, b"%x\r\n%b\r\n1\r\nx\r\n" % (LIMIT, b" " * LIMIT))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert content(answer) == {
+        "type": "/problems/payload-too-large",
+        "title": "The body is too large",
+        "status": 413,
+        "detail": "The body is longer than it may be; the limit is 250000 bytes: send fewer "
+        "sentences at once.",
+    }
+
+
+def test_what_follows_a_refused_body_is_no_request(running: RunningService) -> None:
+    smuggled = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    answer = running.send(HEAD + b"Content-Length: %d\r\n\r\n%b" % (LIMIT + 1, smuggled))
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_pipeline_is_answered_in_its_order(running: RunningService) -> None:
+    requests = [
+        b"GET /health/live HTTP/1.1\r\nHost: x\r\nX-Request-ID: %d\r\n" % number
+        if number % 3
+        else SIZED + b"X-Request-ID: %d\r\n" % number
+        for number in range(50)
+    ]
+    requests[-1] += CLOSE
+    pipeline = b"".join(
+        request + END + (BODY if request.startswith(b"POST") else b"") for request in requests
+    )
+    answers = running.send(pipeline)
+    assert answers.count(OK) == 50
+    ids = re.findall(rb"\r\nx-request-id: (\d+)\r\n", answers)
+    assert [int(number) for number in ids] == list(range(50))
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("size", [10_000, 7])
+def test_an_offer_of_another_protocol_is_ignored(
+    running: RunningService, size: int, *, chunked: bool
+) -> None:
+    """As Java's own client makes it with every request; it goes on with HTTP/1.1 if ignored."""
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY) if chunked else BODY
+    head = CHUNKED if chunked else SIZED
+    requests = (head + OFFER % b"" + END + body) * 2 + head + OFFER % b", close" + END + body
+    pieces = [requests[start : start + size] for start in range(0, len(requests), size)]
+    answers = running.send(*pieces)
+    assert answers.count(OK) == 3
+    assert answers.count(b"\r\nconnection: close\r\n") == 1
+
+
+def test_a_websocket_is_answered_as_a_request(running: RunningService) -> None:
+    answer = running.send(
+        b"GET /health/live HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n"
+        b"Connection: Upgrade, close\r\n\r\n"
+    )
+    assert answer.startswith(OK)
+    assert content(answer) == {"status": "live"}
+
+
+def test_http_1_0(running: RunningService) -> None:
+    answer = running.send(b"GET /health/ready HTTP/1.0\r\n\r\n")
+    assert answer.startswith(OK)
+    assert b"\r\nconnection: close\r\n" in answer
+    assert content(answer) == {"status": "ready"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01 good morning\r\n\r\n",
+        b"KANARI / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET kanari HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /attention?sentence=kanar\u00ed HTTP/1.1\r\nHost: x\r\n\r\n".encode(),
+        b"GET /attention?sentence=%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"kanari" * 11_000),
+        b"CONNECT kanari:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT kanari:80 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        CHUNKED + b"\r\nkanari\r\n",
+    ],
+)
+def test_what_is_not_http_gets_a_bare_400(running: RunningService, data: bytes) -> None:
+    answer = running.send(data)
+    head, _, text = answer.partition(b"\r\n\r\n")
+    lines = head.splitlines()
+    del lines[1]  # the date
+    assert lines == [
+        b"HTTP/1.1 400 Bad Request",
+        b"content-type: text/plain; charset=utf-8",
+        b"content-length: %d" % len(NOT_HTTP),
+        b"connection: close",
+    ]
+    assert text == NOT_HTTP.encode()
+    assert "kanari" not in running.log.read_text("utf-8").lower()
+
+
+def test_a_head_that_never_ends_is_refused(running: RunningService) -> None:
+    endless = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000_000
+    with running.connect() as connection, pytest.raises(OSError, match=r"reset|[Bb]roken pipe"):
+        connection.sendall(endless)
+
+
+def test_a_large_head_passes(running: RunningService) -> None:
+    pieces = [b"GET /health/live HTTP/1.1\r\nHost: x\r\n", *[b"X: %b\r\n" % (b"x" * 6000)] * 20]
+    answer = running.send(*pieces, CLOSE + END)
+    assert answer.startswith(OK)
+
+
+@pytest.mark.parametrize("part", [0, 40, len(SIZED + END), len(SIZED + END) + 9])
+def test_a_connection_dropped_in_the_middle_disturbs_no_one(
+    running: RunningService, client: httpx.Client, part: int
+) -> None:
+    for _ in range(20):
+        with running.connect() as connection:
+            connection.sendall((SIZED + END + BODY)[:part])
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + b"\x00" * 7)
+    assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
+    wait_until(lambda: running.metric("headlight_requests_in_progress") == 1)  # this very one
+    assert running.metric("headlight_queue_tokens") == 0
+
+
+def test_paths_lead_nowhere_else(running: RunningService) -> None:
+    for path in (
+        b"//predict", b"/predict%2f", b"/predict;x", b"/static", b"/static/",
+        b"/static/../__main__.py", b"/static/%2e%2e/__main__.py", b"/static/%00", b"/%00%ff", b"*",
+        b"/static//etc/passwd", b"/static/__init__.py", b"/static/%s" % (b"x" * 5000),
+    ):  # fmt: skip
+        answer = running.send(b"GET %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (path, CLOSE))
+        assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n"), path
+        assert b'"type":"/problems/not-found"' in answer
+    log = Path(running.log).read_text("utf-8")
+    assert "passwd" not in log
