@@ -126,9 +126,14 @@ def _is_unknown(name: str) -> bool:
 
 
 def _unknown(name: str) -> str:
-    known = [PREFIX + field.upper() for field in Settings.model_fields]
-    close = difflib.get_close_matches(name.upper(), known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    known = [field.upper() for field in Settings.model_fields]
+    # Without the prefix, which would make all of them alike.
+    close = difflib.get_close_matches(name.upper().removeprefix(PREFIX), known, n=1)
+    hint = (
+        f"did you mean {PREFIX}{close[0]}?"
+        if close
+        else f"known are {', '.join(PREFIX + field for field in known)}"
+    )
     return f"{name}: unknown setting; {hint}"
 
 

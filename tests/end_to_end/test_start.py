@@ -8,7 +8,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import ROOT, environment, service
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
@@ -72,47 +71,6 @@ def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
     assert "cret" not in stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("PORT", "65536"),
-        ("PORT", ""),
-        ("THREADS", "-1"),
-        ("MAX_BODY_BYTES", "1.5"),
-        ("MAX_BATCH_TOKENS", "0"),
-        ("MAX_QUEUE_TOKENS", "many"),
-        ("MAX_ATTENTION_WEIGHTS", "0"),
-        ("REQUEST_TIMEOUT", "0"),
-        ("DRAIN_SECONDS", "inf"),
-        ("LOG_FORMAT", "xml"),
-        ("API_KEYS", ","),
-    ],
-)
-def test_each_wrong_value_stops_the_start(checkpoint_folder: Path, name: str, value: str) -> None:
-    stderr = refuse(checkpoint_folder, **{f"HEADLIGHT_{name}": value})
-    assert stderr.startswith(f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_{name}: ")
-    assert stderr.count("\n") == 2
-
-
-def test_the_queue_must_hold_the_largest_request(checkpoint_folder: Path) -> None:
-    stderr = refuse(checkpoint_folder, "--max-queue-tokens", "8191")
-    assert stderr == (
-        "headlight-serve: 1 setting is wrong:\n"
-        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
-        "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
-    )
-
-
-def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "damaged")
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-10])
-    stderr = refuse(folder)
-    assert stderr.startswith(
-        f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_CHECKPOINT: {weights}: "
-    )
-
-
 def test_a_port_that_is_taken(checkpoint_folder: Path, tmp_path: Path) -> None:
     with service(checkpoint_folder, tmp_path) as running:
         stderr = refuse(checkpoint_folder, "--port", str(running.port))
@@ -132,82 +90,6 @@ def test_options_win_over_the_environment(checkpoint_folder: Path, tmp_path: Pat
             response = client.post("/predict", json={"sentences": ["a"] * count})
             assert response.status_code == status
         assert client.post("/predict", json={"sentences": ["a" * 100]}).status_code == 413
-
-
-def test_keys_of_both_settings_let_in_and_none_is_shown(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("\n third-key \nfourth-key\n", encoding="utf-8")
-    settings = {
-        "HEADLIGHT_API_KEYS": "first-key, second-key",
-        "HEADLIGHT_API_KEYS_FILE": str(keys),
-    }
-    with service(checkpoint_folder, tmp_path, settings=settings) as running:
-        for key in ("first-key", "second-key", "third-key", "fourth-key"):
-            for scheme in ("Bearer", "bearer"):
-                with running.client(authorization=f"{scheme} {key}") as client:
-                    assert client.get("/model").status_code == 200
-        with running.client() as client:
-            for values in (
-                [],
-                [b"Bearer wrong"],
-                [b"Bearer"],
-                [b"Basic first-key"],
-                [b"first-key"],
-                [b"Bearer first-key", b"Bearer first-key"],
-                [b"Bearer \xff\xfe"],
-            ):
-                headers = [(b"authorization", value) for value in values]
-                refused = client.get("/model", headers=headers)
-                assert refused.status_code == 401
-                assert refused.headers["www-authenticate"] == "Bearer"
-                assert refused.json() == {
-                    "type": "/problems/unauthorized",
-                    "title": "An API key is needed",
-                    "status": 401,
-                    "detail": "This service needs an API key: send it as Authorization: Bearer "
-                    "KEY.",
-                }
-            assert client.get("/attention?sentence=a").status_code == 401
-            assert client.post("/attention", content=b"").status_code == 401
-            for path in (
-                "/health/live",
-                "/health/ready",
-                "/metrics",
-                "/",
-                "/docs",
-                "/openapi.json",
-            ):
-                assert client.get(path).status_code == 200
-    log = running.log.read_text("utf-8")
-    assert "-key" not in log
-
-
-def test_a_body_is_judged_in_the_documented_order(checkpoint_folder: Path, tmp_path: Path) -> None:
-    """One request that is wrong in every way is mended one fault at a time."""
-    settings = {"HEADLIGHT_API_KEYS": "key"}
-    options = ("--max-body-bytes", "50")
-    with (
-        service(checkpoint_folder, tmp_path, *options, settings=settings) as running,
-        running.client() as client,
-    ):
-        headers: dict[str, str] = {}
-        body = b"{" * 51
-        statuses = []
-        for mend in ("key", "size", "media type", "json", "schema", "nothing"):
-            statuses.append(client.post("/predict", content=body, headers=headers).status_code)
-            if mend == "key":
-                headers["authorization"] = "Bearer key"
-            if mend == "size":
-                body = b"{"
-            if mend == "media type":
-                headers["content-type"] = "application/json"
-            if mend == "json":
-                body = b"{}"
-            if mend == "schema":
-                body = b'{"sentences": ["a"]}'
-    assert statuses == [401, 413, 415, 400, 422, 200]
 
 
 def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path) -> None:

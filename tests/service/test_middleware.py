@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from model import open_checkpoint
@@ -119,3 +120,35 @@ def test_a_route_that_waits_too_long_is_cut_off(checkpoint_folder: Path) -> None
     assert response.status_code == 504
     assert response.json()["type"] == "/problems/timeout"
     assert ended == ["cancelled"]
+
+
+def test_a_bug_behind_the_head_cuts_the_answer_off(
+    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"first "
+            raise LookupError
+
+        return StreamingResponse(parts())
+
+    app.add_api_route("/broken", broken)
+    with caplog.at_level(logging.ERROR), pytest.raises(AssertionError):
+        get(app, "/broken")  # the transport misses the end of the answer
+    assert [record.getMessage() for record in caplog.records] == ["a request failed"]
+
+
+def test_a_client_that_left_is_counted_by_a_status_of_its_own(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def left() -> None:
+        raise ClientDisconnect
+
+    app.add_api_route("/left", left)
+    with pytest.raises(AssertionError):  # the transport misses an answer
+        get(app, "/left")
+    labels = {"route": "/left", "method": "GET", "status": "499"}
+    registry = app.state.headlight.metrics.registry
+    assert registry.get_sample_value("headlight_requests_total", labels) == 1

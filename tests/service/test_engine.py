@@ -1,0 +1,146 @@
+"""The model as the service sees it: loading, failing, healing, ending."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+
+from model import Predictor, load_predictor, open_checkpoint
+from service import engine as engine_module
+from service.engine import Engine
+from service.errors import DrainingError, InternalError, NotReadyError
+from service.metrics import Metrics
+from tests.matching import exactly
+
+Make = Callable[[Callable[[], Predictor]], Engine]
+LOADING = "The model is still loading: come back in a moment."
+
+
+@pytest.fixture
+def predictor(checkpoint_folder: Path) -> Predictor:
+    """A predictor of the tiny checkpoint."""
+    return load_predictor(
+        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_PROBE_SECONDS", 0.01)
+
+
+def make(load: Callable[[], Predictor]) -> Engine:
+    """An engine with small limits."""
+    return Engine(load, threads=1, max_batch_tokens=100, max_queue_tokens=1000, metrics=Metrics([]))
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs on an event loop, and never for ever."""
+    asyncio.run(asyncio.wait_for(work, 30))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until something holds."""
+    while not condition():  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.005)
+
+
+def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        encoding = predictor.encode("good")
+        assert engine.fault == LOADING
+        with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
+            await engine.predict([encoding])
+        assert refused.value.retry_after == 1
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            await engine.explain(encoding, layers=None, heads=None)
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            _ = engine.info
+        await engine.close()
+
+    run(work())
+
+
+def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
+    async def work() -> None:
+        with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
+            engine = make(lambda: predictor)
+            engine.start()
+            await until(lambda: engine.fault != LOADING)
+        failed = "The model could not be loaded; the log of the service says why."
+        with pytest.raises(NotReadyError, match=exactly(failed)):
+            _ = engine.predictor
+        await engine.close()
+
+    run(work())
+
+
+def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        broken = RuntimeError("told to fail")
+        with (
+            mock.patch.object(predictor, "explain", side_effect=broken),
+            mock.patch.object(predictor, "probe", side_effect=[broken, broken, None]) as probe,
+        ):
+            for _ in range(2):  # a second failure starts no second round of probes
+                with pytest.raises(InternalError):
+                    await engine.explain(predictor.encode("good"), layers=None, heads=None)
+            assert engine.fault == (
+                "The last forward pass failed; the service probes itself every second."
+            )
+            await until(lambda: engine.fault is None)
+        assert probe.call_count == 3
+        assert len(await engine.predict([predictor.encode("good")])) == 1
+        await engine.close()
+
+    run(work())
+
+
+def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with mock.patch.object(predictor, "probe", side_effect=RuntimeError) as probe:
+            with (
+                mock.patch.object(predictor, "explain", side_effect=RuntimeError),
+                pytest.raises(InternalError),
+            ):
+                await engine.explain(predictor.encode("good"), layers=None, heads=None)
+            await engine.predict([predictor.encode("good")])
+            assert engine.fault is None
+            await asyncio.sleep(0.05)
+        assert probe.call_count <= 1
+        assert engine.fault is None
+        await engine.close()
+
+    run(work())
+
+
+def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
+    async def work() -> None:
+        loading = make(lambda: predictor)
+        loading.start()
+        await loading.close()
+        probing = make(lambda: predictor)
+        probing.start()
+        await until(lambda: probing.fault is None)
+        with (
+            mock.patch.object(predictor, "explain", side_effect=RuntimeError),
+            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+        ):
+            with pytest.raises(InternalError):
+                await probing.explain(predictor.encode("good"), layers=None, heads=None)
+            await probing.close()
+        with pytest.raises(DrainingError):
+            await probing.predict([predictor.encode("good")])
+
+    run(work())

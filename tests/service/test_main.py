@@ -1,0 +1,145 @@
+"""What is wrong at the start is told at once, and nothing is served."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from service.__main__ import main
+from service.settings import Settings
+from tests.builders import tiny_checkpoint
+
+Refuse = Callable[..., str]
+
+
+@pytest.fixture
+def refuse(
+    checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Refuse:
+    """Starts with options and settings, and returns the reason of the refusal."""
+    for name in list(os.environ):
+        if name.upper().startswith("HEADLIGHT_"):
+            monkeypatch.delenv(name)
+
+    def refuse(*options: str, checkpoint: Path = checkpoint_folder, **settings: str) -> str:
+        for name, value in settings.items():
+            monkeypatch.setenv(f"HEADLIGHT_{name}", value)
+        assert main(["--checkpoint", str(checkpoint), *options]) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        return printed.err
+
+    return refuse
+
+
+WHOLE = "input should be a valid integer, unable to parse string as an integer"
+WRONG = [
+    ("HOST", "", "must not be blank, got ''"),
+    ("PORT", "65536", "input should be less than or equal to 65535, got '65536'"),
+    ("PORT", "", f"{WHOLE}, got ''"),
+    (
+        "DEVICE",
+        "gpu",
+        r"string should match pattern '^(auto|cpu|cuda|cuda:\d{1,3})$', got 'gpu'",
+    ),
+    ("DTYPE", "float16", "input should be 'auto', 'float32' or 'bfloat16', got 'float16'"),
+    ("THREADS", "-1", "input should be greater than or equal to 0, got '-1'"),
+    ("MAX_SENTENCES", "0", "input should be greater than or equal to 1, got '0'"),
+    ("MAX_BODY_BYTES", "1.5", f"{WHOLE}, got '1.5'"),
+    ("MAX_BATCH_TOKENS", "0", "input should be greater than or equal to 1, got '0'"),
+    ("MAX_QUEUE_TOKENS", "many", f"{WHOLE}, got 'many'"),
+    ("MAX_ATTENTION_WEIGHTS", "0", "input should be greater than or equal to 1, got '0'"),
+    ("REQUEST_TIMEOUT", "0", "input should be greater than 0, got '0'"),
+    ("REQUEST_TIMEOUT", "inf", "must be a finite number of seconds, got 'inf'"),
+    ("DRAIN_SECONDS", "-1", "input should be greater than or equal to 0, got '-1'"),
+    ("API_KEYS", ",", "is set but holds no key; unset it to let everybody in"),
+    (
+        "API_KEYS",
+        "fine,s\u00e9cret",
+        "key number 2 holds a character that is not visible ASCII, or a comma",
+    ),
+    ("API_KEYS_FILE", "no/where", "cannot read no/where: No such file or directory"),
+    ("LOG_FORMAT", "xml", "input should be 'auto', 'json' or 'text', got 'xml'"),
+]
+
+
+def test_each_setting_has_a_wrong_value_here() -> None:
+    tried = {name.lower() for name, _, _ in WRONG}
+    assert tried | {"checkpoint"} == Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize(("name", "value", "message"), WRONG)
+def test_each_wrong_value_stops_the_start(
+    refuse: Refuse, name: str, value: str, message: str
+) -> None:
+    told = f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_{name}: {message}\n"
+    assert refuse(**{name: value}) == told
+
+
+def test_an_unknown_name_lists_the_known_ones_if_none_is_near(refuse: Refuse) -> None:
+    known = ", ".join(f"HEADLIGHT_{name.upper()}" for name in Settings.model_fields)
+    assert refuse(XYZZY="1") == (
+        "headlight-serve: 1 setting is wrong:\n"
+        f"  HEADLIGHT_XYZZY: unknown setting; known are {known}\n"
+    )
+
+
+def test_a_device_that_is_not_there(refuse: Refuse) -> None:
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    assert refuse("--device", "cuda:999") == (
+        "headlight-serve: 1 setting is wrong:\n"
+        f"  HEADLIGHT_DEVICE: device cuda:999 was asked for, but torch finds {count} CUDA devices: "
+        "use cpu or auto, or install torch with CUDA\n"
+    )
+
+
+def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
+    assert refuse("--max-queue-tokens", "8191") == (
+        "headlight-serve: 1 setting is wrong:\n"
+        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
+        "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "headlight.json"]
+)
+def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(
+    refuse: Refuse, tmp_path: Path, name: str
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "damaged")
+    damaged = folder / name
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    told = refuse(checkpoint=folder)
+    assert told.startswith(
+        f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_CHECKPOINT: {damaged}: "
+    )
+
+
+def test_a_host_that_is_unknown(refuse: Refuse) -> None:
+    told = refuse("--host", "no such host", "--port", "0")
+    assert told.startswith("headlight-serve: cannot listen on no such host port 0: ")
+    assert told.endswith("; choose others with HEADLIGHT_HOST and HEADLIGHT_PORT\n")
+
+
+def test_every_setting_but_the_keys_is_an_option_with_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name, field in Settings.model_fields.items():
+        option = f"--{name.replace('_', '-')} "
+        assert (option in text) == (name != "api_keys")
+        assert field.description is not None
+        assert (field.description in text) == (name != "api_keys")
+
+
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--prot", "1"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --prot 1" in capsys.readouterr().err
