@@ -1,10 +1,15 @@
 """`GET /attention` and `POST /attention`."""
 
+import json
+
 import httpx
 import numpy as np
 import pytest
 
 from tests.end_to_end.problems import assert_problem, error
+from tests.end_to_end.servers import RunningService
+
+JSON = {"content-type": "application/json"}
 
 
 def get(client: httpx.Client, query: str) -> dict[str, object]:
@@ -62,9 +67,10 @@ def test_layers_and_heads_are_answered_in_order_and_once(client: httpx.Client) -
     assert np.array(some["attention"]) == pytest.approx(whole[:, 1:], abs=1e-7)
 
 
-def test_the_limit_of_weights_is_exact(client: httpx.Client) -> None:
+def test_the_limit_of_weights_is_exact(running: RunningService, client: httpx.Client) -> None:
     eight, nine = "a " * 8, "a " * 9  # 10 and 11 tokens: 4 x 100 and 4 x 121 weights
     assert get(client, f"sentence={eight}")["layers"] == [0, 1]
+    computed = running.metric("headlight_texts_total")
     response = client.post("/attention", json={"sentence": nine})
     assert_problem(
         response,
@@ -74,6 +80,7 @@ def test_the_limit_of_weights_is_exact(client: httpx.Client) -> None:
         "2 layers of 2 heads over 11 tokens are 484 weights; the limit is 400: ask for fewer "
         "layers or heads, or for a shorter text.",
     )
+    assert running.metric("headlight_texts_total") == computed
     assert get(client, f"sentence={nine}&layer=0")["layers"] == [0]
 
 
@@ -94,6 +101,25 @@ def test_truncation(client: httpx.Client) -> None:
     )
 
 
+def test_a_long_text_keeps_its_offsets(client: httpx.Client) -> None:
+    text = "\U0001f600" * 5000 + " good film"
+    body = {"sentence": text, "layer": [0], "head": [0]}
+    tokens = client.post("/attention", json=body).json()["tokens"]
+    assert [(token["text"], token["start"], token["end"]) for token in tokens[1:-1]] == [
+        ("[UNK]", 0, 5000),
+        ("good", 5001, 5005),
+        ("film", 5006, 5010),
+    ]
+
+
+BLANK = (
+    "the text is blank: send at least one character that is not white space, a control or a "
+    "format character"
+)
+HALF = (
+    "the text is not valid Unicode: lone surrogate at position 2; send a whole surrogate pair or "
+    "leave it out"
+)
 KNOWN = "an unknown field is given; known are sentence, layer, head, truncation"
 LAYERS = "the model has layers 0 to 1"
 NUMBER = "input should be a valid integer"
@@ -103,6 +129,8 @@ NUMBER = "input should be a valid integer"
     ("query", "loc", "message"),
     [
         ("", ["query", "sentence"], "field required"),
+        ("sentence=", ["query", "sentence"], BLANK),
+        ("sentence=+%09%E2%80%8B", ["query", "sentence"], BLANK),
         ("layer=0", ["query", "sentence"], "field required"),
         ("sentence=a&foo=1", ["query"], KNOWN),
         ("sentence=a&layer=2", ["query", "layer"], LAYERS),
@@ -158,6 +186,8 @@ def test_queries_that_cannot_be_read(client: httpx.Client, query: str, message: 
     ("body", "loc", "message"),
     [
         ({}, ["body", "sentence"], "field required"),
+        ({"sentence": "\u200b\u0007 "}, ["body", "sentence"], BLANK),
+        ({"sentence": "a \udc80"}, ["body", "sentence"], HALF),
         ({"sentence": 3}, ["body", "sentence"], "input should be a valid string"),
         ({"sentence": "a", "layer": 0}, ["body", "layer"], "input should be a valid list"),
         (
@@ -177,7 +207,7 @@ def test_wrong_bodies(
 ) -> None:
     where = ".".join(map(str, loc))
     assert_problem(
-        client.post("/attention", json=body),
+        client.post("/attention", content=json.dumps(body), headers=JSON),
         422,
         "invalid-request",
         "The request is not valid",

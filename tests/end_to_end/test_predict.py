@@ -113,6 +113,15 @@ def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client)
         assert cut["probabilities"] == pytest.approx(whole["probabilities"], abs=TOLERANCE)
 
 
+def test_a_request_of_long_texts_is_answered_as_short_ones_are(client: httpx.Client) -> None:
+    texts = [f"{word} " * 400 for word in WORDS]
+    long = ask(client, *texts)
+    short = ask(client, *(text[:300] for text in texts))
+    for one, other in zip(long, short, strict=True):
+        assert one["truncated"] is True
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=TOLERANCE)
+
+
 def test_bad_items_get_their_errors_and_the_others_their_answers(client: httpx.Client) -> None:
     body = (
         b'{"sentences": ["good film", "\\u200b\\n ", 7, "lone \\udc80 half", "'

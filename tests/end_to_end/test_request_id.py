@@ -15,6 +15,7 @@ EVERYWHERE = [
     ("GET", "/metrics"),
     ("GET", "/model"),
     ("HEAD", "/health/live"),
+    ("GET", "/health/ready"),
     ("HEAD", "/health/ready"),
     ("GET", "/attention?sentence=a"),
     ("GET", "/attention"),
@@ -31,6 +32,16 @@ def test_every_response_carries_an_id(client: httpx.Client, method: str, path: s
     assert first.headers["x-request-id"] != second.headers["x-request-id"]
     given = client.request(method, path, headers={"x-request-id": "My.own_ID-42"})
     assert given.headers.get_list("x-request-id") == ["My.own_ID-42"]
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/static/page.js"])
+def test_a_head_has_the_headers_of_the_whole(client: httpx.Client, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert head.status_code == whole.status_code == 200
+    assert head.content == b""
+    assert whole.content != b""
+    for name in ("content-type", "content-length"):
+        assert head.headers[name] == whole.headers[name]
 
 
 @pytest.mark.parametrize("wrong", [b"", b"a b", b"x" * 129, b"a/b", "\u00e9".encode(), b"a$"])

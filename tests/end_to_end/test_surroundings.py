@@ -9,6 +9,7 @@ import httpx
 import jsonschema
 import pytest
 
+from service.errors import ALL_ERRORS
 from tests.builders import VOCABULARY
 from tests.end_to_end.servers import RunningService, service
 
@@ -71,6 +72,8 @@ def test_every_series_is_there_from_the_start_and_counts(
         client.get("/attention?sentence=good")
         client.put("/attention")
         client.get("/nothing")
+        client.get("/static/page.js", headers={"range": "bytes=99999-"})
+        client.head("/static/nothing.js")
         after = series(client)
     assert before.keys() == after.keys()
     changed = {
@@ -86,14 +89,17 @@ def test_every_series_is_there_from_the_start_and_counts(
         'headlight_requests_total{method="GET",route="/attention",status="200"}': 1,
         'headlight_requests_total{method="unmatched",route="/attention",status="405"}': 1,
         'headlight_requests_total{method="unmatched",route="unmatched",status="404"}': 1,
+        'headlight_requests_total{method="GET",route="/static/{name}",status="200"}': 1,
+        'headlight_requests_total{method="HEAD",route="/static/{name}",status="404"}': 1,
         'headlight_requests_total{method="GET",route="/metrics",status="200"}': 1,
         'headlight_request_duration_seconds_count{route="/predict"}': 3,
         'headlight_request_duration_seconds_count{route="/attention"}': 2,
+        'headlight_request_duration_seconds_count{route="/static/{name}"}': 2,
         'headlight_request_duration_seconds_count{route="/metrics"}': 1,
         'headlight_request_duration_seconds_count{route="unmatched"}': 1,
         'headlight_problems_total{type="invalid-request"}': 2,
         'headlight_problems_total{type="method-not-allowed"}': 1,
-        'headlight_problems_total{type="not-found"}': 1,
+        'headlight_problems_total{type="not-found"}': 2,
         "headlight_texts_total": 5,
         "headlight_tokens_total": 3 + 4 + 32 + 3 + 3,
         "headlight_truncated_texts_total": 1,
@@ -150,6 +156,13 @@ def test_own_scripts_and_styles_name_no_host(client: httpx.Client) -> None:
         )
 
 
+def test_the_page_talks_to_attention_alone(client: httpx.Client) -> None:
+    script = client.get("/static/page.js").text
+    assert re.findall(r"fetch\(([^,)]*)", script) == ['"/attention"']
+    for other in ("XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import(", "eval("):
+        assert other not in script
+
+
 @pytest.fixture(scope="module")
 def document(client: httpx.Client) -> dict[str, Any]:
     """The description of the interface."""
@@ -169,6 +182,33 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     sentences = document["components"]["schemas"]["PredictRequest"]["properties"]["sentences"]
     assert (sentences["minItems"], sentences["maxItems"]) == (1, 40)
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_the_document_names_every_error_where_it_can_come(document: dict[str, Any]) -> None:
+    for kind in ALL_ERRORS:
+        assert f"- `{kind.type}` ({kind.status}): {kind.title}" in document["info"]["description"]
+    told = {
+        f"{method} {path}": set(re.findall(r"\(`([a-z-]+)`\)", str(operation["responses"])))
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    always = {"internal", "draining", "timeout"}
+    keyed = always | {"unauthorized", "not-acceptable", "not-ready"}
+    computed = keyed | {"invalid-request", "text-too-long", "overloaded"}
+    body = {"malformed-json", "payload-too-large", "unsupported-media-type"}
+    assert told == {
+        "post /predict": computed | body,
+        "get /attention": computed | {"too-many-weights"},
+        "post /attention": computed | body | {"too-many-weights"},
+        "get /model": keyed,
+        "get /health/live": always,
+        "get /health/ready": always | {"not-ready"},
+        "get /metrics": always | {"not-acceptable"},
+    }
+    # told by the server to any request, whatever the route
+    assert set.union(*told.values()) | {"not-found", "method-not-allowed"} == {
+        kind.type for kind in ALL_ERRORS
+    }
 
 
 def test_the_examples_work_and_answer_as_documented(

@@ -1,8 +1,8 @@
 """Log lines, for machines and for people."""
 
-import io
 import json
 import logging
+import os
 
 import pytest
 
@@ -52,34 +52,23 @@ def test_text() -> None:
     )
 
 
-class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Says so."""
-        return True
-
-
 @pytest.mark.parametrize(
-    ("log_format", "stream", "as_json"),
-    [
-        ("auto", io.StringIO(), True),
-        ("auto", Terminal(), False),
-        ("json", Terminal(), True),
-        ("text", io.StringIO(), False),
-    ],
+    ("log_format", "on_terminal", "as_json"),
+    [("auto", False, True), ("auto", True, False), ("json", True, True), ("text", False, False)],
 )
 def test_the_form_follows_setting_and_stream(
-    log_format: str, stream: io.StringIO, *, as_json: bool
+    log_format: str, *, on_terminal: bool, as_json: bool
 ) -> None:
+    reading, writing = os.openpty() if on_terminal else os.pipe()
     root = logging.getLogger()
     before = root.handlers, root.level
-    try:
-        configure_logging(log_format, stream)
-        logging.getLogger("uvicorn.error").info("hello")
-    finally:
-        root.handlers, level = before
-        root.setLevel(level)
-    (line,) = stream.getvalue().splitlines()
+    with os.fdopen(reading) as lines, os.fdopen(writing, "w") as stream:
+        try:
+            configure_logging(log_format, stream)
+            logging.getLogger("uvicorn.error").info("hello")
+        finally:
+            root.handlers, level = before
+            root.setLevel(level)
+        line = lines.readline()
     assert line.startswith("{") == as_json
     assert "hello" in line
