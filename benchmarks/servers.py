@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,21 +70,38 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     log = folder / f"{program.name}.log"
     port = _free_port()
     begin = time.monotonic()
-    with ThreadPoolExecutor(1) as thread:
-        # On a thread, where no interrupt can come between the start and the knowledge of it.
-        starting = thread.submit(_start, program, checkpoint.absolute(), port, log)
-        try:
-            process = starting.result()
-            _wait(program, process, port, log)
-            yield Server(port, time.monotonic() - begin, process.pid)
-        except AnswerError as error:
-            if process.poll() is None:
-                raise
-            raise ServerError(
-                f"{program.name} ended while it was measured: {_last_line(log)}"
-            ) from error
-        finally:
-            _end(starting.result())
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with _deferred_signals():
+            process = _start(program, checkpoint.absolute(), port, log)
+        _wait(program, process, port, log)
+        yield Server(port, time.monotonic() - begin, process.pid)
+    except AnswerError as error:
+        if process is None or process.poll() is None:
+            raise
+        raise ServerError(
+            f"{program.name} ended while it was measured: {_last_line(log)}"
+        ) from error
+    finally:
+        if process is not None:
+            _end(process)
+
+
+@contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Lets no interrupt come between the start of a process and the knowledge of it."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(number, lambda caught, _frame: received.append(caught))
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+        for caught in received:
+            signal.raise_signal(caught)
 
 
 def resident_bytes(group: int) -> int | None:
