@@ -5,13 +5,16 @@
 Knows nothing of HTTP or of training.
 """
 
+from model.architecture import Network, NetworkConfig
 from model.attention import AttentionOutput, MultiHeadAttention
 from model.batch import Batch, collate
 from model.checkpoint import Checkpoint, open_checkpoint, save_checkpoint
 from model.classifier import Classifier, ClassifierOutput
-from model.config import EncoderConfig
+from model.config import ConvAttentionConfig, EncoderConfig
+from model.conv_attention import ConvAttentionClassifier
 from model.encoder import EncoderClassifier, build_encoder
 from model.manifest import Manifest
+from model.masks import causal_mask, padding_mask
 from model.predictor import Explanation, ModelInfo, Prediction, Predictor, load_predictor
 from model.tokenizer import Encoding, Token, Tokenizer
 
@@ -21,6 +24,8 @@ __all__ = [
     "Checkpoint",
     "Classifier",
     "ClassifierOutput",
+    "ConvAttentionClassifier",
+    "ConvAttentionConfig",
     "EncoderClassifier",
     "EncoderConfig",
     "Encoding",
@@ -28,13 +33,17 @@ __all__ = [
     "Manifest",
     "ModelInfo",
     "MultiHeadAttention",
+    "Network",
+    "NetworkConfig",
     "Prediction",
     "Predictor",
     "Token",
     "Tokenizer",
     "build_encoder",
+    "causal_mask",
     "collate",
     "load_predictor",
     "open_checkpoint",
+    "padding_mask",
     "save_checkpoint",
 ]

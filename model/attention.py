@@ -6,13 +6,17 @@ Vaswani et al. 2017, "Attention is all you need", section 3.2.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.parameter import is_lazy
 
+from model.additive import AdditiveScore
 from model.errors import ConfigurationError
+from model.masks import join_masks
+
+Score = Literal["scaled_dot_product", "additive"]
 
 
 class AttentionOutput(NamedTuple):
@@ -32,29 +36,37 @@ class MultiHeadAttention(nn.Module):
     """Attention by several heads at once, each with projections of its own.
 
     Two paths share the weights: a fused kernel that never builds the [B, H, Q, K] weights, and an
-    explicit softmax that returns them. Their results differ by rounding alone.
+    explicit softmax that returns them. Their results differ by rounding alone. The additive score
+    has the explicit path only.
+
+    A size that is not given follows from others: keys are as wide as queries, values as keys, a
+    head has `query_size / num_heads` features, the result is as wide as the queries. With a
+    `query_size` of None, these are inferred from the tensors of the first call.
 
     Args:
         num_heads: H.
-        query_size: features of the queries.
-        key_size: features of the keys; as the queries if None.
-        value_size: features of the values; as the keys if None.
-        head_dim: D, features of one head's queries and keys; `query_size / num_heads` if None.
+        query_size: features of the queries; None: those of the first call.
+        key_size: features of the keys.
+        value_size: features of the values.
+        head_dim: D, features of one head's queries and keys.
         value_head_dim: V, features of one head's values; as `head_dim` if None.
-        output_size: features of the result; as `query_size` if None.
+        output_size: features of the result.
         bias: whether the four projections add a bias.
         dropout: share of the weights dropped in training.
+        score: `scaled_dot_product`, or `additive`: w . tanh(query + key), a vector w for each
+            head.
 
     Raises:
         ConfigurationError: `head_dim` is None and `num_heads` does not divide `query_size`, a
-            size is below 1, or `dropout` is not a share below 1.
+            size is below 1, `dropout` is not a share below 1, or the score is unknown. With a
+            `query_size` of None the first call raises it.
     """
 
     def __init__(
         self,
         *,
         num_heads: int,
-        query_size: int,
+        query_size: int | None,
         key_size: int | None = None,
         value_size: int | None = None,
         head_dim: int | None = None,
@@ -62,6 +74,7 @@ class MultiHeadAttention(nn.Module):
         output_size: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        score: Score = "scaled_dot_product",
     ) -> None:
         super().__init__()
         sizes = {
@@ -78,25 +91,26 @@ class MultiHeadAttention(nn.Module):
                 raise ConfigurationError(f"{name} must be at least 1, got {size}")
         if not 0.0 <= dropout < 1.0:
             raise ConfigurationError(f"dropout must be at least 0 and below 1, got {dropout}")
-        if head_dim is None:
-            if query_size % num_heads:
-                raise ConfigurationError(
-                    f"query_size ({query_size}) is not divisible by num_heads ({num_heads}): "
-                    "choose sizes that divide, or give head_dim"
-                )
-            head_dim = query_size // num_heads
+        if score not in get_args(Score):
+            raise ConfigurationError(f"score must be {' or '.join(get_args(Score))}, got {score}")
+        if head_dim is None and query_size is not None:
+            head_dim = _divide(query_size, num_heads)
+        value_head_dim = head_dim if value_head_dim is None else value_head_dim
         key_size = query_size if key_size is None else key_size
         value_size = key_size if value_size is None else value_size
-        value_head_dim = head_dim if value_head_dim is None else value_head_dim
         output_size = query_size if output_size is None else output_size
         self.num_heads = num_heads
         self.head_dim = head_dim
         self.value_head_dim = value_head_dim
+        self.output_size = output_size
         self.dropout = dropout
-        self.query = nn.Linear(query_size, num_heads * head_dim, bias=bias)
-        self.key = nn.Linear(key_size, num_heads * head_dim, bias=bias)
-        self.value = nn.Linear(value_size, num_heads * value_head_dim, bias=bias)
-        self.output = nn.Linear(num_heads * value_head_dim, output_size, bias=bias)
+        self.score = score
+        self.query = _linear(query_size, _times(num_heads, head_dim), bias=bias)
+        self.key = _linear(key_size, _times(num_heads, head_dim), bias=bias)
+        self.value = _linear(value_size, _times(num_heads, value_head_dim), bias=bias)
+        self.output = _linear(_times(num_heads, value_head_dim), output_size, bias=bias)
+        if score == "additive":
+            self.additive = AdditiveScore(num_heads=num_heads, head_dim=head_dim)
 
     def forward(
         self,
@@ -105,29 +119,61 @@ class MultiHeadAttention(nn.Module):
         value: Tensor,
         *,
         key_padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
-        """Attends from each query to all keys that are not padding.
+        """Attends from each query to all keys that no mask hides.
 
         Args:
             query: [B, Q, query_size].
             key: [B, K, key_size].
             value: [B, K, value_size].
-            key_padding_mask: True where a key is padding, bool [B, K]. Each row needs a key
-                that is not.
+            key_padding_mask: True where a key is padding, bool [B, K].
+            attention_mask: True where a query may not attend to a key, bool [Q, K], [B, Q, K] or
+                [B, H, Q, K].
             need_weights: takes the explicit path and returns its weights.
 
         Returns:
             Hidden states in the type of the projections, and weights in float32 or None.
 
         Raises:
-            ConfigurationError: the mask has another shape or type.
+            ConfigurationError: a tensor or a mask has another shape or type, or a query is left
+                no key.
         """
-        keep = _keep(key_padding_mask, batch_size=key.shape[0], key_length=key.shape[1])
-        queries = self._split(self.query(query), self.head_dim)  # [B, H, Q, D]
-        keys = self._split(self.key(key), self.head_dim)  # [B, H, K, D]
-        values = self._split(self.value(value), self.value_head_dim)  # [B, H, K, V]
-        if need_weights:
+        self._check_shapes(query, key, value)
+        keep = join_masks(
+            key_padding_mask,
+            attention_mask,
+            batch_size=key.shape[0],
+            num_heads=self.num_heads,
+            query_length=query.shape[1],
+            key_length=key.shape[1],
+        )
+        return self.attend(query, key, value, keep=keep, need_weights=need_weights)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        keep: Tensor | None,
+        need_weights: bool,
+    ) -> AttentionOutput:
+        """The same with masks joined before, so that the layers of an encoder share the work.
+
+        Args:
+            query: [B, Q, query_size].
+            key: [B, K, key_size].
+            value: [B, K, value_size].
+            keep: of `model.masks.join_masks`.
+            need_weights: takes the explicit path and returns its weights.
+        """
+        head_dim, value_head_dim = self._settle(query.shape[-1])
+        queries = self._split(self.query(query), head_dim)  # [B, H, Q, D]
+        keys = self._split(self.key(key), head_dim)  # [B, H, K, D]
+        values = self._split(self.value(value), value_head_dim)  # [B, H, K, V]
+        if need_weights or self.score == "additive":
             context, weights = self._explicit(queries, keys, values, keep)
         else:
             weights = None
@@ -140,7 +186,51 @@ class MultiHeadAttention(nn.Module):
             )  # [B, H, Q, V]
         joined = context.transpose(1, 2).flatten(2)  # [B, Q, H * V]
         hidden_states: Tensor = self.output(joined)  # [B, Q, output_size]
-        return AttentionOutput(hidden_states, weights)
+        return AttentionOutput(hidden_states, weights if need_weights else None)
+
+    def _check_shapes(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        tensors = {"query": query, "key": key, "value": value}
+        projections = {"query": self.query, "key": self.key, "value": self.value}
+        for name, tensor in tensors.items():
+            if tensor.ndim != 3:
+                raise ConfigurationError(
+                    f"{name} must have 3 dimensions, [batch, length, features], got "
+                    f"{tensor.ndim}: {tuple(tensor.shape)}"
+                )
+            weight = projections[name].weight
+            # A lazy projection has no size before its first call.
+            if not is_lazy(weight) and tensor.shape[2] != weight.shape[1]:
+                raise ConfigurationError(
+                    f"{name} must have {weight.shape[1]} features, got {tensor.shape[2]}"
+                )
+            if tensor.shape[0] != query.shape[0]:
+                raise ConfigurationError(
+                    f"{name} must have the batch size of query, {query.shape[0]}, got "
+                    f"{tensor.shape[0]}"
+                )
+        if key.shape[1] != value.shape[1]:
+            raise ConfigurationError(
+                f"key and value must have the same length, got {key.shape[1]} and {value.shape[1]}"
+            )
+
+    def _settle(self, query_size: int) -> tuple[int, int]:
+        """Infers what was left open, at the first call of a lazy module."""
+        if self.head_dim is None:
+            self.head_dim = _divide(query_size, self.num_heads)
+        if self.value_head_dim is None:
+            self.value_head_dim = self.head_dim
+        if self.output_size is None:
+            self.output_size = query_size
+        widths = {
+            self.query: self.num_heads * self.head_dim,
+            self.key: self.num_heads * self.head_dim,
+            self.value: self.num_heads * self.value_head_dim,
+            self.output: self.output_size,
+        }
+        for projection, width in widths.items():
+            if is_lazy(projection.weight):
+                projection.out_features = width
+        return self.head_dim, self.value_head_dim
 
     def _split(self, projected: Tensor, head_dim: int) -> Tensor:
         batch_size, length, _ = projected.shape
@@ -150,9 +240,13 @@ class MultiHeadAttention(nn.Module):
     def _explicit(
         self, queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        scores = queries @ keys.transpose(-2, -1)  # [B, H, Q, K]
-        # In float32 whatever the weights are in: a bfloat16 row would sum to 1 only within 0.003.
-        scores = scores.float() / math.sqrt(self.head_dim)
+        if self.score == "additive":
+            scores = self.additive(queries, keys).float()  # [B, H, Q, K]
+        else:
+            scores = queries @ keys.transpose(-2, -1)  # [B, H, Q, K]
+            # Softmax in float32 whatever the weights are in: a bfloat16 row would sum to 1 only
+            # within 0.003.
+            scores = scores.float() / math.sqrt(queries.shape[-1])
         if keep is not None:
             scores = scores.masked_fill(~keep, -math.inf)
         weights = scores.softmax(dim=-1)
@@ -160,17 +254,20 @@ class MultiHeadAttention(nn.Module):
         return dropped.to(values.dtype) @ values, weights  # [B, H, Q, V]
 
 
-def _keep(key_padding_mask: Tensor | None, *, batch_size: int, key_length: int) -> Tensor | None:
-    """The mask as torch's kernels want it: True where a key takes part."""
-    if key_padding_mask is None:
-        return None
-    if key_padding_mask.dtype != torch.bool:
+def _divide(query_size: int, num_heads: int) -> int:
+    if query_size % num_heads:
         raise ConfigurationError(
-            f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}"
+            f"query_size ({query_size}) is not divisible by num_heads ({num_heads}): "
+            "choose sizes that divide, or give head_dim"
         )
-    if key_padding_mask.shape != (batch_size, key_length):
-        raise ConfigurationError(
-            f"key_padding_mask must have shape ({batch_size}, {key_length}), "
-            f"got {tuple(key_padding_mask.shape)}"
-        )
-    return ~key_padding_mask[:, None, None, :]  # [B, 1, 1, K]
+    return query_size // num_heads
+
+
+def _times(num_heads: int, head_dim: int | None) -> int | None:
+    return None if head_dim is None else num_heads * head_dim
+
+
+def _linear(in_features: int | None, out_features: int | None, *, bias: bool) -> nn.Linear:
+    if in_features is None or out_features is None:
+        return nn.LazyLinear(out_features or 0, bias=bias)
+    return nn.Linear(in_features, out_features, bias=bias)

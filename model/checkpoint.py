@@ -1,7 +1,7 @@
 """The checkpoint folder: checked before it is loaded, written whole or not at all.
 
-    config.json            sizes, as transformers' BERT writes them
-    model.safetensors      weights, under transformers' names
+    config.json            sizes; those of an encoder as transformers' BERT writes them
+    model.safetensors      weights; those of an encoder under transformers' names
     tokenizer.json         the tokenizer, with companions that transformers reads
     headlight.json         temperature, labels, recipe, metrics, digests (see model.manifest)
 
@@ -16,8 +16,13 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier, build_encoder
+from model.architecture import (
+    Network,
+    NetworkConfig,
+    build_network,
+    read_config,
+    stored_names,
+)
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import digest, read_object, sync, write_object
 from model.manifest import FORMAT_VERSION, Manifest, seal
@@ -48,11 +53,11 @@ class Checkpoint:
     path: Path
     name: str
     version: str
-    config: EncoderConfig
+    config: NetworkConfig
     manifest: Manifest
     tokenizer: Tokenizer
 
-    def load_network(self) -> EncoderClassifier:
+    def load_network(self) -> Network:
         """Builds the network and reads its weights; on the CPU, float32, in evaluation mode.
 
         Raises:
@@ -60,9 +65,9 @@ class Checkpoint:
                 and no longer fits.
         """
         with torch.device("meta"):
-            network = build_encoder(self.config)
+            network = build_network(self.config)
         network = network.to_empty(device="cpu")
-        load_weights(self.path / WEIGHTS, network)
+        load_weights(self.path / WEIGHTS, network, stored_name=stored_names(self.config))
         network.requires_grad_(requires_grad=False)
         return network.eval()
 
@@ -87,8 +92,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
     digests = _check_digests(path, manifest)
     _check_fit(path / MANIFEST, manifest, config)
     with torch.device("meta"):
-        check_weights(path / WEIGHTS, build_encoder(config))
-    tokenizer = load_tokenizer(path, max_length=manifest.max_length)
+        check_weights(path / WEIGHTS, build_network(config), stored_name=stored_names(config))
+    tokenizer = load_tokenizer(
+        path, max_length=manifest.max_length, padded_length=config.padded_length
+    )
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
             path / "tokenizer.json",
@@ -105,18 +112,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
     )
 
 
-def _read_config(path: Path, content: dict[str, Any]) -> EncoderConfig:
+def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:
     try:
-        return EncoderConfig.from_transformers(content)
+        return read_config(content)
     except ValidationError as error:
         raise CheckpointError(path, explain(error)) from error
     except ValueError as error:
         raise UnsupportedCheckpointError(path, str(error)) from error
 
 
-def _read_manifest(folder: Path, config: EncoderConfig, raw_config: dict[str, Any]) -> Manifest:
+def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, Any]) -> Manifest:
     path = folder / MANIFEST
-    limit = config.max_position_embeddings
+    limit = config.length_limit
     if not path.is_file():
         # Others keep our mark when they load and save a folder, but add theirs.
         if _MARK in raw_config and "transformers_version" not in raw_config:
@@ -159,13 +166,13 @@ def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
     return digests
 
 
-def _check_fit(path: Path, manifest: Manifest, config: EncoderConfig) -> None:
+def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
     if manifest.labels != config.labels:
         raise CheckpointError(
             path,
             f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
         )
-    limit = config.max_position_embeddings
+    limit = config.length_limit
     if manifest.max_length > limit:
         raise CheckpointError(
             path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
@@ -187,8 +194,8 @@ def explain(error: ValidationError) -> str:
 def save_checkpoint(
     path: Path,
     *,
-    network: EncoderClassifier,
-    config: EncoderConfig,
+    network: Network,
+    config: NetworkConfig,
     tokenizer: Tokenizer,
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
@@ -213,8 +220,10 @@ def save_checkpoint(
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
         fresh = Path(scratch) / "new"
         fresh.mkdir()
-        save_weights(fresh / WEIGHTS, network.state_dict(), dtype=dtype)
-        write_object(fresh / CONFIG, {**config.to_transformers(), _MARK: FORMAT_VERSION})
+        save_weights(
+            fresh / WEIGHTS, network.state_dict(), dtype=dtype, stored_name=stored_names(config)
+        )
+        write_object(fresh / CONFIG, {**config.to_json(), _MARK: FORMAT_VERSION})
         (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
         write_object(
             fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)

@@ -1,7 +1,7 @@
-"""The sizes of an encoder, read from and written as the `config.json` of transformers' BERT."""
+"""The sizes of a network, read from and written as `config.json`; an encoder's as transformers'."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,6 +38,8 @@ class EncoderConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
+    architecture: ClassVar[str] = "BertForSequenceClassification"
+
     vocab_size: Size
     hidden_size: Size
     num_hidden_layers: LayerCount
@@ -69,9 +71,29 @@ class EncoderConfig(BaseModel):
             )
         return self
 
+    @property
+    def num_layers(self) -> int:
+        """Layers that give attention weights."""
+        return self.num_hidden_layers
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of each layer."""
+        return self.num_attention_heads
+
+    @property
+    def length_limit(self) -> int:
+        """The most tokens that the network can read."""
+        return self.max_position_embeddings
+
+    @property
+    def padded_length(self) -> None:
+        """Texts may have any length."""
+        return
+
     @classmethod
-    def from_transformers(cls, content: Mapping[str, Any]) -> Self:
-        """Reads the content of a `config.json`.
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Reads the content of a `config.json` that transformers or this project wrote.
 
         Args:
             content: the JSON object.
@@ -98,18 +120,104 @@ class EncoderConfig(BaseModel):
             )
         return cls(**{**content, "labels": _labels(content)})
 
-    def to_transformers(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The content of a `config.json` that transformers reads as its own BERT."""
         return {
-            "architectures": ["BertForSequenceClassification"],
+            "architectures": [self.architecture],
             "model_type": "bert",
             # Weights may be stored in 16 bits; this asks transformers to compute in 32.
             "dtype": "float32",
             **self.model_dump(exclude={"labels"}),
             "problem_type": "single_label_classification",
-            "id2label": {str(index): label for index, label in enumerate(self.labels)},
-            "label2id": {label: index for index, label in enumerate(self.labels)},
+            **_label_maps(self.labels),
         }
+
+
+class ConvAttentionConfig(BaseModel):
+    """Sizes of the classifier of the seed course.
+
+    Args:
+        vocab_size: rows of the embedding; row 0 is padding.
+        embedding_size: features of a word.
+        num_filters: filters of the convolution.
+        kernel_size: words that a filter sees.
+        num_heads: heads of the one layer of attention.
+        head_dim: features of one head.
+        max_length: words of every text after padding.
+        mask_padding: whether attention passes padding over.
+        labels: names of the two classes, in their order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    architecture: ClassVar[str] = "ConvAttentionClassifier"
+
+    vocab_size: Size = 3001
+    embedding_size: Size = 32
+    num_filters: Size = 100
+    kernel_size: Size = 4
+    num_heads: Size = 4
+    head_dim: Size = 128
+    max_length: Size = 32
+    mask_padding: bool = True
+    labels: tuple[str, ...] = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _two_classes(self) -> Self:
+        if len(self.labels) != 2 or len(set(self.labels)) < 2:
+            raise ValueError(
+                f"one sigmoid unit tells 2 different labels apart, got {', '.join(self.labels)}"
+            )
+        return self
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that give attention weights."""
+        return 1
+
+    @property
+    def hidden_size(self) -> int:
+        """Features of a word where attention reads it."""
+        return self.num_filters
+
+    @property
+    def length_limit(self) -> int:
+        """The most words that the network can read."""
+        return self.max_length
+
+    @property
+    def padded_length(self) -> int | None:
+        """The length of every text if attention reads the padding too, else None."""
+        return None if self.mask_padding else self.max_length
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Reads the content of a `config.json`.
+
+        Args:
+            content: the JSON object.
+
+        Raises:
+            pydantic.ValidationError: a size is of the wrong type or does not fit.
+            ValueError: the labels are not an object of class numbers to names.
+        """
+        return cls(**{**content, "labels": _labels(content)})
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of a `config.json`."""
+        return {
+            "architectures": [self.architecture],
+            "model_type": "conv_attention",
+            **self.model_dump(exclude={"labels"}),
+            **_label_maps(self.labels),
+        }
+
+
+def _label_maps(labels: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
 
 
 def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:

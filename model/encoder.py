@@ -17,6 +17,7 @@ from model.attention import AttentionOutput, MultiHeadAttention
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import Activation, EncoderConfig
+from model.masks import join_masks
 
 _GELU_FORM: dict[str, Literal["none", "tanh"]] = {
     "gelu": "none",
@@ -107,13 +108,14 @@ class EncoderLayer(nn.Module):
         self.activation = activation
 
     def forward(
-        self, hidden_states: Tensor, *, key_padding_mask: Tensor | None, need_weights: bool
+        self, hidden_states: Tensor, *, keep: Tensor | None, need_weights: bool
     ) -> AttentionOutput:
         """Runs one layer.
 
         Args:
             hidden_states: float32 [B, T, D].
-            key_padding_mask: True where a position is padding, bool [B, T], or None.
+            keep: True where a position may be attended to (see `model.masks.join_masks`), or
+                None.
             need_weights: whether the weights of attention are returned.
 
         Returns:
@@ -121,8 +123,8 @@ class EncoderLayer(nn.Module):
         """
         dtype = self.intermediate.weight.dtype
         inputs = hidden_states.to(dtype)
-        attended = self.attention(
-            inputs, inputs, inputs, key_padding_mask=key_padding_mask, need_weights=need_weights
+        attended = self.attention.attend(
+            inputs, inputs, inputs, keep=keep, need_weights=need_weights
         )
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
         inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, T, F]
@@ -175,6 +177,7 @@ class EncoderClassifier(nn.Module):
         pad_token_id: int = 0,
     ) -> None:
         super().__init__()
+        self.num_heads = num_heads
         self.embeddings = Embeddings(
             vocab_size=vocab_size,
             hidden_size=hidden_size,
@@ -211,12 +214,19 @@ class EncoderClassifier(nn.Module):
             Logits, float32 [B, C], and for each layer the weights [B, H, T, T] if asked for.
         """
         hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
+        batch_size, length = batch.input_ids.shape
+        keep = join_masks(
+            batch.key_padding_mask,
+            None,
+            batch_size=batch_size,
+            num_heads=self.num_heads,
+            query_length=length,
+            key_length=length,
+        )
         weights = []
         for layer in self.layers:
             hidden_states, layer_weights = layer(
-                hidden_states,
-                key_padding_mask=batch.key_padding_mask,
-                need_weights=need_weights,
+                hidden_states, keep=keep, need_weights=need_weights
             )
             if layer_weights is not None:
                 weights.append(layer_weights)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from model.batch import Batch, collate
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
-from model.config import EncoderConfig
 from model.manifest import Metric
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
@@ -228,24 +227,21 @@ def load_predictor(
     parameters = sum(parameter.numel() for parameter in network.parameters())
     network.compute_in(dtype)
     network.to(device)
-    info = _describe(checkpoint, checkpoint.config, parameters, device, dtype)
+    info = _describe(checkpoint, parameters, device, dtype)
     return Predictor(network, checkpoint.tokenizer, info=info, device=device)
 
 
 def _describe(
-    checkpoint: Checkpoint,
-    config: EncoderConfig,
-    parameters: int,
-    device: torch.device,
-    dtype: torch.dtype,
+    checkpoint: Checkpoint, parameters: int, device: torch.device, dtype: torch.dtype
 ) -> ModelInfo:
+    config = checkpoint.config
     return ModelInfo(
         name=checkpoint.name,
         version=checkpoint.version,
-        architecture="BertForSequenceClassification",
+        architecture=config.architecture,
         labels=config.labels,
-        num_layers=config.num_hidden_layers,
-        num_heads=config.num_attention_heads,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
         hidden_size=config.hidden_size,
         parameters=parameters,
         max_length=checkpoint.manifest.max_length,

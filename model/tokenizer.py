@@ -21,6 +21,7 @@ from model.files import read_object
 Truncation = Literal["right", "left", "error"]
 
 _NON_SPACE = re.compile(r"\S+")
+_UNKNOWN = "[UNK]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,20 @@ class Tokenizer:
         backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
         pad_token_id: the id that pads a batch.
+        padded_length: for a model that reads padding as it reads words: every text is padded to
+            this many tokens, which are special ones and count. None: texts are not padded.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
     """
 
     def __init__(
-        self, backend: tokenizers.Tokenizer, *, max_length: int, pad_token_id: int = 0
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        max_length: int,
+        pad_token_id: int = 0,
+        padded_length: int | None = None,
     ) -> None:
         backend.no_truncation()
         backend.no_padding()
@@ -87,6 +95,12 @@ class Tokenizer:
         self._trailing = [token_id for token_id, _, _ in trailing]
         self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
         self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
+        # A network must read something: this stands for a text of which nothing is left.
+        unknown_id = backend.token_to_id(_UNKNOWN)
+        self._nothing_id = pad_token_id if unknown_id is None else unknown_id
+        self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
+        self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
+        self._padded_length = padded_length or 0
         self.max_length = max_length
         self.pad_token_id = pad_token_id
         self._room = max_length - len(leading) - len(trailing)
@@ -124,10 +138,16 @@ class Tokenizer:
             if truncation == "error":
                 raise TextTooLongError(len(ids) + self.max_length - self._room, self.max_length)
             kept = slice(surplus, None) if truncation == "left" else slice(self._room)
+        input_ids = [*self._leading, *ids[kept], *self._trailing] or [self._nothing_id]
+        missing = self._padded_length - len(input_ids)
+        tokens = None
+        if with_tokens:
+            tokens = self._tokens(text, encoded, kept) or (self._nothing,)
+            tokens += (self._padding,) * missing
         return Encoding(
-            input_ids=[*self._leading, *ids[kept], *self._trailing],
+            input_ids=input_ids + [self.pad_token_id] * missing,
             truncated=surplus > 0,
-            tokens=self._tokens(text, encoded, kept) if with_tokens else None,
+            tokens=tokens,
         )
 
     def _tokens(self, text: str, encoded: tokenizers.Encoding, kept: slice) -> tuple[Token, ...]:
@@ -161,13 +181,14 @@ class Tokenizer:
         return content
 
 
-def load_tokenizer(folder: Path, *, max_length: int) -> Tokenizer:
+def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
     """Reads the tokenizer of a checkpoint folder.
 
     Args:
         folder: holds `tokenizer.json`, or `vocab.txt` and maybe `tokenizer_config.json` as older
             releases of transformers wrote them for BERT.
         max_length: the most tokens that the model reads.
+        padded_length: of every text, for a model that reads padding too.
 
     Raises:
         CheckpointError: neither file is there, or one is damaged.
@@ -185,7 +206,12 @@ def load_tokenizer(folder: Path, *, max_length: int) -> Tokenizer:
         raise CheckpointError(path, "is missing, and there is no vocab.txt instead")
     pad_token_id = backend.token_to_id(str(options.get("pad_token", "[PAD]")))
     try:
-        return Tokenizer(backend, max_length=max_length, pad_token_id=pad_token_id or 0)
+        return Tokenizer(
+            backend,
+            max_length=max_length,
+            pad_token_id=pad_token_id or 0,
+            padded_length=padded_length,
+        )
     except ValueError as error:
         raise CheckpointError(path, str(error)) from error
 

@@ -1,7 +1,7 @@
-"""`model.safetensors`: our parameters under the names that transformers' BERT gives them."""
+"""`model.safetensors`: parameters, an encoder's under the names that transformers gives them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import safetensors
@@ -50,6 +50,11 @@ def transformers_name(name: str) -> str:
     return f"bert.encoder.layer.{in_layer[1]}.{_rename(in_layer[2], _LAYER_NAMES)}"
 
 
+def own_name(name: str) -> str:
+    """The name of a parameter that is stored under its own."""
+    return name
+
+
 def _rename(name: str, table: Iterable[tuple[str, str]]) -> str:
     for ours, theirs in table:
         if name.startswith(ours):
@@ -57,19 +62,21 @@ def _rename(name: str, table: Iterable[tuple[str, str]]) -> str:
     raise KeyError(name)
 
 
-def check_weights(path: Path, network: nn.Module) -> None:
+def check_weights(
+    path: Path, network: nn.Module, *, stored_name: Callable[[str], str] = transformers_name
+) -> None:
     """Compares the header of a weights file with what a network needs, without reading weights.
 
     Args:
         path: the safetensors file.
         network: may be on the meta device.
+        stored_name: the name in the file of one of our parameters.
 
     Raises:
         CheckpointError: the file is missing or damaged, or names, shapes or types do not fit.
     """
     needed = {
-        transformers_name(name): tuple(parameter.shape)
-        for name, parameter in network.named_parameters()
+        stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
     }
     found, types = _header(path)
     missing = sorted(needed.keys() - found.keys())
@@ -109,21 +116,24 @@ def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
     return shapes, types
 
 
-def load_weights(path: Path, network: nn.Module) -> None:
+def load_weights(
+    path: Path, network: nn.Module, *, stored_name: Callable[[str], str] = transformers_name
+) -> None:
     """Fills a network with the weights of a file that `check_weights` accepted.
 
     Args:
         path: the safetensors file; 16-bit weights are widened to float32.
         network: on the CPU.
+        stored_name: the name in the file of one of our parameters.
 
     Raises:
         CheckpointError: a weight is not a finite number, or the file changed meanwhile.
     """
-    check_weights(path, network)
+    check_weights(path, network, stored_name=stored_name)
     stored = _read(path)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            _fill(parameter, stored[transformers_name(name)], path, transformers_name(name))
+            _fill(parameter, stored[stored_name(name)], path, stored_name(name))
 
 
 def _read(path: Path) -> dict[str, Tensor]:
@@ -144,16 +154,23 @@ def _fill(parameter: Tensor, weight: Tensor, path: Path, name: str) -> None:
         raise CheckpointError(path, f"{name} holds values that are not finite float32 numbers")
 
 
-def save_weights(path: Path, weights: Mapping[str, Tensor], *, dtype: torch.dtype) -> None:
+def save_weights(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    *,
+    dtype: torch.dtype,
+    stored_name: Callable[[str], str] = transformers_name,
+) -> None:
     """Writes the parameters of a network.
 
     Args:
         path: the file to write.
         weights: our names and tensors, as `state_dict` gives them.
         dtype: what they are stored in.
+        stored_name: the name in the file of one of our parameters.
     """
     stored = {
-        transformers_name(name): weight.detach().to("cpu", dtype).contiguous()
+        stored_name(name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()
     }
     # Not by save_file, whose files only their owner may read: a service runs as another user.

@@ -81,7 +81,7 @@ async def _attention_query(request: Request, state: StateDep) -> AttentionReques
 
 def _counts(state: State) -> dict[str, int]:
     config = state.checkpoint.config
-    return {"layers": config.num_hidden_layers, "heads": config.num_attention_heads}
+    return {"layers": config.num_layers, "heads": config.num_heads}
 
 
 PredictBody = Annotated[PredictRequest, Depends(_predict_body)]

@@ -6,10 +6,12 @@ from typing import Any
 import torch
 
 from model.checkpoint import save_checkpoint
-from model.config import EncoderConfig
+from model.config import ConvAttentionConfig, EncoderConfig
+from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.manifest import Manifest
 from model.tokenizer import Tokenizer, wordpiece_tokenizer
+from training.words import train_word_tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # fmt: off
@@ -107,5 +109,49 @@ def tiny_checkpoint(
         tokenizer=tiny_tokenizer(max_length=manifest.max_length),
         manifest=manifest,
         dtype=dtype,
+    )
+    return path
+
+
+def tiny_conv_config(**changes: Any) -> ConvAttentionConfig:  # noqa: ANN401
+    """Eight features and filters, 2 heads of 4, texts of 8 words; any field can be changed."""
+    sizes: dict[str, Any] = {
+        "vocab_size": len(WORDS) + 2,
+        "embedding_size": 8,
+        "num_filters": 8,
+        "num_heads": 2,
+        "head_dim": 4,
+        "max_length": 8,
+        "labels": LABELS,
+    }
+    return ConvAttentionConfig(**{**sizes, **changes})
+
+
+def tiny_conv_network(
+    config: ConvAttentionConfig | None = None, *, seed: int = 0
+) -> ConvAttentionClassifier:
+    """A network in evaluation mode whose wide weights make its answers differ."""
+    network = build_conv_attention(config or tiny_conv_config())
+    generator = torch.Generator().manual_seed(seed)
+    network.initialize(generator=generator)
+    with torch.no_grad():
+        network.embedding.weight.mul_(30.0)
+    return network.eval()
+
+
+def tiny_conv_checkpoint(path: Path, *, mask_padding: bool = True, seed: int = 0) -> Path:
+    """Writes a checkpoint folder of the course's classifier over `WORDS` and returns its path."""
+    config = tiny_conv_config(mask_padding=mask_padding)
+    save_checkpoint(
+        path,
+        network=tiny_conv_network(config, seed=seed),
+        config=config,
+        tokenizer=train_word_tokenizer(
+            WORDS,
+            num_words=len(WORDS),
+            max_length=config.max_length,
+            padded_length=config.padded_length,
+        ),
+        manifest=tiny_manifest(max_length=config.max_length),
     )
     return path

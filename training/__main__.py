@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from model.errors import ModelError
-from training import evaluate, fit_command, fit_options
-from training.errors import InterruptedRunError, TrainingError
+from training import compare, evaluate, fit_command, fit_options
+from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         code: int = given.run(given)
-    except InterruptedRunError as error:
+    except (InterruptedRunError, InterruptedComparisonError) as error:
         return _refuse(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:
         return _refuse(str(error), 1)
@@ -53,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
             evaluate.add_arguments,
             evaluate.run,
             "measure a checkpoint on labelled files",
+        ),
+        (
+            "compare",
+            compare.add_arguments,
+            compare.run,
+            "train variants of the network side by side and report on them",
         ),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)

@@ -18,7 +18,7 @@ from training.errors import DataError, RecipeError
 from training.labels import Label, class_number, name_classes, parse_label
 from training.readers import Columns, Row, read_rows
 
-__all__ = ["Columns", "Dataset", "read_dataset", "split"]
+__all__ = ["Columns", "Dataset", "read_dataset", "split", "split_last"]
 
 _FAULTS_SHOWN = 5
 _GUESSED = Columns()
@@ -241,6 +241,29 @@ def split(dataset: Dataset, *, share: float, seed: int) -> tuple[Dataset, Datase
         dataset.take(index for index in everything if index not in held_out),
         dataset.take(index for index in everything if index in held_out),
     )
+
+
+def split_last(dataset: Dataset, *, share: float) -> tuple[Dataset, Dataset]:
+    """Holds the last rows out, whatever their classes and texts.
+
+    Args:
+        dataset: of two or more rows.
+        share: of the rows to hold out, between 0 and 1; at least one row is on either side.
+
+    Returns:
+        The rows to train on and the rows held out.
+
+    Raises:
+        DataError: there is only one row.
+    """
+    if len(dataset) < 2:
+        raise DataError(
+            Path(dataset.sources[0].file),
+            "has 1 row, at least 2 are needed to hold one out: add rows, or give a file to "
+            "validate on",
+        )
+    kept = min(max(1, round((1.0 - share) * len(dataset))), len(dataset) - 1)
+    return dataset.take(range(kept)), dataset.take(range(kept, len(dataset)))
 
 
 def text_key(text: str) -> str:

@@ -5,7 +5,8 @@ TrainingError
 ├── RecipeError     an option or a preset that is wrong
 ├── DivergedRunError  the loss is no longer a number
 ├── ResumeError     the state of an interrupted run does not fit this one
-└── InterruptedRunError   a signal ended the run; its state is on disk
+├── InterruptedRunError   a signal ended the run; its state is on disk
+└── InterruptedComparisonError  a signal ended a comparison; nothing is kept
 """
 
 from pathlib import Path
@@ -71,4 +72,16 @@ class InterruptedRunError(TrainingError):
             f"interrupted after step {step} of {total_steps}; the state is saved: run the same "
             "command with --resume to go on"
         )
+        self.signal = signal
+
+
+class InterruptedComparisonError(TrainingError):
+    """A signal ended a comparison, of which nothing is kept.
+
+    Args:
+        signal: its number.
+    """
+
+    def __init__(self, signal: int) -> None:
+        super().__init__("interrupted; no report was written")
         self.signal = signal

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from model.architecture import Network
 from model.checkpoint import save_checkpoint
-from model.encoder import EncoderClassifier
 from model.manifest import Manifest, Metric
 from training.calibrate import fit_temperature
 from training.data import Dataset
@@ -75,7 +75,7 @@ def write_checkpoint(
     return manifest
 
 
-def _round(network: EncoderClassifier, dtype: torch.dtype) -> None:
+def _round(network: Network, dtype: torch.dtype) -> None:
     """Gives the weights the values that they will have when they are read back."""
     with torch.no_grad():
         for parameter in network.parameters():

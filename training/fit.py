@@ -9,44 +9,27 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.special import log_softmax
-from torch.nn import functional
 
+from model.architecture import Network
 from model.batch import Batch, collate
-from model.encoder import EncoderClassifier
-from model.tokenizer import Encoding, Tokenizer
+from model.tokenizer import Tokenizer
 from training.batches import make_batches
-from training.errors import DivergedRunError, InterruptedRunError
+from training.errors import DivergedRunError, InterruptedRunError, ResumeError
 from training.history import Measurement
-from training.inference import predict_logits
+from training.objective import batch_loss, weight_penalty
 from training.optimizer import build_optimizer, learning_rate, update_average
 from training.progress import progress
 from training.recipe import Recipe
+from training.rows import Rows, Standing, measure_rows
 from training.snapshot import clone, gather, restore
 from training.state import Position, load_state, save_state
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
 _SEED_STRIDE = 1_000_003
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Encoded texts with their classes.
-
-    Args:
-        encodings: of the texts.
-        label_ids: the class of each.
-    """
-
-    encodings: Sequence[Encoding]
-    label_ids: Sequence[int]
 
 
 class Fitting:
@@ -60,13 +43,17 @@ class Fitting:
         validation: rows to choose the best epoch by.
         device: where the network runs.
         bfloat16: whether matrix products are computed in it.
-        state: folder of the state.
+        state: folder of the state; None: none is kept, and the run cannot go on.
         identity: what an interrupted run must share with this one.
+        measure_training: whether the history tells how the network does on the training rows in
+            evaluation mode, as on the validation rows. Otherwise it tells the means over the
+            steps of the epoch, which cost nothing.
+        label: names the run in its progress.
     """
 
     def __init__(
         self,
-        network: EncoderClassifier,
+        network: Network,
         tokenizer: Tokenizer,
         recipe: Recipe,
         *,
@@ -74,13 +61,17 @@ class Fitting:
         validation: Rows,
         device: torch.device,
         bfloat16: bool,
-        state: Path,
+        state: Path | None,
         identity: Mapping[str, Any],
+        measure_training: bool = False,
+        label: str = "fit",
     ) -> None:
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
-        self._optimizer = build_optimizer(network, weight_decay=recipe.weight_decay)
+        self._optimizer = build_optimizer(
+            network, weight_decay=recipe.weight_decay, beta2=recipe.beta2
+        )
         self._recipe = recipe
         self._training = training
         self._validation = validation
@@ -88,12 +79,18 @@ class Fitting:
         self._bfloat16 = bfloat16
         self._state = state
         self._identity = identity
+        self._measure_training = measure_training
+        self._label = label
         self._position = Position()
         self._pad_token_id = tokenizer.pad_token_id
         self._unknown_id = tokenizer.token_id("[UNK]")
         specials = [tokenizer.token_id(token) for token in tokenizer.special_tokens().values()]
         self._special_ids = torch.tensor([number for number in specials if number is not None])
-        self._lengths = [len(encoding.input_ids) for encoding in training.encodings]
+        # Nothing is gained by sorting texts that are padded to one length anyhow.
+        is_fixed = recipe.conv_attention is not None
+        self._lengths = [
+            0 if is_fixed else len(encoding.input_ids) for encoding in training.encodings
+        ]
         self._steps_per_epoch = len(
             make_batches(self._lengths, batch_size=recipe.batch_size, seed=recipe.seed, epoch=0)
         )
@@ -118,6 +115,8 @@ class Fitting:
         Raises:
             ResumeError: there is none, it is damaged, or it is of another run.
         """
+        if self._state is None:
+            raise ResumeError("no state of this run is kept: there is nothing to go on with")
         self._position, tensors = load_state(self._state, self._identity)
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
@@ -145,7 +144,7 @@ class Fitting:
         position = self._position
         if position.history:
             record(position.history)  # a kill may have come between the state and its record
-        with progress(self._total_steps, "fit", done=position.step) as advance:
+        with progress(self._total_steps, self._label, done=position.step) as advance:
             while not self._is_over():
                 self._run_epoch(save_every, stop, advance)
                 record(position.history)
@@ -195,11 +194,13 @@ class Fitting:
         target = target.to(self._device)  # [B]
         with self._autocast():
             logits = self._network(batch).logits  # [B, C]
-        loss = functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+        loss = batch_loss(logits, target, recipe)
         mean_loss = self._check_finite(float(loss.detach()))
         self._optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
+        # The penalty is no part of the loss that is recorded.
+        torch.autograd.backward(loss + weight_penalty(self._network, recipe))
+        if recipe.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
         self._optimizer.step()
         if self._averaged is not self._network:
             update_average(
@@ -219,6 +220,7 @@ class Fitting:
             total_steps=self._total_steps,
             warmup_share=self._recipe.warmup_share,
             peak=self._recipe.learning_rate,
+            falls=self._recipe.schedule == "linear",
         )
 
     def _check_finite(self, loss: float) -> float:
@@ -238,39 +240,41 @@ class Fitting:
 
     def _measure(self, epoch: int) -> None:
         position = self._position
-        logits = self._validation_logits().astype(np.float64)  # [N, C]
-        truth = np.array(self._validation.label_ids)
-        losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
+        validation = self._standing(self._validation)
+        training = Standing(position.loss_sum / position.seen, position.correct / position.seen)
+        if self._measure_training:
+            training = self._standing(self._training)
         measurement = Measurement(
             step=position.step,
             epoch=epoch + 1,
-            training_loss=position.loss_sum / position.seen,
-            training_accuracy=position.correct / position.seen,
-            validation_loss=self._check_finite(float(losses.mean())),
-            validation_accuracy=float((logits.argmax(axis=1) == truth).mean()),
+            training_loss=training.loss,
+            training_accuracy=training.accuracy,
+            validation_loss=self._check_finite(validation.loss),
+            validation_accuracy=validation.accuracy,
             learning_rate=self._rate(position.step - 1),
             seconds=round(position.seconds, 3),
         )
         least = min((past.validation_loss for past in position.history), default=math.inf)
-        if measurement.validation_loss < least:
+        if measurement.validation_loss < least or self._recipe.keep == "last":
             position.best_epoch = epoch + 1
             self._best = clone(self._averaged)
         position.history.append(measurement)
         position.loss_sum, position.correct, position.seen = 0.0, 0, 0
 
-    def _validation_logits(self) -> NDArray[np.float32]:
-        self._averaged.eval()
-        with self._autocast():
-            return predict_logits(
-                self._averaged,
-                self._validation.encodings,
-                pad_token_id=self._pad_token_id,
-                device=self._device,
-            )
+    def _standing(self, rows: Rows) -> Standing:
+        return measure_rows(
+            self._averaged,
+            rows,
+            pad_token_id=self._pad_token_id,
+            device=self._device,
+            bfloat16=self._bfloat16,
+        )
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16)
 
     def _save(self) -> None:
+        if self._state is None:
+            return
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
         save_state(self._state, self._position, tensors, self._identity)

@@ -14,16 +14,17 @@ from model.checkpoint import check_place
 from model.device import choose_device, computes_bfloat16
 from model.manifest import Manifest
 from model.threads import choose_threads
-from model.tokenizer import Tokenizer
 from training.augment import undo_penn_in_some
-from training.data import Columns, Dataset, read_dataset, split
+from training.data import Columns, Dataset, read_dataset
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.finish import write_checkpoint
-from training.fit import Fitting, Rows
+from training.fit import Fitting
 from training.fit_options import STORE_DTYPES, check_counts, recipe_of
 from training.history import Measurement, write_history
+from training.parts import Files, read_parts
 from training.plots import plot_history
 from training.recipe import Recipe
+from training.rows import encode_rows
 from training.setup import Start, start_from_pretrained, start_from_scratch
 from training.signals import noted_signals, raised_signals
 from training.state import has_state, remove_state
@@ -67,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         start.network.to(device),
         start.tokenizer,
         recipe,
-        training=_encode(start.tokenizer, training),
-        validation=_encode(start.tokenizer, validation),
+        training=encode_rows(start.tokenizer, training),
+        validation=encode_rows(start.tokenizer, validation),
         device=device,
         bfloat16=bfloat16,
         state=run_dir / _STATE,
@@ -122,26 +123,16 @@ def _columns(arguments: argparse.Namespace) -> Columns:
 
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
-    """The rows to learn from and the rows to validate by."""
-    columns = _columns(arguments)
-    training = read_dataset(arguments.files, columns=columns, labels=arguments.labels)
-    found = set(training.label_ids)
-    missing = [label for number, label in enumerate(training.labels) if number not in found]
-    if missing:
-        raise RecipeError(
-            f"no training row has the label {', '.join(missing)}: add rows, or leave it out of "
-            "--labels"
-        )
-    if arguments.validation:
-        validation = read_dataset(arguments.validation, columns=columns, labels=training.labels)
-    else:
-        training, validation = split(training, share=recipe.validation_share, seed=recipe.seed)
+    """The rows to learn from, some of them as people write, and the rows to validate by."""
+    files = Files(
+        training=arguments.files,
+        validation=arguments.validation or (),
+        columns=_columns(arguments),
+        labels=arguments.labels,
+    )
+    training, validation = read_parts(files, recipe)
     texts = undo_penn_in_some(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
     return replace(training, texts=texts), validation
-
-
-def _encode(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
-    return Rows([tokenizer.encode(text) for text in dataset.texts], dataset.label_ids)
 
 
 def _identity(

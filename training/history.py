@@ -15,7 +15,8 @@ class Measurement:
     Args:
         step: optimizer steps done.
         epoch: epochs done.
-        training_loss: mean over the steps of the epoch, dropout and smoothing included.
+        training_loss: mean over the steps of the epoch, dropout and smoothing included; or, if the
+            run was told so, measured as that of the validation rows.
         training_accuracy: likewise.
         validation_loss: mean negative log-likelihood of the validation rows, in nats.
         validation_accuracy: share of validation rows that are right.

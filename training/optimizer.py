@@ -6,17 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-_BETAS = (0.9, 0.98)
+_BETA1 = 0.9
 # The running mean follows quickly at first: after n steps its memory is at most n / 10 long.
 _YOUNG = 10
 
 
-def build_optimizer(network: nn.Module, *, weight_decay: float) -> AdamW:
+def build_optimizer(network: nn.Module, *, weight_decay: float, beta2: float = 0.98) -> AdamW:
     """AdamW (Loshchilov and Hutter 2019) over all parameters; its rate is set at every step.
 
     Args:
         network: on its device.
         weight_decay: of matrices; biases, norms and embeddings have none.
+        beta2: decay of the mean of squared gradients.
     """
     embeddings = {
         id(parameter)
@@ -34,20 +35,25 @@ def build_optimizer(network: nn.Module, *, weight_decay: float) -> AdamW:
         {"params": free, "weight_decay": 0.0},
     ]
     # The fused form is five times faster on a CPU.
-    return AdamW(groups, lr=0.0, betas=_BETAS, fused=True)
+    return AdamW(groups, lr=0.0, betas=(_BETA1, beta2), fused=True)
 
 
-def learning_rate(step: int, *, total_steps: int, warmup_share: float, peak: float) -> float:
-    """The rate of a step: up in a line from 0, then down in a line to 0.
+def learning_rate(
+    step: int, *, total_steps: int, warmup_share: float, peak: float, falls: bool = True
+) -> float:
+    """The rate of a step: up in a line from 0, then down in a line to 0 or level.
 
     Args:
         step: counted from 0.
         total_steps: of the whole run.
         warmup_share: share of the steps on the way up.
         peak: the highest rate.
+        falls: whether it falls after that.
     """
     warmup_steps = warmup_share * total_steps
     up = (step + 1) / warmup_steps if warmup_steps else 1.0
+    if not falls:
+        return peak * min(1.0, up)
     down = (total_steps - step) / max(total_steps - warmup_steps, 1.0)
     return peak * max(0.0, min(1.0, up, down))
 

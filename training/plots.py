@@ -12,7 +12,7 @@ from training.history import Measurement
 
 SUFFIXES = (".png", ".svg")
 # Of the palette of Okabe and Ito (2008), which colour-blind readers can tell apart.
-_TRAINING, _VALIDATION, _BEST = "#0072B2", "#D55E00", "#666666"
+TRAINING_COLOUR, VALIDATION_COLOUR, _BEST = "#0072B2", "#D55E00", "#666666"
 
 
 def plot_history(history: Sequence[Measurement], path: Path) -> None:
@@ -52,7 +52,7 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
     accuracy.set_title("Accuracy")
     accuracy.set_ylabel("share of right labels")
     accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw(
@@ -63,15 +63,26 @@ def _draw(
 ) -> None:
     steps = [measurement.step for measurement in history]
     best = min(history, key=lambda measurement: measurement.validation_loss).step
-    axes.plot(steps, training, marker="o", markersize=3, color=_TRAINING, label="training")
-    axes.plot(steps, validation, marker="s", markersize=3, color=_VALIDATION, label="validation")
+    axes.plot(steps, training, marker="o", markersize=3, color=TRAINING_COLOUR, label="training")
+    axes.plot(
+        steps, validation, marker="s", markersize=3, color=VALIDATION_COLOUR, label="validation"
+    )
     axes.axvline(best, color=_BEST, linestyle=":", label="least validation loss")
     axes.set_xlabel("step")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes a picture beside its place and renames it.
+
+    Args:
+        figure: drawn.
+        path: of the picture, PNG or SVG by its suffix.
+
+    Raises:
+        OSError: the picture could not be written.
+    """
     beside = path.with_name(f".part-{path.name}")
     figure.savefig(beside, dpi=120)
     beside.replace(path)

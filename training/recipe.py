@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -15,6 +15,7 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
 _SUFFIX = ".toml"
+_SPECIAL_WORDS = 2
 
 
 class _Part(BaseModel):
@@ -41,10 +42,43 @@ class NetworkSizes(_Part):
     initializer_range: Annotated[float, Field(gt=0.0)] = 0.02
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> "NetworkSizes":
+    def _heads_divide(self) -> Self:
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 f"hidden_size ({self.hidden_size}) is not divisible by num_heads ({self.num_heads})"
+            )
+        return self
+
+
+class ConvAttentionSizes(_Part):
+    """Sizes of the classifier of the seed course, by default those of the course.
+
+    Args:
+        vocab_size: rows of the embedding; the course has more than words.
+        num_words: the most frequent words, which get a row each.
+        embedding_size: features of a word.
+        num_filters: filters of the convolution.
+        kernel_size: words that a filter sees.
+        num_heads: heads of the one layer of attention.
+        head_dim: features of one head.
+        mask_padding: whether attention passes padding over; the course did not.
+    """
+
+    vocab_size: Count = 3001
+    num_words: Count = 1000
+    embedding_size: Count = 32
+    num_filters: Count = 100
+    kernel_size: Count = 4
+    num_heads: Count = 4
+    head_dim: Count = 128
+    mask_padding: bool = True
+
+    @model_validator(mode="after")
+    def _words_have_rows(self) -> Self:
+        if self.vocab_size < self.num_words + _SPECIAL_WORDS:
+            raise ValueError(
+                f"vocab_size ({self.vocab_size}) must be at least num_words ({self.num_words}) "
+                f"plus {_SPECIAL_WORDS}, for padding and unknown words"
             )
         return self
 
@@ -53,14 +87,19 @@ class Recipe(_Part):
     """Everything that, with the data and the seed, decides the weights.
 
     Args:
-        network: sizes, for training from scratch; None in a preset for pretrained encoders.
+        network: sizes of an encoder, for training from scratch; None in a preset for pretrained
+            encoders.
+        conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
         epochs: passes over the training rows.
         batch_size: texts of a step.
         learning_rate: the highest, at the end of the warm-up.
         weight_decay: of matrices; not of biases, norms and embeddings.
-        warmup_share: share of the steps in which the rate climbs; it falls to 0 over the rest.
-        max_grad_norm: gradients are scaled down to this norm.
+        warmup_share: share of the steps in which the rate climbs.
+        schedule: what the rate does after that: fall to 0 in a line, or stay.
+        beta2: decay of the optimizer's mean of squared gradients.
+        embedding_l2: times the sum of the squares of the word embedding, added to the loss.
+        max_grad_norm: gradients are scaled down to this norm; 0: never.
         label_smoothing: share of the target that goes to all classes alike (Szegedy et al. 2016).
         dropout: after embeddings and sublayers, and before the classifier.
         attention_dropout: of attention weights.
@@ -68,18 +107,24 @@ class Recipe(_Part):
         undo_penn_share: share of the texts in the Penn style (`do n't`) read as people write.
         average_decay: of the running mean of the weights that is kept in the end; 0: the last.
         validation_share: share of the rows held out when no validation file is given.
+        hold_out: which rows these are: some of each class by chance, or the last.
+        keep: the weights of the epoch with the least validation loss, or those of the last epoch.
         patience: epochs without a better validation loss until the run stops.
         seed: of everything random.
     """
 
     network: NetworkSizes | None = None
+    conv_attention: ConvAttentionSizes | None = None
     max_length: Annotated[int, Field(ge=4, le=4096)] = 128
     epochs: Count = 3
     batch_size: Count = 64
     learning_rate: Annotated[float, Field(gt=0.0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
     warmup_share: Share = 0.1
-    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    schedule: Literal["linear", "constant"] = "linear"
+    beta2: Share = 0.98
+    embedding_l2: Annotated[float, Field(ge=0.0)] = 0.0
+    max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
     label_smoothing: Share = 0.0
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
@@ -87,8 +132,16 @@ class Recipe(_Part):
     undo_penn_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     average_decay: Share = 0.0
     validation_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    hold_out: Literal["random", "last"] = "random"
+    keep: Literal["best", "last"] = "best"
     patience: Count = 3
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    @model_validator(mode="after")
+    def _one_network(self) -> Self:
+        if self.network is not None and self.conv_attention is not None:
+            raise ValueError("a recipe has [network] or [conv_attention], not both")
+        return self
 
 
 def presets() -> tuple[str, ...]:

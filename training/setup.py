@@ -8,16 +8,19 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from model.architecture import Network, NetworkConfig
 from model.checkpoint import CONFIG, WEIGHTS, explain
-from model.config import EncoderConfig
+from model.config import ConvAttentionConfig, EncoderConfig
+from model.conv_attention import build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import digest, read_object
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import load_encoder_weights
 from training.errors import RecipeError
-from training.recipe import NetworkSizes, Recipe
+from training.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 from training.vocabulary import PAD_ID, train_tokenizer
+from training.words import train_word_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class Start:
         origin: what the recipe does not tell: the pretrained weights, if any.
     """
 
-    config: EncoderConfig
-    network: EncoderClassifier
+    config: NetworkConfig
+    network: Network
     tokenizer: Tokenizer
     origin: dict[str, str]
 
@@ -46,8 +49,10 @@ def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[st
         labels: names of the classes, in their order.
 
     Raises:
-        RecipeError: the recipe has no sizes.
+        RecipeError: the recipe has no sizes, or its network cannot tell so many classes apart.
     """
+    if recipe.conv_attention is not None:
+        return _start_conv_attention(recipe, recipe.conv_attention, texts, labels)
     if recipe.network is None:
         raise RecipeError(
             "this preset is for pretrained encoders and has no [network] sizes: give --init-from, "
@@ -72,6 +77,30 @@ def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[st
     return Start(config, _draw(config, recipe.seed), tokenizer, {})
 
 
+def _start_conv_attention(
+    recipe: Recipe, sizes: ConvAttentionSizes, texts: Sequence[str], labels: Sequence[str]
+) -> Start:
+    if len(labels) != 2:
+        raise RecipeError(
+            f"the course's classifier tells 2 classes apart, the rows have {len(labels)}: "
+            f"{', '.join(labels)}; choose another preset"
+        )
+    config = ConvAttentionConfig(
+        **sizes.model_dump(exclude={"num_words"}),
+        max_length=recipe.max_length,
+        labels=tuple(labels),
+    )
+    tokenizer = train_word_tokenizer(
+        texts,
+        num_words=sizes.num_words,
+        max_length=recipe.max_length,
+        padded_length=config.padded_length,
+    )
+    network = build_conv_attention(config)
+    network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
+    return Start(config, network, tokenizer, {})
+
+
 def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> Start:
     """Takes vocabulary, sizes and weights of a BERT-family folder; a head that fits too.
 
@@ -82,7 +111,13 @@ def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -
 
     Raises:
         CheckpointError: the folder is damaged, incomplete or of another kind.
+        RecipeError: the recipe is for another network than an encoder.
     """
+    if recipe.conv_attention is not None:
+        raise RecipeError(
+            "the course's classifier is trained from scratch: leave out --init-from, or choose "
+            "another preset"
+        )
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
     tokenizer = load_tokenizer(
@@ -111,7 +146,7 @@ def _adapt(
         "classifier_dropout": recipe.dropout,
     }
     try:
-        return EncoderConfig.from_transformers({**content, **changes})
+        return EncoderConfig.from_json({**content, **changes})
     except ValidationError as error:
         raise CheckpointError(path, explain(error)) from error
     except ValueError as error:

@@ -10,6 +10,7 @@ import training.__main__
 from service.settings import Settings
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows, sections
 from training.recipe import NetworkSizes, Recipe, presets
+from training.variants import VARIANTS
 
 PAGE = REFERENCE / "command-line.md"
 EVALUATE = REFERENCE / "evaluate.md"
@@ -45,6 +46,7 @@ DECIDED_LATER = (
     "the preset's",
     "the output with `.run` behind it",
     "the CPU quota, or the cores",
+    "all",
     "`small`; `finetune` with `--init-from`",
 )
 
@@ -106,6 +108,12 @@ def test_every_field_of_a_recipe_is_described() -> None:
         for name, field in Recipe.model_fields.items()
     }
     assert codes(table[0][2]) == list(NetworkSizes.model_fields)
+
+
+def test_every_variant_is_described() -> None:
+    table = rows(PAGE, "variant", "", section="headlight-train compare")
+
+    assert [code(name) for name, _ in table] == [*VARIANTS, "tf-idf"]
 
 
 def test_every_preset_that_ships_is_described() -> None:

@@ -15,7 +15,7 @@ def bert_with_weights_of(
     network: EncoderClassifier, config: EncoderConfig
 ) -> BertForSequenceClassification:
     """A BERT in evaluation mode that returns attention weights."""
-    theirs = BertForSequenceClassification(BertConfig(**config.to_transformers()))
+    theirs = BertForSequenceClassification(BertConfig(**config.to_json()))
     theirs.set_attn_implementation("eager")
     weights = {transformers_name(name): parameter for name, parameter in network.named_parameters()}
     missing, surplus = theirs.load_state_dict(weights, strict=False)

@@ -1,6 +1,7 @@
 """Multi-head attention against torch's own, on the same weights."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from model.attention import MultiHeadAttention
+from model.attention import MultiHeadAttention, Score
 from model.errors import ConfigurationError
+from model.masks import causal_mask
 from tests.matching import exactly
 
 
@@ -22,7 +24,7 @@ def padding(lengths: list[int], longest: int) -> Tensor:
 
 
 def sized(**sizes: int) -> MultiHeadAttention:
-    return MultiHeadAttention(**sizes, bias=True, dropout=0.0)
+    return MultiHeadAttention(**sizes, bias=True, dropout=0.0, score="scaled_dot_product")
 
 
 def build(*, seed: int = 0, **sizes: int) -> MultiHeadAttention:
@@ -306,7 +308,7 @@ def test_dropout_that_is_no_share_is_refused(dropout: float) -> None:
 def test_mask_of_another_type_is_refused() -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=8)
     states = draw(2, 5, 8)
-    message = "key_padding_mask must be bool (True = padding), got torch.int64"
+    message = "key_padding_mask must be bool (True = masked), got torch.int64"
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(states, states, states, key_padding_mask=torch.zeros(2, 5, dtype=torch.int64))
@@ -320,3 +322,137 @@ def test_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(states, states, states, key_padding_mask=torch.zeros(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
+@pytest.mark.parametrize("given", [{}, {"head_dim": 5}, {"key_size": 3}, {"output_size": 7}])
+def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Score) -> None:
+    """And from then on all is as if they had been given."""
+    query, key, value = draw(2, 4, 6), draw(2, 5, 3, seed=1), draw(2, 5, 3, seed=2)
+    sizes: dict[str, Any] = {"key_size": 3, "value_size": 3, **given}
+    eager = MultiHeadAttention(num_heads=2, query_size=6, score=score, **sizes)
+    open_sizes: dict[str, Any] = dict(given)
+    lazy = MultiHeadAttention(num_heads=2, query_size=None, score=score, **open_sizes)
+
+    lazy(query, key, value)
+
+    shapes = {name: tuple(weight.shape) for name, weight in eager.named_parameters()}
+    assert {name: tuple(weight.shape) for name, weight in lazy.named_parameters()} == shapes
+    assert (lazy.head_dim, lazy.value_head_dim) == (eager.head_dim, eager.value_head_dim)
+    lazy.load_state_dict(eager.state_dict())
+    with torch.no_grad():
+        found, expected = lazy(query, key, value)[0], eager(query, key, value)[0]
+    assert found.equal(expected)
+
+
+def test_what_is_inferred_must_divide_too() -> None:
+    lazy = MultiHeadAttention(num_heads=4, query_size=None)
+    states = draw(1, 3, 10)
+    message = (
+        "query_size (10) is not divisible by num_heads (4): choose sizes that divide, or give "
+        "head_dim"
+    )
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        lazy(states, states, states)
+
+
+def test_a_saved_module_fills_a_lazy_one() -> None:
+    eager = build(num_heads=2, query_size=6)
+    lazy = MultiHeadAttention(num_heads=2, query_size=None)
+    lazy.load_state_dict(eager.state_dict())
+    states = draw(2, 4, 6)
+
+    with torch.no_grad():
+        found, expected = lazy(states, states, states)[0], eager(states, states, states)[0]
+
+    assert found.equal(expected)
+
+
+def test_the_additive_score_never_returns_weights_unasked() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8, score="additive")
+    states = draw(2, 5, 8)
+
+    assert attention(states, states, states).attention_weights is None
+    assert tuple(attention.additive.weight.shape) == (2, 4)
+
+
+def test_four_heads_of_128_over_100_inputs() -> None:
+    attention = MultiHeadAttention(num_heads=4, query_size=100, head_dim=128)
+
+    assert sum(weight.numel() for weight in attention.parameters()) == 206_436
+    states = draw(2, 32, 100)
+    assert attention(states, states, states).hidden_states.shape == (2, 32, 100)
+
+
+def test_an_unknown_score_is_refused() -> None:
+    message = "score must be scaled_dot_product or additive, got cosine"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        MultiHeadAttention(num_heads=2, query_size=8, score="cosine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((2, 4, 9), (2, 5, 8), (2, 5, 8)), "query must have 8 features, got 9"),
+        (((2, 4, 8), (2, 5, 7), (2, 5, 8)), "key must have 8 features, got 7"),
+        (((2, 4, 8), (2, 5, 8), (2, 5, 6)), "value must have 8 features, got 6"),
+        (((2, 4, 8), (3, 5, 8), (3, 5, 8)), "key must have the batch size of query, 2, got 3"),
+        (((2, 4, 8), (2, 5, 8), (1, 5, 8)), "value must have the batch size of query, 2, got 1"),
+        (
+            ((2, 4, 8), (2, 5, 8), (2, 6, 8)),
+            "key and value must have the same length, got 5 and 6",
+        ),
+        (
+            ((4, 8), (2, 5, 8), (2, 5, 8)),
+            "query must have 3 dimensions, [batch, length, features], got 2: (4, 8)",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(
+    shapes: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8)
+    query, key, value = (torch.zeros(shape) for shape in shapes)
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        attention(query, key, value)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_causal_mask_hides_what_comes_later(need_weights: bool) -> None:
+    attention = build(num_heads=2, query_size=8)
+    states = draw(2, 6, 8)
+    changed = states.clone()
+    changed[:, 4:] = 1e3
+
+    with torch.no_grad():
+        before, after = (
+            attention(
+                each, each, each, attention_mask=causal_mask(6), need_weights=need_weights
+            ).hidden_states
+            for each in (states, changed)
+        )
+
+    torch.testing.assert_close(before[:, :4], after[:, :4], rtol=1e-5, atol=1e-5)
+    assert not before[:, 4:].allclose(after[:, 4:])
+
+
+def test_heads_can_be_masked_one_by_one() -> None:
+    attention = build(num_heads=2, query_size=8)
+    states = draw(1, 3, 8)
+    mask = torch.zeros(1, 2, 3, 3, dtype=torch.bool)
+    mask[0, 1, 2, 0] = True
+
+    with torch.no_grad():
+        free = attention(states, states, states, need_weights=True).attention_weights
+        masked = attention(
+            states, states, states, attention_mask=mask, need_weights=True
+        ).attention_weights
+
+    assert masked[0, 1, 2, 0] == 0.0
+    torch.testing.assert_close(masked[0, 0], free[0, 0])
+    torch.testing.assert_close(masked[0, 1, :2], free[0, 1, :2])
+    rest = free[0, 1, 2, 1:]
+    torch.testing.assert_close(masked[0, 1, 2, 1:], rest / rest.sum())

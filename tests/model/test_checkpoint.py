@@ -38,7 +38,7 @@ def test_what_is_written(folder: Path) -> None:
         "sha256": seal(manifest),
     }
     assert read(folder / CONFIG) == {
-        **tiny_config().to_transformers(),
+        **tiny_config().to_json(),
         "headlight_format_version": 1,
     }
     assert read(folder / "tokenizer_config.json") == {

@@ -87,7 +87,10 @@ def test_a_config_that_does_not_fit(changes: dict[str, Any], fault: str, foreign
 
 def test_another_kind_of_network_is_told_apart(foreign: Path) -> None:
     edit(foreign / CONFIG, model_type="distilbert")
-    message = f"{foreign / CONFIG}: model_type is 'distilbert', only 'bert' can be loaded"
+    message = (
+        f"{foreign / CONFIG}: model_type is 'distilbert', only 'bert' and 'conv_attention' can be "
+        "loaded"
+    )
 
     with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
         open_checkpoint(foreign)

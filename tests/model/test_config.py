@@ -25,7 +25,7 @@ CONTENT: dict[str, Any] = {
 def faults(content: dict[str, Any]) -> list[tuple[str, str]]:
     """Place and message of each fault that pydantic finds."""
     with pytest.raises(ValidationError) as caught:
-        EncoderConfig.from_transformers(content)
+        EncoderConfig.from_json(content)
     return [
         (".".join(map(str, fault["loc"])), fault["msg"])
         for fault in caught.value.errors(include_url=False)
@@ -33,7 +33,7 @@ def faults(content: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_what_transformers_leaves_out_has_its_defaults() -> None:
-    config = EncoderConfig.from_transformers(CONTENT)
+    config = EncoderConfig.from_json(CONTENT)
 
     assert config.model_dump() == {
         "vocab_size": 100,
@@ -56,7 +56,7 @@ def test_what_transformers_leaves_out_has_its_defaults() -> None:
 
 def test_an_old_config_of_transformers() -> None:
     """As release 4 wrote it, with much that does not change the forward pass."""
-    config = EncoderConfig.from_transformers(
+    config = EncoderConfig.from_json(
         {
             **CONTENT,
             "_name_or_path": "somewhere/some-bert",
@@ -82,7 +82,7 @@ def test_an_old_config_of_transformers() -> None:
 
 
 def test_classes_without_names_are_counted() -> None:
-    config = EncoderConfig.from_transformers({**CONTENT, "num_labels": 3})
+    config = EncoderConfig.from_json({**CONTENT, "num_labels": 3})
 
     assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
@@ -91,11 +91,11 @@ def test_more_than_ten_classes_keep_their_order() -> None:
     names = [f"class {index}" for index in range(12)]
     id2label = {str(index): name for index, name in enumerate(names)}
 
-    assert EncoderConfig.from_transformers({**CONTENT, "id2label": id2label}).labels == tuple(names)
+    assert EncoderConfig.from_json({**CONTENT, "id2label": id2label}).labels == tuple(names)
 
 
 def test_written_as_transformers_reads_it() -> None:
-    assert tiny_config().to_transformers() == {
+    assert tiny_config().to_json() == {
         "architectures": ["BertForSequenceClassification"],
         "model_type": "bert",
         "dtype": "float32",
@@ -136,9 +136,9 @@ shares = st.floats(0.0, 1.0, exclude_max=True)
     )
 )
 def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
-    content = json.loads(json.dumps(config.to_transformers()))
+    content = json.loads(json.dumps(config.to_json()))
 
-    assert EncoderConfig.from_transformers(content) == config
+    assert EncoderConfig.from_json(content) == config
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
 )
 def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=exactly(message)):
-        EncoderConfig.from_transformers({**CONTENT, **changes})
+        EncoderConfig.from_json({**CONTENT, **changes})
 
 
 @pytest.mark.parametrize("name", [name for name in CONTENT if name != "model_type"])

@@ -69,7 +69,7 @@ def test_probabilities_are_the_softmax_of_logits_over_temperature(predictor: Pre
     network = tiny_network()
     hidden_states = network.embeddings(ids)
     for layer in network.layers:
-        hidden_states, _ = layer(hidden_states, key_padding_mask=None, need_weights=False)
+        hidden_states, _ = layer(hidden_states, keep=None, need_weights=False)
     logits = network.classifier(torch.tanh(network.pooler(hidden_states[:, 0])))[0].tolist()
     exponentials = [math.exp(logit / 1.5) for logit in logits]
     expected = [exponential / sum(exponentials) for exponential in exponentials]
@@ -227,7 +227,7 @@ def test_the_weights_are_those_of_the_network(predictor: Predictor) -> None:
     hidden_states = network.embeddings(torch.tensor([encoding.input_ids]))
     expected = []
     for layer in network.layers:
-        hidden_states, weights = layer(hidden_states, key_padding_mask=None, need_weights=True)
+        hidden_states, weights = layer(hidden_states, keep=None, need_weights=True)
         expected.append(weights[0].detach().numpy())
 
     attention = predictor.explain(encoding).attention

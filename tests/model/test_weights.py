@@ -45,7 +45,7 @@ def same(ours: EncoderClassifier, other: EncoderClassifier) -> bool:
 
 
 def test_the_names_are_those_of_transformers() -> None:
-    theirs = BertForSequenceClassification(BertConfig(**tiny_config().to_transformers()))
+    theirs = BertForSequenceClassification(BertConfig(**tiny_config().to_json()))
 
     ours = {
         transformers_name(name): tuple(parameter.shape)
@@ -287,7 +287,7 @@ def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path
 
 
 def test_an_encoder_of_transformers_gives_its_weights(tmp_path: Path) -> None:
-    theirs = BertModel(BertConfig(**tiny_config().to_transformers()))
+    theirs = BertModel(BertConfig(**tiny_config().to_json()))
     theirs.save_pretrained(tmp_path)
     network = tiny_network()
 

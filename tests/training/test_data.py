@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 import re
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from hypothesis import strategies as st
 
 from model.manifest import DataSource
 from tests.matching import exactly
+from tests.shared_data import shared_file
 from tests.training.labelled_files import SUFFIXES, write_rows
 from training.data import Columns, Dataset, read_dataset, split
 from training.errors import DataError, RecipeError
 from training.readers import LABEL_COLUMNS, TEXT_COLUMNS
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "data.md"
 SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
 
@@ -279,11 +278,9 @@ def test_a_class_with_one_text_cannot_be_split() -> None:
 
 
 def test_the_public_sets_are_read_whole() -> None:
-    if not SHARED.is_dir():
-        assert "CI" not in os.environ, f"{SHARED} is missing"
-        pytest.skip(f"the public sets are not at {SHARED}")
-    stated = re.findall(r"^\| `sst/dev` \| ([\d,]+) \|", (SHARED / "README.md").read_text(), re.M)
-    path = SHARED / "sst" / "dev.tsv.gz"
+    path = shared_file("sst/dev.tsv.gz")
+    table = shared_file("README.md").read_text(encoding="utf-8")
+    stated = re.findall(r"^\| `sst/dev` \| ([\d,]+) \|", table, re.M)
     read = read_dataset([path])
 
     assert f"{len(read):,}" == stated[0]

@@ -13,12 +13,13 @@ from model.batch import Batch
 from model.encoder import EncoderClassifier
 from model.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
-from training.errors import DivergedRunError
-from training.fit import Fitting, Rows
+from training.errors import DivergedRunError, ResumeError
+from training.fit import Fitting
 from training.history import Measurement
 from training.inference import predict_logits
 from training.optimizer import learning_rate
 from training.recipe import Recipe
+from training.rows import Rows
 
 CPU = torch.device("cpu")
 GOOD = ["good film", "great cast", "a warm plot", "superb", "funny movie", "love it"]
@@ -44,7 +45,12 @@ def rows(tokenizer: Tokenizer) -> Rows:
 
 
 def fitting(
-    folder: Path, network: EncoderClassifier, *, bfloat16: bool = False, **changes: object
+    folder: Path,
+    network: EncoderClassifier,
+    *,
+    bfloat16: bool = False,
+    measure_training: bool = False,
+    **changes: object,
 ) -> Fitting:
     """A run over a dozen texts, which are also those that it is validated by."""
     tokenizer = tiny_tokenizer()
@@ -59,6 +65,7 @@ def fitting(
         bfloat16=bfloat16,
         state=folder / "state",
         identity={},
+        measure_training=measure_training,
     )
 
 
@@ -103,6 +110,69 @@ def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path) -> None:
     ]
 
 
+def test_a_constant_rate_stays(tmp_path: Path) -> None:
+    history = run(fitting(tmp_path, still_network(), warmup_share=0.5, schedule="constant"))
+
+    assert [measurement.learning_rate for measurement in history] == [
+        pytest.approx(rate) for rate in (1e-2 * 3 / 4.5, 1e-2, 1e-2)
+    ]
+
+
+def test_the_penalty_pulls_the_embedding_and_is_not_recorded(tmp_path: Path) -> None:
+    def trained(factor: float) -> tuple[float, float]:
+        network = still_network()
+        changes: dict[str, Any] = {"batch_size": 12, "embedding_l2": factor}
+        first, *_ = run(fitting(tmp_path, network, **changes))
+        return first.training_loss, float(network.embeddings.tokens.weight.detach().norm())
+
+    loss, norm = trained(0.0)
+    loss_with, norm_with = trained(10.0)
+    assert loss_with == pytest.approx(loss, abs=1e-6)
+    assert norm_with < norm
+
+
+def test_training_rows_are_measured_like_validation_rows_if_asked(tmp_path: Path) -> None:
+    network = tiny_network(tiny_config(hidden_dropout_prob=0.5))
+    for measured in run(fitting(tmp_path, network, measure_training=True, label_smoothing=0.3)):
+        assert measured.training_loss == measured.validation_loss
+        assert measured.training_accuracy == measured.validation_accuracy
+
+
+def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
+    """At such a rate the last epoch is not the best, and patience would end the run."""
+    changes: dict[str, Any] = {"epochs": 6, "patience": 1, "learning_rate": 0.5}
+    network = still_network()
+    history = run(fitting(tmp_path, network, keep="last", schedule="constant", **changes))
+
+    assert len(history) == 6
+    least = min(measurement.validation_loss for measurement in history)
+    last = history[-1].validation_loss
+    assert least < last
+    expected = functional.cross_entropy(logits(network).double(), TRUTH)
+    assert last == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    known = rows(tokenizer)
+    without = Fitting(
+        still_network(),
+        tokenizer,
+        Recipe.model_validate(RECIPE),
+        training=known,
+        validation=known,
+        device=CPU,
+        bfloat16=False,
+        state=None,
+        identity={},
+    )
+
+    assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ResumeError, match="no state of this run is kept"):
+        without.resume()
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_loss_of_training_has_smoothed_targets(tmp_path: Path, smoothing: float) -> None:
     network = still_network()
@@ -136,6 +206,7 @@ def test_gradients_are_scaled_down_to_the_norm(tmp_path: Path) -> None:
 
     untouched = norm(1e9)
     assert untouched > 0.01
+    assert norm(0.0) == untouched
     assert norm(0.01) == pytest.approx(0.01, rel=1e-3)
     assert norm(2 * untouched) == untouched
 

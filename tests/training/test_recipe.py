@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.matching import exactly
 from training.errors import RecipeError
-from training.recipe import NetworkSizes, Recipe, load_recipe, presets
+from training.recipe import ConvAttentionSizes, NetworkSizes, Recipe, load_recipe, presets
 
 NETWORK = """\
 [network]
@@ -23,9 +23,11 @@ intermediate_size = 8
 
 
 def test_the_presets_that_come_with_the_project() -> None:
-    from_scratch = {name for name in presets() if load_recipe(name, {}).network}
+    recipes = {name: load_recipe(name, {}) for name in presets()}
+    from_scratch = {name for name, recipe in recipes.items() if recipe.network}
 
-    assert set(presets()) - from_scratch == {"finetune"}
+    assert set(presets()) - from_scratch == {"course", "finetune"}
+    assert recipes["course"].conv_attention == ConvAttentionSizes()
     assert "small" in from_scratch
     assert list(presets()) == sorted(presets())
 
@@ -92,7 +94,10 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
         ("learning_rate = nan", "learning_rate: Input should be a finite number (got nan)"),
         ("weight_decay = -1", "weight_decay: Input should be greater than or equal to 0 (got -1)"),
         ("warmup_share = 1.0", "warmup_share: Input should be less than 1 (got 1.0)"),
-        ("max_grad_norm = 0", "max_grad_norm: Input should be greater than 0 (got 0)"),
+        (
+            "max_grad_norm = -1",
+            "max_grad_norm: Input should be greater than or equal to 0 (got -1)",
+        ),
         ("label_smoothing = 1", "label_smoothing: Input should be less than 1 (got 1)"),
         ("attention_dropout = 1", "attention_dropout: Input should be less than 1 (got 1)"),
         ("token_dropout = 1", "token_dropout: Input should be less than 1 (got 1)"),

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from tests.builders import tiny_network, tiny_tokenizer
 from training.errors import InterruptedRunError
-from training.fit import Fitting, Rows
+from training.fit import Fitting
 from training.history import Measurement
 from training.recipe import Recipe
+from training.rows import Rows
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]
 STEPS_PER_EPOCH, EPOCHS = 3, 4

@@ -17,7 +17,7 @@ from transformers import (
 from model.batch import Batch
 from model.checkpoint import WEIGHTS
 from model.config import EncoderConfig
-from model.encoder import EncoderLayer, build_encoder
+from model.encoder import EncoderClassifier, EncoderLayer, build_encoder
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import digest
 from model.tokenizer import Tokenizer
@@ -45,7 +45,7 @@ THREE = ("awful", "fair", "great")
 def save(folder: Path, kind: type[PreTrainedModel]) -> Any:  # noqa: ANN401
     """A folder as transformers saves it, its weights wide enough to tell texts apart."""
     torch.manual_seed(0)
-    content = {**tiny_config(labels=THREE).to_transformers(), "initializer_range": 0.5}
+    content = {**tiny_config(labels=THREE).to_json(), "initializer_range": 0.5}
     theirs = kind(BertConfig(**content))
     theirs.save_pretrained(folder)
     theirs.train(mode=False)
@@ -66,9 +66,14 @@ def drawn(config: EncoderConfig, seed: int) -> dict[str, Tensor]:
     return network.state_dict()
 
 
+def encoder_of(start: Start) -> EncoderClassifier:
+    assert isinstance(start.network, EncoderClassifier)
+    return start.network
+
+
 def dropouts(start: Start) -> list[float]:
     """Of embeddings, first sublayer, attention and classifier."""
-    network = start.network
+    network = encoder_of(start)
     layer = network.layers[0]
     assert isinstance(layer, EncoderLayer)
     return [
@@ -155,13 +160,14 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
 
     read = batch(start.tokenizer)
     with torch.no_grad():
-        hidden = start.network.eval().embeddings(read.input_ids)
-        for layer in start.network.layers:
+        hidden = encoder_of(start).eval().embeddings(read.input_ids)
+        for layer in encoder_of(start).layers:
             assert isinstance(layer, EncoderLayer)
-            hidden = layer(hidden, key_padding_mask=None, need_weights=False).hidden_states
+            hidden = layer(hidden, keep=None, need_weights=False).hidden_states
         encoder = theirs if kind is BertModel else theirs.bert
         expected = encoder(read.input_ids).last_hidden_state
     torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)
+    assert isinstance(start.config, EncoderConfig)
     weights = drawn(start.config, seed=7)
     assert fresh == {
         name
@@ -194,7 +200,7 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
     start = start_from_pretrained(recipe, folder, LABELS)
 
     assert start.tokenizer.max_length == read
-    assert start.config.max_position_embeddings == MAX_LENGTH
+    assert start.config.length_limit == MAX_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,193 @@
+"""The classifier of the seed course: words, a convolution over them, one layer of attention.
+
+Legend: B batch, T words of the longest text, M max_length, E embedding_size, F features of a
+position (num_filters, or E without a convolution), H heads, C labels (two).
+
+The course reads texts of one fixed length, so batches are padded to it in here.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.attention import MultiHeadAttention
+from model.batch import Batch
+from model.classifier import ClassifierOutput
+from model.config import ConvAttentionConfig
+from model.errors import ConfigurationError
+from model.masks import join_masks
+
+_PAD_TOKEN_ID = 0
+# As the course's library draws embeddings.
+_EMBEDDING_BOUND = 0.05
+
+
+class ConvAttentionClassifier(nn.Module):
+    """Embedding, convolution, multi-head self-attention, flattening and one sigmoid unit.
+
+    With the sizes of the course it has 318,569 parameters: 96,032 in the embedding, 12,900 in the
+    convolution, 206,436 in the attention and 3,201 in the unit.
+
+    Args:
+        vocab_size: rows of the embedding; row 0 is padding.
+        embedding_size: E.
+        num_filters: filters of the convolution; None: no convolution.
+        kernel_size: words that a filter sees.
+        num_heads: H; None: no attention.
+        head_dim: features of one head.
+        max_length: M, the words of every text after padding.
+        mask_padding: whether attention passes padding over. The course let it be attended to.
+
+    Raises:
+        ConfigurationError: a size is below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 3001,
+        embedding_size: int = 32,
+        num_filters: int | None = 100,
+        kernel_size: int = 4,
+        num_heads: int | None = 4,
+        head_dim: int = 128,
+        max_length: int = 32,
+        mask_padding: bool = True,
+    ) -> None:
+        super().__init__()
+        sizes = {
+            "vocab_size": vocab_size,
+            "embedding_size": embedding_size,
+            "num_filters": num_filters,
+            "kernel_size": kernel_size,
+            "max_length": max_length,
+        }
+        for name, size in sizes.items():
+            if size is not None and size < 1:
+                raise ConfigurationError(f"{name} must be at least 1, got {size}")
+        self.max_length = max_length
+        self.kernel_size = kernel_size
+        self.mask_padding = mask_padding
+        self.embedding = nn.Embedding(
+            vocab_size, embedding_size, padding_idx=_PAD_TOKEN_ID if mask_padding else None
+        )
+        size = embedding_size
+        self.convolution: nn.Conv1d | None = None
+        if num_filters is not None:
+            self.convolution = nn.Conv1d(embedding_size, num_filters, kernel_size)
+            size = num_filters
+        self.attention: MultiHeadAttention | None = None
+        if num_heads is not None:
+            self.attention = MultiHeadAttention(
+                num_heads=num_heads, query_size=size, head_dim=head_dim
+            )
+        self.classifier = nn.Linear(max_length * size, 1)
+
+    def forward(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        """Classifies a batch.
+
+        Args:
+            batch: B texts of at most M words; without `mask_padding` padded to M.
+            need_weights: takes the explicit path of attention and returns its weights.
+
+        Returns:
+            Logits, float32 [B, 2]: 0 and the logit of the sigmoid unit, of which a softmax makes
+            the probabilities 1 - sigmoid and sigmoid. And if asked for, one layer of weights,
+            float32 [B, H, T, T].
+
+        Raises:
+            ConfigurationError: the batch is longer than M.
+        """
+        batch_size, length = batch.input_ids.shape
+        input_ids, keep = self._pad(batch)  # [B, M]
+        states = self.embedding(input_ids)  # [B, M, E]
+        if self.convolution is not None:
+            states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
+        weights: tuple[Tensor, ...] = ()
+        if self.attention is not None:
+            inputs = states.to(self.attention.query.weight.dtype)
+            attended = self.attention.attend(
+                inputs, inputs, inputs, keep=keep, need_weights=need_weights
+            )
+            states = attended.hidden_states  # [B, M, F]
+            if attended.attention_weights is not None:
+                # What is cut off is padding, to which masked attention gives no weight.
+                weights = (attended.attention_weights[:, :, :length, :length],)
+        flat = states.float().flatten(1)  # [B, M * F]
+        logit = self.classifier(flat).float()  # [B, 1]
+        logits = torch.cat([logit.new_zeros(batch_size, 1), logit], dim=1)  # [B, C]
+        return ClassifierOutput(logits, weights)
+
+    def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Ids of the fixed length, and what may be attended to."""
+        batch_size, length = batch.input_ids.shape
+        surplus = self.max_length - length
+        if surplus < 0:
+            raise ConfigurationError(
+                f"a text of at most {self.max_length} words is read, got {length}"
+            )
+        input_ids = functional.pad(batch.input_ids, (0, surplus), value=_PAD_TOKEN_ID)  # [B, M]
+        if not self.mask_padding:
+            return input_ids, None
+        padding = batch.key_padding_mask  # [B, T]
+        if padding is None:
+            padding = torch.zeros_like(batch.input_ids, dtype=torch.bool)  # [B, T]
+        keep = join_masks(
+            functional.pad(padding, (0, surplus), value=True),  # [B, M]
+            None,
+            batch_size=batch_size,
+            num_heads=1,
+            query_length=self.max_length,
+            key_length=self.max_length,
+        )
+        return input_ids, keep
+
+    def _convolve(self, convolution: nn.Conv1d, states: Tensor) -> Tensor:
+        """As many positions as before: zeros around, the odd one behind."""
+        around = self.kernel_size - 1
+        before = around // 2
+        padded = functional.pad(states.transpose(1, 2), (before, around - before))
+        convolved: Tensor = convolution(padded)  # [B, F, M]
+        return convolved.transpose(1, 2)  # [B, M, F]
+
+    def initialize(self, *, generator: torch.Generator) -> None:
+        """Draws fresh weights as the course's library does: uniform, biases zero.
+
+        Matrices are drawn by Glorot and Bengio 2010.
+
+        Args:
+            generator: where the randomness comes from.
+        """
+        bound = _EMBEDDING_BOUND
+        nn.init.uniform_(self.embedding.weight, -bound, bound, generator=generator)
+        if self.embedding.padding_idx is not None:
+            with torch.no_grad():
+                self.embedding.weight[self.embedding.padding_idx].zero_()
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv1d):
+                nn.init.xavier_uniform_(module.weight, generator=generator)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def compute_in(self, dtype: torch.dtype) -> None:
+        """Turns the projections of the attention to another type; the rest stays float32.
+
+        Args:
+            dtype: float32 or bfloat16.
+        """
+        if self.attention is not None:
+            self.attention.to(dtype)
+
+
+def build_conv_attention(config: ConvAttentionConfig) -> ConvAttentionClassifier:
+    """Builds the network of a configuration, its weights not yet drawn or loaded."""
+    return ConvAttentionClassifier(
+        vocab_size=config.vocab_size,
+        embedding_size=config.embedding_size,
+        num_filters=config.num_filters,
+        kernel_size=config.kernel_size,
+        num_heads=config.num_heads,
+        head_dim=config.head_dim,
+        max_length=config.max_length,
+        mask_padding=config.mask_padding,
+    )

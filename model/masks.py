@@ -1,0 +1,126 @@
+"""Masks of attention: True is what may not be attended to, everywhere.
+
+Legend: B batch, Q query length, K key length.
+"""
+
+import torch
+from torch import Tensor
+
+from model.errors import ConfigurationError
+
+
+def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
+    """The mask of padding behind texts of known lengths.
+
+    Args:
+        lengths: valid positions of each row, integers [B], each at least 1.
+        max_length: K; the longest of the lengths if None.
+
+    Returns:
+        True where a position is padding, bool [B, K].
+
+    Raises:
+        ConfigurationError: a length is below 1 or above `max_length`, or is not an integer; or
+            there is none.
+    """
+    if lengths.ndim != 1 or lengths.dtype not in {torch.int32, torch.int64}:
+        raise ConfigurationError(
+            f"lengths must be integers of shape [B], got {lengths.dtype} of shape "
+            f"{tuple(lengths.shape)}"
+        )
+    if not len(lengths):
+        raise ConfigurationError(
+            f"lengths must be integers of shape [B], B at least 1, got shape {tuple(lengths.shape)}"
+        )
+    longest = int(lengths.max())
+    if max_length is None:
+        max_length = longest
+    shortest = int(lengths.min())
+    if shortest < 1 or longest > max_length:
+        raise ConfigurationError(
+            f"lengths must be from 1 to {max_length}, got {shortest} to {longest}"
+        )
+    positions = torch.arange(max_length, device=lengths.device)  # [K]
+    return positions >= lengths.unsqueeze(1)  # [B, K]
+
+
+def causal_mask(
+    query_length: int, key_length: int | None = None, *, device: torch.device | None = None
+) -> Tensor:
+    """The mask that hides what comes later: query q sees keys 0 to q.
+
+    Args:
+        query_length: Q.
+        key_length: K; as `query_length` if None. If it is larger, the queries are the last of
+            the keys, as when a sequence goes on.
+        device: where the mask goes.
+
+    Returns:
+        True where a key is later than the query, bool [Q, K].
+
+    Raises:
+        ConfigurationError: there are fewer keys than queries, so that a query would see none.
+    """
+    key_length = query_length if key_length is None else key_length
+    if not 1 <= query_length <= key_length:
+        raise ConfigurationError(
+            f"a causal mask needs from 1 to {key_length} queries for {key_length} keys, "
+            f"got {query_length}"
+        )
+    later = torch.ones(query_length, key_length, dtype=torch.bool, device=device)
+    return later.triu(diagonal=key_length - query_length + 1)  # [Q, K]
+
+
+def join_masks(
+    key_padding_mask: Tensor | None,
+    attention_mask: Tensor | None,
+    *,
+    batch_size: int,
+    num_heads: int,
+    query_length: int,
+    key_length: int,
+) -> Tensor | None:
+    """Both masks as the kernels want them: True where a query may attend to a key.
+
+    Args:
+        key_padding_mask: True where a key is padding, bool [B, K], or None.
+        attention_mask: True where a query may not attend to a key, bool [Q, K], [B, Q, K] or
+            [B, H, Q, K], or None.
+        batch_size: B.
+        num_heads: H.
+        query_length: Q.
+        key_length: K.
+
+    Returns:
+        bool, broadcasting to [B, H, Q, K]; None if nothing is masked.
+
+    Raises:
+        ConfigurationError: a mask has another shape or type, or leaves a query no key at all.
+    """
+    keep = None
+    if key_padding_mask is not None:
+        _check(key_padding_mask, "key_padding_mask", [(batch_size, key_length)])
+        keep = ~key_padding_mask[:, None, None, :]  # [B, 1, 1, K]
+    if attention_mask is not None:
+        pairs = (query_length, key_length)
+        shapes = [pairs, (batch_size, *pairs), (batch_size, num_heads, *pairs)]
+        _check(attention_mask, "attention_mask", shapes)
+        if attention_mask.ndim == 3:
+            attention_mask = attention_mask.unsqueeze(1)  # [B, 1, Q, K]
+        keep = ~attention_mask if keep is None else keep & ~attention_mask
+    if keep is not None:
+        blind = int((~keep.any(dim=-1)).sum())
+        if blind:
+            raise ConfigurationError(
+                f"{blind} rows of {keep[..., 0].numel()} are masked whole: each query needs at "
+                "least 1 key that it may attend to, got 0"
+            )
+    return keep
+
+
+def _check(mask: Tensor, name: str, shapes: list[tuple[int, ...]]) -> None:
+    if mask.dtype != torch.bool:
+        raise ConfigurationError(f"{name} must be bool (True = masked), got {mask.dtype}")
+    if tuple(mask.shape) not in shapes:
+        wanted = " or ".join(str(shape) for shape in shapes)
+        raise ConfigurationError(f"{name} must have shape {wanted}, got {tuple(mask.shape)}")

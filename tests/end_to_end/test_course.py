@@ -1,0 +1,110 @@
+"""The classifier of the seed course, trained as there and served like any other."""
+
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.builders import WORDS, tiny_conv_checkpoint
+from tests.end_to_end.servers import service
+from tests.shared_data import shared_file
+from training.__main__ import main
+
+SENTENCE = "Saw the movie today and thought it was a good effort, good messages for kids."
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A service with the checkpoint that `--preset course` makes of the three public files."""
+    files = [shared_file(f"uci/{name}.tsv.gz") for name in ("amazon", "imdb", "yelp")]
+    folder = tmp_path_factory.mktemp("course")
+    command = ["fit", *map(str, files), "--preset", "course", "--dtype", "float32"]
+    assert main([*command, "--output", str(folder / "course")]) == 0
+    with service(folder / "course", folder) as running, running.client() as client:
+        yield client
+
+
+def test_the_sentence_of_the_course_is_positive(course: httpx.Client) -> None:
+    response = course.post("/predict", json={"sentences": [SENTENCE, "A waste of money."]})
+
+    assert response.status_code == 200
+    good, bad = response.json()["predictions"]
+    assert (good["label"], good["token_count"], good["truncated"]) == ("positive", 15, False)
+    assert bad["label"] == "negative"
+
+
+def test_attention_is_one_layer_of_four_heads_over_the_users_words(course: httpx.Client) -> None:
+    response = course.get("/attention", params={"sentence": SENTENCE})
+
+    assert response.status_code == 200
+    answer = response.json()
+    assert (answer["layers"], answer["heads"]) == ([0], [0, 1, 2, 3])
+    weights = np.array(answer["attention"])
+    assert weights.shape == (1, 4, 15, 15)
+    assert np.abs(weights.sum(axis=-1) - 1).max() <= 1e-5
+    tokens = answer["tokens"]
+    spelled = [SENTENCE[token["start"] : token["end"]] for token in tokens]
+    assert spelled == SENTENCE.replace(",", "").replace(".", "").split()
+    assert [token["word"] for token in tokens] == list(range(15))
+    assert not any(token["special"] for token in tokens)
+    predicted = course.post("/predict", json={"sentences": [SENTENCE]}).json()
+    assert answer["prediction"]["score"] == pytest.approx(
+        predicted["predictions"][0]["score"], abs=1e-4
+    )
+
+
+def test_the_model_says_what_it_is(course: httpx.Client) -> None:
+    model = course.get("/model").json()
+
+    assert model["architecture"] == "ConvAttentionClassifier"
+    assert model["parameters"] == 318_569
+    assert (model["num_layers"], model["num_heads"], model["hidden_size"]) == (1, 4, 100)
+    assert (model["max_length"], model["labels"]) == (32, ["negative", "positive"])
+    (metric,) = model["metrics"]
+    assert (metric["name"], metric["rows"]) == ("validation", 600)
+    assert metric["accuracy"] > 0.7
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["masked", "unmasked"])
+def tiny(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """A service with a tiny network of that kind, in both its forms."""
+    folder = tmp_path_factory.mktemp("conv")
+    checkpoint = tiny_conv_checkpoint(folder / "conv", mask_padding=request.param)
+    with service(checkpoint, folder) as running, running.client() as client:
+        yield client
+
+
+def test_a_sentence_gets_the_same_answer_alone_and_in_a_batch(tiny: httpx.Client) -> None:
+    sentences = ["good", "a very long dull film, was it not?", "!!!", " ".join(WORDS)]
+    together = tiny.post("/predict", json={"sentences": sentences}).json()["predictions"]
+
+    for sentence, answer in zip(sentences, together, strict=True):
+        (alone,) = tiny.post("/predict", json={"sentences": [sentence]}).json()["predictions"]
+        assert alone["probabilities"] == pytest.approx(answer["probabilities"], abs=1e-5)
+        assert alone["token_count"] == answer["token_count"]
+    assert [answer["truncated"] for answer in together] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("sentence", ["good film", "!!!", "\N{THUMBS UP SIGN}", " ".join(WORDS)])
+def test_every_row_sums_to_1_whatever_the_text(tiny: httpx.Client, sentence: str) -> None:
+    answer = tiny.get("/attention", params={"sentence": sentence}).json()
+
+    weights = np.array(answer["attention"])
+    length = len(answer["tokens"])
+    assert weights.shape == (1, 2, length, length)
+    assert length == answer["prediction"]["token_count"]
+    assert np.abs(weights.sum(axis=-1) - 1).max() <= 1e-5
+    for token in answer["tokens"]:
+        assert token["special"] is (token["word"] is None)
+
+
+def test_a_text_that_does_not_fit_is_refused_if_asked(tiny: httpx.Client) -> None:
+    body = {"sentences": ["good " * 9], "truncation": "error"}
+
+    response = tiny.post("/predict", json=body)
+
+    assert response.status_code == 422
+    assert response.json()["type"].endswith("text-too-long")

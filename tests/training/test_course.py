@@ -1,0 +1,81 @@
+"""`headlight-train fit --preset course`: as the course trains, and served like any other."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import ConvAttentionConfig, load_predictor, open_checkpoint
+from tests.training.tiny_runs import write_sentences
+from training.__main__ import main
+from training.history import read_history
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("course")
+    rows = write_sentences(folder / "rows.tsv", rows=320)
+    command = ["fit", str(rows), "--preset", "course", "--output", str(folder / "out")]
+    assert main(command) == 0
+    return folder
+
+
+def test_the_checkpoint_is_the_network_of_the_course(fitted: Path) -> None:
+    checkpoint = open_checkpoint(fitted / "out")
+    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+
+    assert isinstance(checkpoint.config, ConvAttentionConfig)
+    assert predictor.info.architecture == "ConvAttentionClassifier"
+    assert predictor.info.parameters == 318_569
+    assert (predictor.info.num_layers, predictor.info.num_heads) == (1, 4)
+    assert predictor.info.max_length == 32
+    assert predictor.info.hidden_size == 100
+    recipe = checkpoint.manifest.recipe
+    assert recipe["conv_attention"]["num_words"] == 1000
+    assert (recipe["hold_out"], recipe["keep"], recipe["embedding_l2"]) == ("last", "last", 0.001)
+
+
+def test_it_runs_ten_epochs_of_batches_of_64_at_one_rate(fitted: Path) -> None:
+    history = read_history(fitted / "out.run" / "history.jsonl")
+
+    assert [(point.epoch, point.step) for point in history] == [
+        (number, 4 * number) for number in range(1, 11)
+    ]
+    assert {point.learning_rate for point in history} == {0.001}
+
+
+def test_it_keeps_the_last_weights_and_validates_by_the_last_rows(fitted: Path) -> None:
+    (metric,) = open_checkpoint(fitted / "out").manifest.metrics
+    last = read_history(fitted / "out.run" / "history.jsonl")[-1]
+
+    assert metric.rows == 64
+    assert metric.accuracy == pytest.approx(last.validation_accuracy, abs=1 / 64)
+
+
+def test_the_same_seed_gives_the_same_weights(fitted: Path) -> None:
+    command = ["fit", str(fitted / "rows.tsv"), "--preset", "course"]
+
+    assert main([*command, "--output", str(fitted / "again")]) == 0
+
+    one, other = ((fitted / name / "model.safetensors").read_bytes() for name in ("out", "again"))
+    assert one == other
+
+
+def test_what_the_network_cannot_do_is_refused(
+    fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_sentences(fitted / "three.tsv", labels=("negative", "neutral", "positive"))
+    command = ["fit", str(rows), "--preset", "course", "--output", str(fitted / "three")]
+
+    assert main(command) == 1
+    assert capsys.readouterr().err == (
+        "headlight-train: the course's classifier tells 2 classes apart, the rows have 3: "
+        "negative, neutral, positive; choose another preset\n"
+    )
+    assert main([*command[:1], str(fitted / "rows.tsv"), *command[2:], "--init-from", "x"]) == 1
+    assert capsys.readouterr().err == (
+        "headlight-train: the course's classifier is trained from scratch: leave out --init-from, "
+        "or choose another preset\n"
+    )

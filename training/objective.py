@@ -1,0 +1,39 @@
+"""What training makes small: the loss of a batch, and what the weights themselves add to it.
+
+Legend: B batch, C classes.
+"""
+
+from torch import Tensor
+from torch.nn import functional
+
+from model.architecture import Network
+from model.conv_attention import ConvAttentionClassifier
+from training.recipe import Recipe
+
+
+def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
+    """Mean cross-entropy. Of a sigmoid unit's two logits it is the binary cross-entropy.
+
+    Args:
+        logits: [B, C].
+        target: classes, int64 [B].
+        recipe: its label smoothing is applied.
+    """
+    return functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+
+
+def weight_penalty(network: Network, recipe: Recipe) -> Tensor | float:
+    """The recipe's factor times the sum of the squares of the word embedding.
+
+    Args:
+        network: whose embedding it is.
+        recipe: with the factor, `embedding_l2`.
+    """
+    if not recipe.embedding_l2:
+        return 0.0
+    embedding = (
+        network.embedding
+        if isinstance(network, ConvAttentionClassifier)
+        else network.embeddings.tokens
+    )
+    return recipe.embedding_l2 * embedding.weight.square().sum()
