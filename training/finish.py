@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +16,15 @@ from training.calibrate import fit_temperature
 from training.data import Dataset
 from training.inference import predict_logits
 from training.metrics import measure
-from training.recipe import Recipe
 from training.setup import Start
 
 
 def write_checkpoint(
     output: Path,
     start: Start,
-    recipe: Recipe,
     *,
+    seed: int,
+    record: Mapping[str, Any],
     training: Dataset,
     validation: Dataset,
     evaluated: Mapping[str, Dataset],
@@ -35,7 +36,8 @@ def write_checkpoint(
     Args:
         output: the checkpoint folder.
         start: its network holds the best weights, on `device` and in evaluation mode.
-        recipe: of the run.
+        seed: of the run.
+        record: the recipe or the plan of the run, for `headlight.json`.
         training: rows learnt from.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
@@ -60,8 +62,8 @@ def write_checkpoint(
         temperature=temperature,
         max_length=start.tokenizer.max_length,
         training_data=training.sources,
-        seed=recipe.seed,
-        recipe={**recipe.model_dump(mode="json"), **start.origin},
+        seed=seed,
+        recipe={**record, **start.origin},
         metrics=tuple(metrics),
     )
     save_checkpoint(

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from model.architecture import Network
 from model.batch import Batch, collate
 from model.tokenizer import Tokenizer
 from training.batches import make_batches
 from training.errors import DivergedRunError, InterruptedRunError, ResumeError
 from training.history import Measurement
+from training.mpnet import Trainable
 from training.objective import batch_loss, weight_penalty
 from training.optimizer import build_optimizer, learning_rate, update_average
 from training.progress import progress
@@ -53,7 +54,7 @@ class Fitting:
 
     def __init__(
         self,
-        network: Network,
+        network: Trainable,
         tokenizer: Tokenizer,
         recipe: Recipe,
         *,
@@ -190,8 +191,7 @@ class Fitting:
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate(position.step)
         batch = self._collate(places)
-        target = torch.tensor([self._training.label_ids[place] for place in places])
-        target = target.to(self._device)  # [B]
+        classes, target = self._targets(places)  # [B], [B] or [B, C]
         with self._autocast():
             logits = self._network(batch).logits  # [B, C]
         loss = batch_loss(logits, target, recipe)
@@ -211,8 +211,16 @@ class Fitting:
             )
         position.step += 1
         position.loss_sum += mean_loss * len(places)
-        position.correct += int((logits.argmax(dim=-1) == target).sum())
+        position.correct += int((logits.argmax(dim=-1) == classes).sum())
         position.seen += len(places)
+
+    def _targets(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The classes of some rows, and what is to be learnt of them."""
+        rows = self._training
+        classes = torch.tensor([rows.label_ids[place] for place in places]).to(self._device)
+        if rows.targets is None:
+            return classes, classes
+        return classes, torch.from_numpy(rows.targets[list(places)]).to(self._device)
 
     def _rate(self, step: int) -> float:
         return learning_rate(

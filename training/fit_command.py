@@ -14,6 +14,7 @@ from model.checkpoint import check_place
 from model.device import choose_device, computes_bfloat16
 from model.manifest import Manifest
 from model.threads import choose_threads
+from training import plan_command
 from training.augment import undo_penn_in_some
 from training.data import Columns, Dataset, read_dataset
 from training.errors import DivergedRunError, RecipeError, ResumeError
@@ -47,6 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: a folder or the device cannot be used.
     """
     check_counts(arguments)
+    if arguments.plan is not None:
+        return plan_command.run(arguments)
+    if not arguments.files:
+        raise RecipeError("name at least one FILE to learn from, or a --plan")
     run_dir = _check_places(arguments)
     recipe = recipe_of(arguments)
     device = choose_device(arguments.device)
@@ -81,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         manifest = write_checkpoint(
             arguments.output,
             start,
-            recipe,
+            seed=recipe.seed,
+            record=recipe.model_dump(mode="json"),
             training=training,
             validation=validation,
             evaluated=evaluated,

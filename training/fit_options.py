@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "files",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="FILE",
         help="labelled text to learn from: TSV, CSV, JSON Lines (each also .gz) or Parquet",
@@ -58,12 +58,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init-from", type=Path, metavar="DIR", help="begin with a pretrained BERT-family folder"
     )
+    _add_plan_arguments(parser)
     _add_data_arguments(parser)
     for name, kind, text in _RECIPE_OPTIONS:
         parser.add_argument(
             _option(name), type=kind, metavar="N", help=f"{text} (default: the preset's)"
         )
     _add_run_arguments(parser)
+
+
+def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="several stages over sources of their own, instead of files and a preset",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="the folder that the sources of a plan lie in"
+    )
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        metavar="DIR",
+        help="the pretrained MPNet folder of a plan's teacher",
+    )
 
 
 def _add_data_arguments(parser: argparse.ArgumentParser) -> None:

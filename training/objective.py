@@ -6,8 +6,9 @@ Legend: B batch, C classes.
 from torch import Tensor
 from torch.nn import functional
 
-from model.architecture import Network
 from model.conv_attention import ConvAttentionClassifier
+from model.encoder import EncoderClassifier
+from training.mpnet import Trainable
 from training.recipe import Recipe
 
 
@@ -16,13 +17,13 @@ def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
 
     Args:
         logits: [B, C].
-        target: classes, int64 [B].
+        target: classes, int64 [B], or their probabilities, float32 [B, C].
         recipe: its label smoothing is applied.
     """
     return functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
 
 
-def weight_penalty(network: Network, recipe: Recipe) -> Tensor | float:
+def weight_penalty(network: Trainable, recipe: Recipe) -> Tensor | float:
     """The recipe's factor times the sum of the squares of the word embedding.
 
     Args:
@@ -31,9 +32,10 @@ def weight_penalty(network: Network, recipe: Recipe) -> Tensor | float:
     """
     if not recipe.embedding_l2:
         return 0.0
-    embedding = (
-        network.embedding
-        if isinstance(network, ConvAttentionClassifier)
-        else network.embeddings.tokens
-    )
+    if isinstance(network, ConvAttentionClassifier):
+        embedding = network.embedding
+    elif isinstance(network, EncoderClassifier):
+        embedding = network.embeddings.tokens
+    else:
+        embedding = network.tokens
     return recipe.embedding_l2 * embedding.weight.square().sum()

@@ -74,7 +74,21 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
         shown = suffix + ".gz" * compressed
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
         raise DataError(path, f"{named}: use {FORMATS}")
-    return reader(path, _decode(path, _unpack(path, content) if compressed else content), columns)
+    return reader(path, decode(path, content), columns)
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The text of a file, which may be compressed.
+
+    Args:
+        path: tells by its suffix whether it is.
+        content: of the file, as it lies on disk.
+
+    Raises:
+        DataError: the file is damaged, empty or not UTF-8.
+    """
+    compressed = path.name.lower().endswith(".gz")
+    return _decode(path, _unpack(path, content) if compressed else content)
 
 
 def _unpack(path: Path, content: bytes) -> bytes:

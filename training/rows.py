@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from model.architecture import Network
 from model.tokenizer import Encoding, Tokenizer
 from training.data import Dataset
 from training.inference import predict_logits
+from training.mpnet import Trainable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,13 @@ class Rows:
     Args:
         encodings: of the texts.
         label_ids: the class of each.
+        targets: probabilities of the classes to be learnt instead, float32 [N, C]; None: the
+            classes themselves.
     """
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
+    targets: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
 
 
 def measure_rows(
-    network: Network, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
+    network: Trainable, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
 ) -> Standing:
     """Runs a network over rows.
 

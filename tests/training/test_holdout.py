@@ -1,0 +1,60 @@
+"""Nothing of what is held out is trained on."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.holdout import choose_held_out, rows_apart, word_key
+
+HELD = "A warm and funny film with a superb cast, all in all."
+
+
+def test_the_words_of_a_text() -> None:
+    assert word_key("It 's  A_good-film!") == " it s a good film "
+
+
+def test_rows_that_tell_of_a_held_out_text_go() -> None:
+    texts = [
+        HELD.lower(),  # the text itself
+        "a warm and funny film",  # a part of it
+        "superb cast",  # too short to tell
+        "funny",
+        f"Well. {HELD} Indeed.",  # has it as its part
+        "warm and funny films",  # another word
+        "a dull film",
+    ]
+
+    assert rows_apart(texts, [HELD]) == [2, 3, 5, 6]
+
+
+def test_copies_of_a_held_out_text_all_go() -> None:
+    assert rows_apart([HELD, HELD, f"{HELD} x", "other"], [HELD]) == [3]
+
+
+def test_longer_texts_are_chosen_as_the_seed_says() -> None:
+    texts = {"a": ["short"] * 5 + [f"one two three four five six seven {n}" for n in range(20)]}
+
+    chosen = choose_held_out(texts, {"a": 6}, seed=0)
+
+    assert chosen == choose_held_out(texts, {"a": 6}, seed=0)
+    assert chosen != choose_held_out(texts, {"a": 6}, seed=1)
+    assert len(set(chosen["a"])) == 6
+    assert min(chosen["a"]) >= 5
+    assert chosen["a"] == sorted(chosen["a"])
+    assert len(choose_held_out(texts, {"a": 100}, seed=0)["a"]) == 20
+
+
+WORDS = st.sampled_from(["a", "b", "c", "d"])
+TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=6).map(" ".join), max_size=12)
+
+
+@given(texts=TEXTS, held_out=TEXTS)
+def test_what_stays_shares_no_text(texts: list[str], held_out: list[str]) -> None:
+    """By comparing each with each."""
+
+    def tells(text: str, held: str) -> bool:
+        one, other = word_key(text), word_key(held)
+        return one == other or other in one or (len(text.split()) >= 3 and one in other)
+
+    assert rows_apart(texts, held_out) == [
+        at for at, text in enumerate(texts) if not any(tells(text, held) for held in held_out)
+    ]

@@ -1,0 +1,71 @@
+"""Plans: what they may hold, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny_plans import PLAN
+from training.errors import RecipeError
+from training.plan import load_plan
+
+DIGESTS = {"student": "a" * 64, "teacher": "b" * 64}
+TEXT = PLAN.format(**DIGESTS)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_plan_is_read_whole(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, TEXT))
+
+    assert plan.labels == ("negative", "positive")
+    assert plan.pretrained.sha256 == "a" * 64
+    assert [stage.name for stage in plan.stages] == ["broad", "sharp"]
+    assert [stage.weight for stage in plan.stages] == [0.0, 1.0]
+    assert plan.stages[0].rows.passes == {"short": 1.0, "other": 0.5}
+    assert plan.stages[0].rows.sentences == {"bare": 10}
+    assert plan.teacher is not None
+    assert plan.teacher.recipe.learning_rate == 5e-3
+    assert not plan.sources["bare"].labelled
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("other = 0.5", "others = 0.5", "stage broad: there is no source others"),
+        ("other = 0.5", "bare = 0.5", "stage broad: bare has no labels to pass over"),
+        ('name = "sharp"', 'name = "broad"', "two stages have the same name"),
+        ("weight = 1.0", "weight = 0.0", "no stage has a weight, so there is no result"),
+        ("hold_out = 20", "hold_out = 0", "no source holds rows out, so there is nothing to"),
+        ("[teacher.recipe]", "[teacher.rows.sentences]\nbare = 3\n[teacher.recipe]", "no teacher:"),
+        ("soft = 0.5", "soft = 1.5", "stages.0.rows.soft: Input should be less than or equal to"),
+        ("max_length = 16\nseed", "max_length = 513\nseed", "max_length: Input should be less"),
+        ("a" * 64, "a" * 63, "pretrained.sha256: String should match pattern"),
+        ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
+        ("seed = 3", "seed = ", "is not TOML"),
+    ],
+)
+def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert TEXT.count(old) >= 1
+
+    with pytest.raises(RecipeError) as refused:
+        load_plan(write(tmp_path, TEXT.replace(old, new, 1)))
+
+    assert fault in str(refused.value)
+    assert str(refused.value).startswith(f"plan {tmp_path / 'plan.toml'}: ")
+
+
+def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:
+    head, _, rest = TEXT.partition("[teacher.pretrained]")
+    text = head + rest[rest.index("[[stages]]") :]
+
+    with pytest.raises(RecipeError, match=r"stage broad: soft and sentences need a \[teacher\]"):
+        load_plan(write(tmp_path, text))
+
+
+def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read: No such file or directory"):
+        load_plan(tmp_path / "none.toml")

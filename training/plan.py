@@ -1,0 +1,177 @@
+"""A plan: everything that makes a checkpoint in several stages, from many sources and a teacher."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from model.checkpoint import explain
+from training.errors import RecipeError
+from training.recipe import Recipe
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Passes = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Pretrained(_Part):
+    """An encoder that others trained.
+
+    Args:
+        name: what it is and who made it.
+        licence: of its weights.
+        sha256: of its `model.safetensors`.
+    """
+
+    name: str
+    licence: str
+    sha256: Digest
+
+
+class SourceFile(_Part):
+    """A file of texts.
+
+    Args:
+        file: its path below the folder of the data.
+        labelled: whether its rows have labels.
+        hold_out: labelled rows that nothing is trained on, taken by chance from the longer ones;
+            they choose the temperature.
+        licence: under which it is published.
+        origin: who published it.
+    """
+
+    file: str
+    labelled: bool = True
+    hold_out: Count = 0
+    licence: str = ""
+    origin: str = ""
+
+
+class StageRows(_Part):
+    """What a stage learns from.
+
+    Args:
+        passes: for each labelled source how often an epoch passes over its rows; 0.3 is a part
+            that the seed chooses, another one in every stage.
+        sentences: for each source how many sentences of its texts are cut out for the teacher to
+            label.
+        rules: sentences made by rule (see `training.behaviours`).
+        soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
+            the rest. Texts longer than the teacher reads keep their labels.
+        noise: share of the texts that are disturbed (see `training.noise`) after the teacher has
+            read them.
+    """
+
+    passes: Mapping[str, Passes]
+    sentences: Mapping[str, Count] = Field(default_factory=dict)
+    rules: Count = 0
+    soft: Share = 0.0
+    noise: Share = 0.0
+
+
+class Stage(_Part):
+    """One run over rows of its own, from the weights that the stage before left.
+
+    Args:
+        name: for people, and for what is kept between interruptions.
+        rows: what it learns from.
+        recipe: how.
+        weight: of its weights in the mean of all stages that is the result; 0: none.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    rows: StageRows
+    recipe: Recipe
+    weight: Annotated[float, Field(ge=0.0)] = 0.0
+
+
+class Teacher(_Part):
+    """The larger network that labels texts.
+
+    Args:
+        pretrained: where it begins.
+        rows: what it learns from; a teacher has no teacher.
+        recipe: how; its `max_length` is the most that it reads.
+    """
+
+    pretrained: Pretrained
+    rows: StageRows
+    recipe: Recipe
+
+    @model_validator(mode="after")
+    def _no_teacher(self) -> Self:
+        if self.rows.soft or self.rows.sentences:
+            raise ValueError("the teacher has no teacher: leave out soft and sentences")
+        return self
+
+
+class Plan(_Part):
+    """All stages of a checkpoint.
+
+    Args:
+        labels: names of the two classes, in the order of the numbers in the files.
+        max_length: the most tokens that the result reads.
+        seed: of what is held out.
+        pretrained: where the network begins.
+        sources: files by the names that stages use.
+        teacher: None: no stage asks for one.
+        stages: one after the other.
+    """
+
+    labels: tuple[str, str]
+    max_length: Annotated[int, Field(ge=8, le=512)]
+    seed: Count = 0
+    pretrained: Pretrained
+    sources: Mapping[str, SourceFile]
+    teacher: Teacher | None = None
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_and_weights(self) -> Self:
+        every = [(stage.name, stage.rows) for stage in self.stages]
+        every += [("teacher", self.teacher.rows)] if self.teacher else []
+        for name, rows in every:
+            unknown = {*rows.passes, *rows.sentences} - self.sources.keys()
+            if unknown:
+                raise ValueError(f"stage {name}: there is no source {', '.join(sorted(unknown))}")
+            bare = [key for key in rows.passes if not self.sources[key].labelled]
+            if bare:
+                raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")
+            if (rows.soft or rows.sentences) and self.teacher is None:
+                raise ValueError(f"stage {name}: soft and sentences need a [teacher]")
+        if len({stage.name for stage in self.stages}) < len(self.stages):
+            raise ValueError("two stages have the same name")
+        if not any(stage.weight for stage in self.stages):
+            raise ValueError("no stage has a weight, so there is no result")
+        if not any(source.hold_out for source in self.sources.values()):
+            raise ValueError("no source holds rows out, so there is nothing to calibrate by")
+        return self
+
+
+def load_plan(path: Path) -> Plan:
+    """Reads a plan.
+
+    Args:
+        path: of a TOML file.
+
+    Raises:
+        RecipeError: it cannot be read or does not fit; lists every fault.
+    """
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise RecipeError(f"plan {path}: cannot be read: {reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"plan {path}: is not TOML: {error}") from error
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        raise RecipeError(f"plan {path}: {explain(error)}") from error

@@ -1,0 +1,191 @@
+"""`headlight-train fit --plan`: from a plan and its files to a checkpoint, in several stages."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from model.checkpoint import WEIGHTS, check_place
+from model.device import choose_device, computes_bfloat16
+from model.files import digest
+from model.threads import choose_threads
+from training.data import Dataset, read_dataset
+from training.errors import RecipeError
+from training.finish import write_checkpoint
+from training.fit_options import STORE_DTYPES
+from training.holdout import choose_held_out, rows_apart
+from training.plan import Plan, Pretrained, load_plan
+from training.pool import Pool
+from training.setup import start_from_pretrained
+from training.signals import noted_signals
+from training.stages import PlanRun, Surroundings
+from training.unlabelled import read_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The data of a plan, read and parted.
+
+    Args:
+        pool: rows to train on.
+        held_out: rows of every source that nothing is trained on.
+        training: all labelled rows that are trained on, for the record.
+    """
+
+    pool: Pool
+    held_out: Dataset
+    training: Dataset
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs a plan, calibrates, measures and saves.
+
+    Args:
+        arguments: as the parser of `fit_options.add_arguments` gives them.
+
+    Returns:
+        0.
+
+    Raises:
+        TrainingError: the plan or its data cannot be used, or the run was interrupted.
+        model.errors.ModelError: a folder or the device cannot be used.
+    """
+    plan = load_plan(arguments.plan)
+    run_dir = _check_places(arguments, plan)
+    device = choose_device(arguments.device)
+    torch.set_num_threads(choose_threads(arguments.threads or 0))
+    torch.use_deterministic_algorithms(device.type == "cpu")
+    bfloat16 = arguments.dtype == "bfloat16" or (
+        arguments.dtype == "auto" and computes_bfloat16(device)
+    )
+    _check_pretrained(arguments.init_from, plan.pretrained, "--init-from")
+    if plan.teacher is not None:
+        _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
+    material = read_material(plan, arguments.data)
+    say(
+        f"{len(material.training):,} rows to learn from, {len(material.held_out):,} held out "
+        "with all that is part of them"
+    )
+    evaluated = {
+        f"{path.resolve().parent.name}/{path.name.partition('.')[0]}": read_dataset(
+            [path], labels=plan.labels
+        )
+        for path in arguments.evaluate
+    }
+    recipe = plan.stages[0].recipe.model_copy(update={"max_length": plan.max_length})
+    start = start_from_pretrained(recipe, arguments.init_from, plan.labels)
+    network = start.network.to(device)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with noted_signals() as stop:
+        PlanRun(
+            plan,
+            material.pool,
+            (material.held_out.texts, material.held_out.label_ids),
+            student=arguments.init_from,
+            teacher=arguments.teacher,
+            identity={
+                "data": [source.sha256 for source in material.training.sources],
+                "device": device.type,
+                "bfloat16": bfloat16,
+            },
+            surroundings=Surroundings(run_dir, device, bfloat16, arguments.save_every, stop, say),
+        ).run(network)
+    manifest = write_checkpoint(
+        arguments.output,
+        start,
+        seed=plan.seed,
+        record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
+        training=material.training,
+        validation=material.held_out,
+        evaluated=evaluated,
+        device=device,
+        dtype=STORE_DTYPES[arguments.store_dtype],
+    )
+    say(f"temperature {manifest.temperature:.3f}")
+    for metric in manifest.metrics:
+        say(
+            f"{metric.name}: accuracy {metric.accuracy:.2%} ({metric.rows:,} rows), log-loss "
+            f"{metric.log_loss:.4f}, ECE {metric.ece:.4f}"
+        )
+    say(f"checkpoint: {arguments.output}")
+    return 0
+
+
+def _check_places(arguments: argparse.Namespace, plan: Plan) -> Path:
+    needed = {"--data": arguments.data, "--init-from": arguments.init_from}
+    if plan.teacher is not None:
+        needed["--teacher"] = arguments.teacher
+    missing = [option for option, value in needed.items() if value is None]
+    if missing:
+        raise RecipeError(f"--plan needs {' and '.join(missing)} too")
+    if arguments.files:
+        raise RecipeError(
+            f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
+        )
+    output: Path = arguments.output
+    check_place(output)
+    if output.exists() and any(output.iterdir()) and not arguments.overwrite:
+        raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")
+    place = output.resolve()
+    run_dir: Path = arguments.run_dir or place.with_name(f"{place.name}.run")
+    return run_dir
+
+
+def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:
+    found = digest(folder / WEIGHTS)
+    if found != pretrained.sha256:
+        raise RecipeError(
+            f"{option}: {folder / WEIGHTS} has the SHA-256 {found[:12]}…, the plan was made with "
+            f"{pretrained.name}, {pretrained.sha256[:12]}…"
+        )
+
+
+def read_material(plan: Plan, folder: Path) -> Material:
+    """Reads every source, and holds rows out with all that they are part of.
+
+    Args:
+        plan: names the files.
+        folder: that they lie in.
+
+    Raises:
+        DataError: a file cannot be read or a row cannot be used.
+    """
+    labelled = {
+        name: read_dataset([folder / source.file], labels=plan.labels)
+        for name, source in plan.sources.items()
+        if source.labelled
+    }
+    counts = {name: plan.sources[name].hold_out for name in labelled}
+    texts = {name: dataset.texts for name, dataset in labelled.items()}
+    chosen = choose_held_out(texts, counts, seed=plan.seed)
+    held_out = _join(plan, [labelled[name].take(places) for name, places in chosen.items()])
+    pool_texts: dict[str, Sequence[str]] = {}
+    pool_labels: dict[str, Sequence[int]] = {}
+    kept = []
+    for name, dataset in labelled.items():
+        rest = dataset.take(rows_apart(dataset.texts, held_out.texts))
+        kept.append(rest)
+        pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
+    for name, source in plan.sources.items():
+        if not source.labelled:
+            bare = read_texts(folder / source.file)
+            pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
+    return Material(Pool(pool_texts, pool_labels), held_out, _join(plan, kept))
+
+
+def _join(plan: Plan, parts: Sequence[Dataset]) -> Dataset:
+    return Dataset(
+        texts=tuple(text for part in parts for text in part.texts),
+        label_ids=tuple(number for part in parts for number in part.label_ids),
+        labels=plan.labels,
+        sources=tuple(source for part in parts for source in part.sources),
+    )
+
+
+def say(line: str) -> None:
+    """Tells people what goes on."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,270 @@
+"""The stages of a plan: from a pretrained encoder to the mean of what they leave behind.
+
+A stage that is done leaves its weights in the folder of the run, so that an interrupted plan goes
+on with the stage that it was in.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from model.files import digest, sync
+from model.tokenizer import Tokenizer, load_tokenizer
+from training.errors import RecipeError
+from training.fit import Fitting
+from training.history import Measurement, write_history
+from training.mpnet import Trainable
+from training.plan import Plan, Stage
+from training.plots import plot_history
+from training.pool import Pool, SoftRows, draw_rows
+from training.recipe import Recipe
+from training.rows import Rows
+from training.state import has_state, remove_state
+from training.teach import Taught, start_teacher
+
+_TEACHER = "teacher"
+_TARGETS = "targets"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all stages of a run share.
+
+    Args:
+        run_dir: where weights, histories and states go.
+        device: where the networks run.
+        bfloat16: whether matrix products are computed in it.
+        save_every: steps between two states on disk.
+        stop: asked after each step; the number of a signal ends the run.
+        say: told in a line what goes on.
+    """
+
+    run_dir: Path
+    device: torch.device
+    bfloat16: bool
+    save_every: int
+    stop: Callable[[], int | None]
+    say: Callable[[str], None]
+
+
+class PlanRun:
+    """One run of a plan.
+
+    Args:
+        plan: what to do.
+        pool: the rows that stages take from.
+        validation: rows that each epoch is measured on.
+        student: folder of the pretrained encoder.
+        teacher: folder of the pretrained teacher, if the plan has one.
+        identity: what a finished stage must share with this run, beside the plan itself.
+        surroundings: what all stages share.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: Pool,
+        validation: tuple[Sequence[str], Sequence[int]],
+        *,
+        student: Path,
+        teacher: Path | None,
+        identity: Mapping[str, Any],
+        surroundings: Surroundings,
+    ) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._validation = validation
+        self._student = student
+        self._teacher = teacher
+        self._identity = identity
+        self._here = surroundings
+        self._taught: Taught | None = None
+
+    def run(self, network: Trainable) -> None:
+        """Runs every stage that is not done, and fills the network with the mean of their weights.
+
+        Args:
+            network: as the pretrained encoder begins; on the device.
+
+        Raises:
+            InterruptedRunError: `stop` said so; the same run goes on from there.
+            DivergedRunError: a loss is not a finite number.
+        """
+        left: list[tuple[float, dict[str, Tensor]]] = []
+        for number, stage in enumerate(self._plan.stages):
+            name = f"{number + 1}-{stage.name}"
+            identity = self._fingerprint(number)
+            weights = self._finished(name, identity)
+            if weights is None:
+                self._here.say(f"stage {name}")
+                rows = self._rows(name, stage, identity)
+                tokenizer = load_tokenizer(self._student, max_length=stage.recipe.max_length)
+                self._fit(name, network, tokenizer, stage.recipe, rows, identity)
+                weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
+                self._finish(name, weights, identity)
+            else:
+                self._here.say(f"stage {name} is done already")
+                network.load_state_dict(weights)
+            left.append((stage.weight, weights))
+        network.load_state_dict(mean_of(left))
+        network.eval()
+
+    def _rows(self, name: str, stage: Stage, identity: str) -> SoftRows:
+        """Draws the rows of a stage; what the teacher said of them is kept on disk."""
+        kept = self._finished(f"{name}-{_TARGETS}", identity)
+        rows = draw_rows(
+            self._pool,
+            stage.rows,
+            undo_penn_share=stage.recipe.undo_penn_share,
+            seed=stage.recipe.seed,
+            teach=self._teach if kept is None else _nothing,
+            fits_teacher=self._fits if kept is None else _never,
+        )
+        if kept is not None:
+            return SoftRows(rows.texts, kept[_TARGETS].numpy())
+        self._finish(f"{name}-{_TARGETS}", {_TARGETS: torch.from_numpy(rows.targets)}, identity)
+        return rows
+
+    def _teach(self, texts: Sequence[str]) -> np.ndarray:
+        return self._ask_teacher().probabilities(texts)
+
+    def _fits(self, text: str) -> bool:
+        return self._ask_teacher().fits(text)
+
+    def _ask_teacher(self) -> Taught:
+        """The fitted teacher; fits it the first time."""
+        if self._taught is None:
+            teacher = self._plan.teacher
+            if teacher is None or self._teacher is None:
+                raise RecipeError("the plan has no [teacher], or no folder was given for it")
+            network, tokenizer = start_teacher(self._teacher, teacher)
+            identity = self._fingerprint(-1)
+            weights = self._finished(_TEACHER, identity)
+            if weights is None:
+                self._here.say("the teacher")
+                rows = draw_rows(
+                    self._pool,
+                    teacher.rows,
+                    undo_penn_share=teacher.recipe.undo_penn_share,
+                    seed=teacher.recipe.seed,
+                    teach=None,
+                )
+                network.to(self._here.device)
+                self._fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
+                self._finish(_TEACHER, network.state_dict(), identity)
+            else:
+                network.load_state_dict(weights)
+            self._taught = Taught(
+                network.to(self._here.device),
+                tokenizer,
+                device=self._here.device,
+                bfloat16=self._here.bfloat16,
+            )
+        return self._taught
+
+    def _fit(
+        self,
+        name: str,
+        network: Trainable,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        rows: SoftRows,
+        identity: str,
+    ) -> None:
+        texts, label_ids = self._validation
+        state = self._here.run_dir / f"{name}-state"
+        fitting = Fitting(
+            network,
+            tokenizer,
+            recipe,
+            training=Rows(
+                [tokenizer.encode(text) for text in rows.texts],
+                rows.targets.argmax(axis=1).tolist(),
+                rows.targets,
+            ),
+            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
+            device=self._here.device,
+            bfloat16=self._here.bfloat16,
+            state=state,
+            identity={"fingerprint": identity},
+            label=name,
+        )
+        if has_state(state):
+            fitting.resume()
+            self._here.say(f"resuming {name} after step {fitting.step}")
+
+        def record(history: Sequence[Measurement]) -> None:
+            write_history(history, self._here.run_dir / f"{name}.jsonl")
+
+        history = fitting.run(save_every=self._here.save_every, stop=self._here.stop, record=record)
+        plot_history(history, self._here.run_dir / f"{name}.png")
+        last = history[-1]
+        self._here.say(
+            f"{name}: {len(rows.texts):,} texts, validation accuracy "
+            f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
+        )
+        remove_state(state)
+
+    def _fingerprint(self, number: int) -> str:
+        """Of all that decides the weights of a stage; -1 for the teacher."""
+        plan = self._plan.model_dump(mode="json")
+        plan["stages"] = plan["stages"][: number + 1]
+        for stage in plan["stages"]:
+            del stage["weight"]
+        content = json.dumps({"plan": plan, **self._identity}, sort_keys=True)
+        return sha256(content.encode()).hexdigest()
+
+    def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
+        """What a finished piece of work left, if it is sound and of this run."""
+        path = self._here.run_dir / f"{name}.safetensors"
+        note = path.with_suffix(".json")
+        if not (path.is_file() and note.is_file()):
+            return None
+        content = json.loads(note.read_text(encoding="utf-8"))
+        if content != {"fingerprint": identity, "sha256": digest(path)}:
+            return None
+        return safetensors.torch.load_file(path)
+
+    def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
+        path = self._here.run_dir / f"{name}.safetensors"
+        beside = path.with_name(f".{path.name}.part")
+        contiguous = {key: value.cpu().contiguous() for key, value in tensors.items()}
+        beside.write_bytes(safetensors.torch.save(contiguous))
+        sync(beside)
+        beside.replace(path)
+        note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
+        path.with_suffix(".json").write_text(note, encoding="utf-8")
+
+
+def mean_of(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
+    """The weighted mean of several sets of weights (Wortsman et al. 2022, "Model soups").
+
+    Args:
+        weighted: at least one with a weight above 0.
+    """
+    total = sum(weight for weight, _ in weighted)
+    names = weighted[0][1].keys()
+    return {
+        name: torch.stack(
+            [tensors[name] * (weight / total) for weight, tensors in weighted if weight]
+        ).sum(dim=0)
+        for name in names
+    }
+
+
+def _nothing(texts: Sequence[str]) -> np.ndarray:
+    """Stands in for what the teacher said, which is known already."""
+    return np.zeros((len(texts), 2), np.float32)
+
+
+def _never(text: str) -> bool:
+    del text
+    return False

@@ -1,0 +1,88 @@
+"""The teacher of a plan: fitted once, then asked for its probabilities of many texts.
+
+Hinton et al. 2015, "Distilling the knowledge in a neural network".
+
+Legend: N texts, C classes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from model.tokenizer import Tokenizer, load_tokenizer
+from training.inference import predict_logits
+from training.mpnet import MPNetClassifier, load_mpnet
+from training.plan import Teacher
+
+
+def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Tokenizer]:
+    """Reads the pretrained network that the teacher begins as.
+
+    Args:
+        folder: in the layout of transformers.
+        teacher: of the plan.
+
+    Raises:
+        CheckpointError: a file is missing, or the network is another one.
+    """
+    network = load_mpnet(
+        folder, num_labels=2, dropout=teacher.recipe.dropout, seed=teacher.recipe.seed
+    )
+    return network, load_tokenizer(folder, max_length=teacher.recipe.max_length)
+
+
+class Taught:
+    """Answers for a fitted teacher, and remembers what it said.
+
+    Args:
+        network: in evaluation mode, on `device`.
+        tokenizer: of the same folder.
+        device: where the network runs.
+        bfloat16: whether matrix products are computed in it.
+    """
+
+    def __init__(
+        self,
+        network: MPNetClassifier,
+        tokenizer: Tokenizer,
+        *,
+        device: torch.device,
+        bfloat16: bool,
+    ) -> None:
+        self._network = network
+        self._tokenizer = tokenizer
+        self._device = device
+        self._bfloat16 = bfloat16
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def fits(self, text: str) -> bool:
+        """Whether the teacher reads a text whole."""
+        return not self._tokenizer.encode(text).truncated
+
+    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the teacher thinks of texts; each different one is computed once.
+
+        Args:
+            texts: N of them.
+
+        Returns:
+            [N, C].
+        """
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if fresh:
+            self._network.eval()
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+                logits = predict_logits(
+                    self._network,
+                    [self._tokenizer.encode(text) for text in fresh],
+                    pad_token_id=self._tokenizer.pad_token_id,
+                    device=self._device,
+                    label="teacher labels",
+                )
+            values = softmax(logits.astype(np.float64), axis=1).astype(np.float32)  # [N, C]
+            self._known.update(zip(fresh, values, strict=True))
+        return np.stack([self._known[text] for text in texts])
