@@ -8,6 +8,7 @@ testing of NLP models with CheckList", names these; the words here are our own).
 import random
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -19,7 +20,15 @@ _TWO_ARTICLES = re.compile(r"\b(?:an?|the) (?=an? )", re.IGNORECASE)
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\w")
 
 
-class _Kind(BaseModel):
+class Kind(BaseModel):
+    """Templates of one kind of sentence.
+
+    Args:
+        name: of the kind.
+        positive: templates of pleased sentences.
+        negative: templates of the others.
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
@@ -31,7 +40,7 @@ class _Templates(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     lists: dict[str, tuple[str, ...]]
-    kinds: tuple[_Kind, ...]
+    kinds: tuple[Kind, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +77,19 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
             for _ in range(20 * share):
                 if len(made) == share:
                     break
-                made[_fill(chance.choice(sentences), templates.lists, chance)] = None
+                made[fill(chance.choice(sentences), templates.lists, chance)] = None
             examples += [Example(kind.name, sentence, positive) for sentence in made]
     return examples
 
 
-def _fill(template: str, lists: dict[str, tuple[str, ...]], chance: random.Random) -> str:
+def fill(template: str, lists: Mapping[str, Sequence[str]], chance: random.Random) -> str:
+    """Fills the gaps of a template.
+
+    Args:
+        template: with names of lists in braces.
+        lists: what may stand in a gap.
+        chance: decides what does.
+    """
     filled = _GAP.sub(lambda gap: chance.choice(lists[gap[1]]), template)
     # "a" before what has an article of its own goes, and becomes "an" before a vowel.
     filled = _TWO_ARTICLES.sub("", filled)

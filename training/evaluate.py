@@ -2,13 +2,16 @@
 
 import argparse
 import json
+import random
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from model.checkpoint import open_checkpoint
 from model.device import choose_device, choose_dtype
@@ -16,12 +19,28 @@ from model.files import sync
 from model.predictor import ModelInfo, Predictor, load_predictor
 from model.threads import choose_threads
 from training.data import Columns, Dataset, read_dataset
-from training.errors import DataError
+from training.errors import DataError, RecipeError
 from training.inference import MAX_BATCH_TOKENS, predict_probabilities
-from training.metrics import measure
-from training.report import FileReport, to_json, to_text
+from training.metrics import expected_calibration_error, measure, uncalibrated
+from training.plots import check_suffix
+from training.probe import Probe, probe
+from training.reliability import Scores, plot_reliability
+from training.report import FileReport, length_reports, probes_to_text, to_json, to_text
 
 _STANDARD_OUTPUT = "-"
+_TWO = 2
+# Of the texts that --probe disturbs.
+_MOST_TEXTS, _MOST_WORDS = 500, 40
+
+
+class ProbeReport(TypedDict):
+    """How the model did in one test of `--probe`."""
+
+    test: str
+    name: str
+    rows: int
+    passed: int
+    shift: float | None
 
 
 class EvaluationReport(TypedDict):
@@ -33,6 +52,20 @@ class EvaluationReport(TypedDict):
     device: str
     dtype: str
     files: list[FileReport]
+    probes: list[ProbeReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What was found on one file.
+
+    Args:
+        report: its figures.
+        scores: what the figures are made of.
+    """
+
+    report: FileReport
+    scores: Scores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +119,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write the figures as JSON; - writes them to standard output, and the readable "
         "ones to standard error",
     )
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="PATH",
+        help="also draw how far the scores can be trusted, as PNG or SVG",
+    )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="also ask sentences made by rule, and texts of the files with something changed",
+    )
 
 
 def _positive(text: str) -> int:
@@ -110,7 +154,10 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the checkpoint or the device cannot be used.
     """
     if arguments.json not in (None, _STANDARD_OUTPUT):
-        _check_writable(Path(arguments.json))
+        _check_writable(Path(arguments.json), "--json")
+    if arguments.plot is not None:
+        _check_writable(arguments.plot, "--plot")
+        check_suffix(arguments.plot)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = choose_device(arguments.device)
     checkpoint = open_checkpoint(arguments.checkpoint)
@@ -119,20 +166,44 @@ def run(arguments: argparse.Namespace) -> int:
         read_dataset([path], columns=columns, labels=checkpoint.config.labels)
         for path in arguments.files
     ]
+    if arguments.probe and len(checkpoint.config.labels) != _TWO:
+        raise RecipeError(
+            f"--probe asks for two classes, negative and positive, the checkpoint has "
+            f"{len(checkpoint.config.labels)}: leave it out"
+        )
     dtype = choose_dtype(arguments.dtype, device)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
-    reports = []
+    found = []
     for path, dataset in zip(arguments.files, datasets, strict=True):
-        report = evaluate(
+        evaluation = evaluate(
             predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
         )
-        reports.append(report)
-        readable.write(to_text(report))
+        found.append(evaluation)
+        readable.write(to_text(evaluation.report))
         readable.flush()
+    probes = _probe(predictor, datasets) if arguments.probe else []
+    readable.write(probes_to_text(probes))
+    if arguments.plot is not None:
+        plot_reliability([evaluation.scores for evaluation in found], arguments.plot)
     if arguments.json is not None:
-        _write_json(arguments.json, _summarise(predictor.info, reports))
+        reports = [evaluation.report for evaluation in found]
+        _write_json(arguments.json, _summarise(predictor.info, reports, probes))
     return 0
+
+
+def _probe(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
+    """Asks the model, and its texts disturbed: the shorter ones, in which a change weighs."""
+    texts = [text for dataset in datasets for text in dataset.texts]
+    short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
+    chance = random.Random(0)  # noqa: S311 - not for secrets
+
+    def answers(asked: Sequence[str]) -> NDArray[np.float64]:
+        if not asked:
+            return np.zeros(0)
+        return predict_probabilities(predictor, asked, label="probe").values[:, 1]
+
+    return probe(answers, chance.sample(short, min(len(short), _MOST_TEXTS)))
 
 
 def evaluate(
@@ -141,7 +212,7 @@ def evaluate(
     *,
     path: str,
     max_batch_tokens: int = MAX_BATCH_TOKENS,
-) -> FileReport:
+) -> Evaluation:
     """Measures a predictor on the rows of one file.
 
     Args:
@@ -154,16 +225,25 @@ def evaluate(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
     )
     figures = measure(answers.values, np.array(dataset.label_ids))
-    return to_json(
+    truth = np.array(dataset.label_ids)
+    correct = answers.values.argmax(axis=1) == truth
+    raw = uncalibrated(answers.values, predictor.info.temperature)
+    report = to_json(
         path,
         dataset.sources[0],
         figures,
         labels=dataset.labels,
         truncated=answers.truncated,
+        ece_uncalibrated=expected_calibration_error(raw.max(axis=1), correct),
+        by_length=length_reports(answers.token_counts, correct),
     )
+    title = "/".join(Path(path).parts[-2:])
+    return Evaluation(report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct))
 
 
-def _summarise(info: ModelInfo, reports: Sequence[FileReport]) -> EvaluationReport:
+def _summarise(
+    info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
+) -> EvaluationReport:
     return {
         "checkpoint": {"name": info.name, "version": info.version},
         "labels": list(info.labels),
@@ -171,12 +251,22 @@ def _summarise(info: ModelInfo, reports: Sequence[FileReport]) -> EvaluationRepo
         "device": info.device,
         "dtype": info.dtype,
         "files": list(reports),
+        "probes": [
+            {
+                "test": item.test,
+                "name": item.name,
+                "rows": item.rows,
+                "passed": item.passed,
+                "shift": item.shift,
+            }
+            for item in probes
+        ],
     }
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(path: Path, option: str) -> None:
     if path.is_dir():
-        raise DataError(path, "is a folder: --json needs the path of a file")
+        raise DataError(path, f"is a folder: {option} needs the path of a file")
     if not path.parent.is_dir():
         raise DataError(path, f"cannot be written: the folder {path.parent} does not exist")
 

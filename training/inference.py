@@ -27,10 +27,12 @@ class Probabilities:
 
     Args:
         values: calibrated probabilities of every class, float64 [N, C].
+        token_counts: tokens that were read of each text [N].
         truncated: how many texts were cut short.
     """
 
     values: NDArray[np.float64]
+    token_counts: NDArray[np.int64]
     truncated: int
 
 
@@ -53,6 +55,7 @@ def predict_probabilities(
         Probabilities in the order of the texts.
     """
     values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
+    token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
     truncated = 0
     with progress(len(texts), label) as advance:
         # Window by window, so that what is shown counts the tokenizing too, and memory stays small.
@@ -63,8 +66,9 @@ def predict_probabilities(
                 predictions = predictor.predict([encodings[place] for place in batch])
                 for place, prediction in zip(batch, predictions, strict=True):
                     values[start + place] = list(prediction.probabilities.values())
+                    token_counts[start + place] = prediction.token_count
                 advance(len(batch), "")
-    return Probabilities(values, truncated)
+    return Probabilities(values, token_counts, truncated)
 
 
 def predict_logits(

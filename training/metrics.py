@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 NUM_BINS = 15
 _Z_95 = 1.959963984540054  # the normal distribution has 95 % of its mass within so many deviations
@@ -68,6 +69,22 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
         ece=expected_calibration_error(probabilities.max(axis=1), correct),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
+
+
+def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
+    """The probabilities that a model would give without its temperature.
+
+    Args:
+        probabilities: calibrated, each row summing to 1 [N, C].
+        temperature: that its logits were divided by.
+
+    Returns:
+        [N, C].
+    """
+    powers: NDArray[np.float64] = softmax(
+        temperature * np.log(probabilities.clip(min=np.finfo(np.float64).tiny)), axis=1
+    )
+    return powers
 
 
 def _check(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> None:

@@ -26,10 +26,7 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
         RecipeError: the suffix is another, or there is nothing to draw.
         OSError: the picture could not be written.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise RecipeError(
-            f"a plot is written as {' or '.join(SUFFIXES)}, got {path.name}: change the suffix"
-        )
+    check_suffix(path)
     if not history:
         raise RecipeError("there is nothing to plot: the history holds 0 measurements")
     # A figure of its own, without pyplot: no window system and no state of the process.
@@ -53,6 +50,21 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
     accuracy.set_ylabel("share of right labels")
     accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     save_figure(figure, path)
+
+
+def check_suffix(path: Path) -> None:
+    """Refuses a picture of a kind that is not written.
+
+    Args:
+        path: of the picture.
+
+    Raises:
+        RecipeError: the suffix is another than PNG's or SVG's.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise RecipeError(
+            f"a plot is written as {' or '.join(SUFFIXES)}, got {path.name}: change the suffix"
+        )
 
 
 def _draw(

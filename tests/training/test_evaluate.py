@@ -14,7 +14,7 @@ from model.errors import CheckpointError, ConfigurationError
 from model.manifest import DataSource
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
-from training.errors import DataError
+from training.errors import DataError, TrainingError
 from training.evaluate import EvaluationReport, add_arguments, run
 from training.metrics import measure
 from training.report import to_json, to_text
@@ -48,7 +48,10 @@ def test_the_figures_are_those_of_what_is_served(
     assert run(parse(first, second, "--checkpoint", checkpoint_folder, "--json", target)) == 0
 
     written = json.loads(target.read_text())
-    assert list(written) == ["checkpoint", "labels", "temperature", "device", "dtype", "files"]
+    assert list(written) == [
+        *("checkpoint", "labels", "temperature", "device", "dtype", "files", "probes")
+    ]
+    assert written["probes"] == []
     assert written["checkpoint"] == {"name": "tiny", "version": checkpoint.version}
     assert written["labels"] == ["negative", "positive"]
     assert (written["temperature"], written["device"], written["dtype"]) == (1.5, "cpu", "float32")
@@ -98,8 +101,8 @@ def test_without_json_the_figures_are_printed_alone(
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [str(path), "  rows       5 (1 truncated)"]
-    assert lines[6] == "  true \\ predicted  negative  positive"
-    assert len(lines) == 9
+    assert lines[7] == "  true \\ predicted  negative  positive"
+    assert len(lines) == 10
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -231,7 +234,7 @@ def test_every_option_has_help_and_a_row_in_the_reference() -> None:
     documented = re.findall(r"^\| `(--[\w-]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
     assert documented == [action.option_strings[0] for action in options]
     for action in options:
-        if not action.required and action.default is not None:
+        if not action.required and action.default not in (None, False):
             row = rf"\| `{action.option_strings[0]}[^|]*\| `?{action.default}`? \|"
             assert re.search(row, REFERENCE.read_text(encoding="utf-8"))
 
@@ -247,10 +250,61 @@ def test_the_examples_of_the_reference_agree() -> None:
     )
     figures = measure(np.eye(2)[predicted], true)
 
-    assert printed == [to_text(report)]
+    assert printed[0] == to_text(report)
     source = DataSource(file="reviews.csv", rows=report["rows"], sha256=report["sha256"])
-    measured = to_json("reviews.csv", source, figures, labels=written["labels"], truncated=12)
+    measured = to_json(
+        "reviews.csv",
+        source,
+        figures,
+        labels=written["labels"],
+        truncated=12,
+        ece_uncalibrated=0.0527,
+        by_length=report["by_length"],
+    )
     # The probabilities behind the example are not in it.
     assert {**measured, "log_loss": 0.4211, "ece": 0.0312} == report
     assert list(measured) == list(report)
     assert list(written) == list(EvaluationReport.__annotations__)
+
+
+def test_probes_and_the_plot_are_made_if_asked(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    plot, target = tmp_path / "reliability.svg", tmp_path / "figures.json"
+
+    options = ("--plot", plot, "--json", target, "--probe")
+    assert run(parse(path, "--checkpoint", checkpoint_folder, *options)) == 0
+
+    printed = capsys.readouterr().out
+    probes = json.loads(target.read_text())["probes"]
+    assert "sentences made by rule\n  plain " in printed
+    assert "what must not matter\n  ways of speaking " in printed
+    assert {item["test"] for item in probes} == {"label", "change"}
+    assert len([item for item in probes if item["test"] == "label"]) == 7
+    assert len([item for item in probes if item["test"] == "change"]) == 8
+    assert "(5)" in plot.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "fault"),
+    [
+        ("--plot", "a.gif", "a plot is written as .png or .svg, got a.gif: change the suffix"),
+        ("--plot", "none/a.png", "cannot be written: the folder"),
+        ("--plot", ".", "is a folder: --plot needs the path of a file"),
+    ],
+)
+def test_a_plot_that_cannot_be_written_is_refused_first(
+    tmp_path: Path,
+    checkpoint_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    name: str,
+    fault: str,
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+
+    with pytest.raises(TrainingError, match=re.escape(fault)):
+        run(parse(path, "--checkpoint", checkpoint_folder, option, tmp_path / name))
+
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,99 @@
+"""How a model behaves: asked of models whose behaviour is known."""
+
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from training.probe import Probe, probe
+
+TEXTS = [f"I do not think it's a good film, number {number}." for number in range(40)]
+
+
+def load(name: str) -> dict[str, list[str]]:
+    text = (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    lists: dict[str, list[str]] = tomllib.loads(text)["lists"]
+    return lists
+
+
+GOOD = load("probes")["good"]
+
+
+def says_positive(texts: Sequence[str]) -> NDArray[np.float64]:
+    return np.full(len(texts), 0.9)
+
+
+def counts_words(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Knows the good words and nothing else, whatever their case."""
+    return np.array([0.8 if any(word in text.lower() for word in GOOD) else 0.2 for text in texts])
+
+
+def by_name(found: Sequence[Probe], test: str) -> dict[str, Probe]:
+    return {item.name: item for item in found if item.test == test}
+
+
+def test_a_model_that_always_says_the_same_is_half_right_and_never_moved() -> None:
+    found = probe(says_positive, TEXTS)
+
+    for item in by_name(found, "label").values():
+        assert 0.4 < item.passed / item.rows < 0.6
+        assert item.shift is None
+    for item in by_name(found, "change").values():
+        assert (item.passed, item.shift) == (item.rows, 0.0)
+
+
+def test_a_model_that_counts_words_fails_at_negation() -> None:
+    labels = by_name(probe(counts_words, TEXTS), "label")
+
+    assert labels["plain"].passed == labels["plain"].rows
+    assert labels["negation near"].passed == 0
+    assert labels["negation far"].passed == 0
+    assert 0.4 < labels["change of mind"].passed / labels["change of mind"].rows < 0.6
+
+
+def test_the_same_seed_asks_the_same() -> None:
+    assert probe(counts_words, TEXTS, seed=1) == probe(counts_words, TEXTS, seed=1)
+
+
+def test_a_model_that_minds_names_is_found_out() -> None:
+    def minds(texts: Sequence[str]) -> NDArray[np.float64]:
+        return np.array([0.4 if "Jamal" in text else 0.6 for text in texts])
+
+    changes = by_name(probe(minds, TEXTS), "change")
+
+    names = changes["given names"]
+    assert names.passed == names.rows * 18 // 19  # one of the nineteen others
+    assert names.shift == pytest.approx(0.2 / 19)
+    assert changes["groups of people"].shift == 0.0
+    assert changes["capitals"].shift == 0.0
+
+
+def test_every_change_is_asked_of_the_texts_that_it_changes() -> None:
+    changes = by_name(probe(says_positive, TEXTS), "change")
+
+    assert changes["apostrophes"].rows == 40
+    assert changes["short and long forms"].rows == 40
+    assert by_name(probe(says_positive, ["so so"]), "change")["apostrophes"].rows == 0
+
+
+def test_what_is_asked_is_not_what_is_trained_on() -> None:
+    asked, trained = load("probes"), load("behaviours")
+
+    for name in ("good", "bad", "thing", "part"):
+        assert not set(asked[name]) & set(trained[name])
+    text = {
+        name: (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+        for name in ("probes", "behaviours")
+    }
+    templates = {
+        name: {
+            sentence
+            for kind in tomllib.loads(content)["kinds"]
+            for sentence in (*kind["positive"], *kind["negative"])
+        }
+        for name, content in text.items()
+    }
+    assert not templates["probes"] & templates["behaviours"]

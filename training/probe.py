@@ -1,0 +1,149 @@
+"""From a model to how it behaves: sentences made by rule, and texts with something changed.
+
+After Ribeiro et al. 2020, "Beyond accuracy: behavioral testing of NLP models with CheckList": a
+capability is tested by sentences whose label is known by how they are made, and by changes that
+must not change the answer. All words are our own.
+"""
+
+import itertools
+import random
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from training.behaviours import Kind, fill
+from training.noise import add_link, contract, lose_apostrophes, shout, slip
+
+Answers = Callable[[Sequence[str]], NDArray[np.float64]]
+_CHANGES: Mapping[str, Callable[[str, random.Random], str]] = {
+    "a slip of the finger": slip,
+    "capitals": shout,
+    "apostrophes": lose_apostrophes,
+    "short and long forms": contract,
+    "a link or a name": add_link,
+}
+_OF_EACH_KIND = 200
+_OF_EACH_SWAP = 40
+
+
+class _Swap(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    templates: tuple[str, ...]
+    groups: dict[str, tuple[str, ...]]
+
+
+class _Pairs(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    positive: tuple[tuple[str, str], ...]
+    negative: tuple[tuple[str, str], ...]
+
+
+class _Probes(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lists: dict[str, tuple[str, ...]]
+    kinds: tuple[Kind, ...]
+    swaps: tuple[_Swap, ...]
+    pairs: tuple[_Pairs, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a model did in one test.
+
+    Args:
+        test: what was asked: `label` (is it right), `change` (does it stay).
+        name: of the capability or the change.
+        rows: how many sentences or pairs.
+        passed: how many were right, or stayed.
+        shift: of a change, the mean difference of the positive class's probability; else None.
+    """
+
+    test: str
+    name: str
+    rows: int
+    passed: int
+    shift: float | None = None
+
+
+def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Probe]:
+    """Asks everything.
+
+    Args:
+        answers: gives the probability of the positive class of each text, [N].
+        texts: real ones, to be disturbed.
+        seed: decides which sentences are made.
+    """
+    content = (files("training") / "recipes" / "probes.toml").read_text(encoding="utf-8")
+    probes = _Probes.model_validate(tomllib.loads(content))
+    chance = random.Random(f"{seed}/probe")  # noqa: S311 - not for secrets
+    found = [_ask_kind(answers, kind, probes.lists, chance) for kind in probes.kinds]
+    for pairs in probes.pairs:
+        found += _ask_pairs(answers, pairs)
+    found += [_ask_swap(answers, swap, probes.lists, chance) for swap in probes.swaps]
+    before = answers(texts)
+    for name, change in _CHANGES.items():
+        changed = [change(text, chance) for text in texts]
+        places = [at for at, text in enumerate(texts) if changed[at] != text]
+        after = answers([changed[at] for at in places])
+        found.append(_change(name, before[places], after))
+    return found
+
+
+def _ask_kind(
+    answers: Answers, kind: Kind, lists: Mapping[str, Sequence[str]], chance: random.Random
+) -> Probe:
+    made: dict[str, bool] = {}
+    for positive, templates in ((True, kind.positive), (False, kind.negative)):
+        for _ in range(_OF_EACH_KIND // 2):
+            made[fill(chance.choice(templates), lists, chance)] = positive
+    right = (answers(list(made)) >= 0.5) == np.array(list(made.values()))
+    return Probe("label", kind.name, len(made), int(right.sum()))
+
+
+def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
+    """Whether each way of saying is understood, and whether they are understood alike."""
+    every = [*pairs.positive, *pairs.negative]
+    truth = np.array([True] * len(pairs.positive) + [False] * len(pairs.negative))
+    plain = answers([one for one, _ in every])
+    other = answers([other for _, other in every])
+    right = (other >= 0.5) == truth
+    return [
+        Probe("label", pairs.name, len(every), int(right.sum())),
+        _change(pairs.name, plain, other),
+    ]
+
+
+def _ask_swap(
+    answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], chance: random.Random
+) -> Probe:
+    """Each member of each group in the same sentence, against the first of all."""
+    firsts, others = [], []
+    everyone = list(itertools.chain.from_iterable(swap.groups.values()))
+    for _ in range(_OF_EACH_SWAP):
+        # Everything but the person is filled first, so that nothing else differs.
+        template = chance.choice(swap.templates).replace("{who}", "\0")
+        sentence = fill(template, lists, chance)
+        said = [_capital(sentence.replace("\0", person)) for person in everyone]
+        firsts += [said[0]] * (len(said) - 1)
+        others += said[1:]
+    return _change(swap.name, answers(firsts), answers(others))
+
+
+def _change(name: str, before: NDArray[np.float64], after: NDArray[np.float64]) -> Probe:
+    same = (before >= 0.5) == (after >= 0.5)
+    shift = float(np.abs(before - after).mean()) if len(same) else 0.0
+    return Probe("change", name, len(same), int(same.sum()), shift)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
