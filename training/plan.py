@@ -119,6 +119,7 @@ class Plan(_Part):
         labels: names of the two classes, in the order of the numbers in the files.
         max_length: the most tokens that the result reads.
         seed: of what is held out.
+        emoji: whether common emoji are read as words (see `training.emoji`).
         pretrained: where the network begins.
         sources: files by the names that stages use.
         teacher: None: no stage asks for one.
@@ -128,6 +129,7 @@ class Plan(_Part):
     labels: tuple[str, str]
     max_length: Annotated[int, Field(ge=8, le=512)]
     seed: Count = 0
+    emoji: bool = False
     pretrained: Pretrained
     sources: Mapping[str, SourceFile]
     teacher: Teacher | None = None

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,7 +21,7 @@ from training.plan import Plan, Pretrained, load_plan
 from training.pool import Pool
 from training.setup import start_from_pretrained
 from training.signals import noted_signals
-from training.stages import PlanRun, Surroundings
+from training.stages import PlanRun, Surroundings, plan_tokenizer
 from training.unlabelled import read_texts
 
 
@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
         for path in arguments.evaluate
     }
     recipe = plan.stages[0].recipe.model_copy(update={"max_length": plan.max_length})
-    start = start_from_pretrained(recipe, arguments.init_from, plan.labels)
+    start = replace(
+        start_from_pretrained(recipe, arguments.init_from, plan.labels),
+        tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
+    )
     network = start.network.to(device)
     run_dir.mkdir(parents=True, exist_ok=True)
     with noted_signals() as stop:

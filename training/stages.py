@@ -18,6 +18,7 @@ from torch import Tensor
 
 from model.files import digest, sync
 from model.tokenizer import Tokenizer, load_tokenizer
+from training.emoji import read_emoji
 from training.errors import RecipeError
 from training.fit import Fitting
 from training.history import Measurement, write_history
@@ -106,7 +107,9 @@ class PlanRun:
             if weights is None:
                 self._here.say(f"stage {name}")
                 rows = self._rows(name, stage, identity)
-                tokenizer = load_tokenizer(self._student, max_length=stage.recipe.max_length)
+                tokenizer = plan_tokenizer(
+                    self._plan, self._student, max_length=stage.recipe.max_length
+                )
                 self._fit(name, network, tokenizer, stage.recipe, rows, identity)
                 weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
                 self._finish(name, weights, identity)
@@ -242,6 +245,18 @@ class PlanRun:
         beside.replace(path)
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
         path.with_suffix(".json").write_text(note, encoding="utf-8")
+
+
+def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
+    """The tokenizer of the pretrained encoder, which reads emoji if the plan says so.
+
+    Args:
+        plan: what to do.
+        folder: of the pretrained encoder.
+        max_length: the most tokens of a text.
+    """
+    tokenizer = load_tokenizer(folder, max_length=max_length)
+    return read_emoji(tokenizer, max_length=max_length) if plan.emoji else tokenizer
 
 
 def mean_of(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ PLAN = """\
 labels = ["negative", "positive"]
 max_length = 16
 seed = 3
+emoji = true
 
 [pretrained]
 name = "tiny BERT"
