@@ -2,11 +2,12 @@
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 _GAPS = re.compile(r"[\W_]+")
 _LONG = 8  # words of a text that is worth holding out
-_TELLING = 3  # words of a text that tells something of one that it is part of
+Words = tuple[str, str, str]
 
 
 def word_key(text: str) -> str:
@@ -48,16 +49,35 @@ def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
     Returns:
         Places of the rows that stay.
     """
-    held = [word_key(text) for text in held_out]
-    whole = "\n".join(held)
+    held = list(dict.fromkeys(word_key(text) for text in held_out))
+    # By three words in a row, so that few texts must be compared whole.
+    anywhere: dict[Words, list[str]] = defaultdict(list)
+    at_start: dict[Words, list[str]] = defaultdict(list)
+    short = []
+    for key in held:
+        runs = list(_runs(key))
+        for run in set(runs):
+            anywhere[run].append(key)
+        if runs:
+            at_start[runs[0]].append(key)
+        else:
+            short.append(key)
     exact = set(held)
-    keys = [word_key(text) for text in texts]
-    everything = "\n".join(keys)
-    containing = [key for key in exact if everything.count(key) > keys.count(key)]
-    return [
-        at
-        for at, key in enumerate(keys)
-        if key not in exact
-        and not (key.count(" ") > _TELLING and key in whole)
-        and not any(part in key for part in containing)
-    ]
+
+    def tells(key: str) -> bool:
+        if key in exact or any(part in key for part in short):
+            return True
+        runs = list(_runs(key))
+        if not runs:
+            return False
+        if any(key in whole for whole in anywhere.get(runs[0], ())):
+            return True
+        return any(part in key for run in at_start.keys() & runs for part in at_start[run])
+
+    return [at for at, text in enumerate(texts) if not tells(word_key(text))]
+
+
+def _runs(key: str) -> Iterator[Words]:
+    """Every three words in a row."""
+    words = key.split()
+    return zip(words, words[1:], words[2:], strict=False)
