@@ -71,7 +71,10 @@ class Fitting:
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
         self._optimizer = build_optimizer(
-            network, weight_decay=recipe.weight_decay, beta2=recipe.beta2
+            network,
+            weight_decay=recipe.weight_decay,
+            beta2=recipe.beta2,
+            layer_decay=recipe.layer_decay,
         )
         self._recipe = recipe
         self._training = training
@@ -189,7 +192,7 @@ class Fitting:
         position, recipe = self._position, self._recipe
         torch.manual_seed(recipe.seed * _SEED_STRIDE + position.step)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._rate(position.step)
+            group["lr"] = group["scale"] * self._rate(position.step)
         batch = self._collate(places)
         classes, target = self._targets(places)  # [B], [B] or [B, C]
         with self._autocast():

@@ -98,6 +98,7 @@ class Recipe(_Part):
         warmup_share: share of the steps in which the rate climbs.
         schedule: what the rate does after that: fall to 0 in a line, or stay.
         beta2: decay of the optimizer's mean of squared gradients.
+        layer_decay: the rate of a layer over that of the layer above it.
         embedding_l2: times the sum of the squares of the word embedding, added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
         label_smoothing: share of the target that goes to all classes alike (Szegedy et al. 2016).
@@ -123,6 +124,7 @@ class Recipe(_Part):
     warmup_share: Share = 0.1
     schedule: Literal["linear", "constant"] = "linear"
     beta2: Share = 0.98
+    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     embedding_l2: Annotated[float, Field(ge=0.0)] = 0.0
     max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
     label_smoothing: Share = 0.0
