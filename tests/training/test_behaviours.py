@@ -12,11 +12,13 @@ KINDS = {
     "change of mind",
     "whose opinion",
     "answers",
+    "people",
+    "weighing",
 }
 
 
 def test_as_many_of_each_kind_and_label() -> None:
-    examples = make_examples(600, seed=0)
+    examples = make_examples(800, seed=0)
 
     counts = Counter((example.kind, example.positive) for example in examples)
     assert counts == {(kind, positive): 50 for kind in KINDS for positive in (True, False)}
