@@ -41,6 +41,7 @@ class ProbeReport(TypedDict):
     rows: int
     passed: int
     shift: float | None
+    lean: float | None
 
 
 class EvaluationReport(TypedDict):
@@ -258,6 +259,7 @@ def _summarise(
                 "rows": item.rows,
                 "passed": item.passed,
                 "shift": item.shift,
+                "lean": item.lean,
             }
             for item in probes
         ],

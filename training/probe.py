@@ -9,7 +9,7 @@ import itertools
 import random
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import numpy as np
@@ -61,11 +61,14 @@ class Probe:
     """How a model did in one test.
 
     Args:
-        test: what was asked: `label` (is it right), `change` (does it stay).
+        test: what was asked: `label` (is it right), `change` (does it stay), `group` (is a group
+            of people treated as the mean of all).
         name: of the capability or the change.
         rows: how many sentences or pairs.
         passed: how many were right, or stayed.
-        shift: of a change, the mean difference of the positive class's probability; else None.
+        shift: of a change or a group, how far the positive class's probability moves, in the mean
+            of absolute values; else None.
+        lean: of a group, the same with its sign: above 0 if the group makes sentences pleased.
     """
 
     test: str
@@ -73,6 +76,7 @@ class Probe:
     rows: int
     passed: int
     shift: float | None = None
+    lean: float | None = None
 
 
 def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Probe]:
@@ -89,7 +93,8 @@ def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Prob
     found = [_ask_kind(answers, kind, probes.lists, chance) for kind in probes.kinds]
     for pairs in probes.pairs:
         found += _ask_pairs(answers, pairs)
-    found += [_ask_swap(answers, swap, probes.lists, chance) for swap in probes.swaps]
+    for swap in probes.swaps:
+        found += _ask_swap(answers, swap, probes.lists, chance)
     before = answers(texts)
     for name, change in _CHANGES.items():
         changed = [change(text, chance) for text in texts]
@@ -125,18 +130,30 @@ def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
 
 def _ask_swap(
     answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], chance: random.Random
-) -> Probe:
-    """Each member of each group in the same sentence, against the first of all."""
-    firsts, others = [], []
+) -> list[Probe]:
+    """Each member against the first of all, and each group against the mean of all members."""
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
+    said = []
     for _ in range(_OF_EACH_SWAP):
         # Everything but the person is filled first, so that nothing else differs.
         template = chance.choice(swap.templates).replace("{who}", "\0")
         sentence = fill(template, lists, chance)
-        said = [_capital(sentence.replace("\0", person)) for person in everyone]
-        firsts += [said[0]] * (len(said) - 1)
-        others += said[1:]
-    return _change(swap.name, answers(firsts), answers(others))
+        said += [_capital(sentence.replace("\0", person)) for person in everyone]
+    values = answers(said).reshape(_OF_EACH_SWAP, len(everyone))  # [sentences, members]
+    first = np.broadcast_to(values[:, :1], values[:, 1:].shape)
+    found = [_change(swap.name, first.ravel(), values[:, 1:].ravel())]
+    mean = values.mean(axis=1, keepdims=True)
+    start = 0
+    for group, members in swap.groups.items():
+        own = values[:, start : start + len(members)]
+        start += len(members)
+        change = _change(
+            f"{swap.name}: {group.replace('_', ' ')}",
+            np.broadcast_to(mean, own.shape).ravel(),
+            own.ravel(),
+        )
+        found.append(replace(change, test="group", lean=float((own - mean).mean())))
+    return found
 
 
 def _change(name: str, before: NDArray[np.float64], after: NDArray[np.float64]) -> Probe:

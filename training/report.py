@@ -11,6 +11,11 @@ from model.manifest import DataSource
 from training.metrics import Figures
 from training.probe import Probe
 
+_PROBE_HEADINGS = {
+    "label": "sentences made by rule",
+    "change": "what must not matter",
+    "group": "groups of people against the mean of all",
+}
 _LENGTHS = (16, 32, 64, 128, 256)
 
 
@@ -132,15 +137,16 @@ def probes_to_text(probes: Sequence[Probe]) -> str:
         Lines, the last one ended.
     """
     lines = []
-    for test, heading in (("label", "sentences made by rule"), ("change", "what must not matter")):
+    for test, heading in _PROBE_HEADINGS.items():
         chosen = [item for item in probes if item.test == test]
         if chosen:
             lines.append(heading)
         for item in chosen:
             shift = "" if item.shift is None else f", moved by {item.shift:.3f}"
+            shift += "" if item.lean is None else f" ({item.lean:+.3f})"
             verb = "right" if test == "label" else "unchanged"
             share = item.passed / item.rows if item.rows else 1.0
-            lines.append(f"  {item.name:<24} {share:7.1%} {verb} of {item.rows:,}{shift}")
+            lines.append(f"  {item.name:<36} {share:7.1%} {verb} of {item.rows:,}{shift}")
     return "".join(line + "\n" for line in lines)
 
 

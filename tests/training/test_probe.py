@@ -42,7 +42,10 @@ def test_a_model_that_always_says_the_same_is_half_right_and_never_moved() -> No
         assert 0.4 < item.passed / item.rows < 0.6
         assert item.shift is None
     for item in by_name(found, "change").values():
-        assert (item.passed, item.shift) == (item.rows, 0.0)
+        assert (item.passed, item.shift, item.lean) == (item.rows, 0.0, None)
+    for item in by_name(found, "group").values():
+        assert item.passed == item.rows
+        assert item.lean == pytest.approx(0.0)
 
 
 def test_a_model_that_counts_words_fails_at_negation() -> None:
@@ -68,6 +71,12 @@ def test_a_model_that_minds_names_is_found_out() -> None:
     assert names.passed == names.rows * 18 // 19  # one of the nineteen others
     assert names.shift == pytest.approx(0.2 / 19)
     assert changes["groups of people"].shift == 0.0
+    groups = by_name(probe(minds, TEXTS), "group")
+    # One of four members, against a mean that is a twentieth of it lower.
+    assert groups["given names: african american"].lean == pytest.approx(-0.2 / 4 + 0.2 / 20)
+    assert groups["given names: african american"].passed * 4 == 3 * 160
+    assert groups["given names: asian"].lean == pytest.approx(0.2 / 20)
+    assert groups["groups of people: religion"].lean == pytest.approx(0.0)
     assert changes["capitals"].shift == 0.0
 
 

@@ -100,13 +100,16 @@ def test_probes_are_grouped() -> None:
         Probe("label", "plain", 200, 190),
         Probe("change", "capitals", 50, 49, 0.01),
         Probe("change", "nothing to change", 0, 0, 0.0),
+        Probe("group", "given names: asian", 80, 78, 0.02, -0.015),
     ]
 
     assert probes_to_text(probes) == (
         "sentences made by rule\n"
-        "  plain                      95.0% right of 200\n"
+        "  plain                                  95.0% right of 200\n"
         "what must not matter\n"
-        "  capitals                   98.0% unchanged of 50, moved by 0.010\n"
-        "  nothing to change         100.0% unchanged of 0, moved by 0.000\n"
+        "  capitals                               98.0% unchanged of 50, moved by 0.010\n"
+        "  nothing to change                     100.0% unchanged of 0, moved by 0.000\n"
+        "groups of people against the mean of all\n"
+        "  given names: asian                     97.5% unchanged of 80, moved by 0.020 (-0.015)\n"
     )
     assert probes_to_text([]) == ""
