@@ -30,9 +30,9 @@ from training.recipe import Recipe
 from training.rows import Rows
 from training.state import has_state, remove_state
 from training.teach import Taught, start_teacher
+from training.teacher_labels import TeacherLabels
 
 _TEACHER = "teacher"
-_TARGETS = "targets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PlanRun:
             weights = self._finished(name, identity)
             if weights is None:
                 self._here.say(f"stage {name}")
-                rows = self._rows(name, stage, identity)
+                rows = self._rows(stage)
                 tokenizer = plan_tokenizer(
                     self._plan, self._student, max_length=stage.recipe.max_length
                 )
@@ -120,21 +120,15 @@ class PlanRun:
         network.load_state_dict(mean_of(left))
         network.eval()
 
-    def _rows(self, name: str, stage: Stage, identity: str) -> SoftRows:
-        """Draws the rows of a stage; what the teacher said of them is kept on disk."""
-        kept = self._finished(f"{name}-{_TARGETS}", identity)
-        rows = draw_rows(
+    def _rows(self, stage: Stage) -> SoftRows:
+        return draw_rows(
             self._pool,
             stage.rows,
             undo_penn_share=stage.recipe.undo_penn_share,
             seed=stage.recipe.seed,
-            teach=self._teach if kept is None else _nothing,
-            fits_teacher=self._fits if kept is None else _never,
+            teach=self._teach,
+            fits_teacher=self._fits,
         )
-        if kept is not None:
-            return SoftRows(rows.texts, kept[_TARGETS].numpy())
-        self._finish(f"{name}-{_TARGETS}", {_TARGETS: torch.from_numpy(rows.targets)}, identity)
-        return rows
 
     def _teach(self, texts: Sequence[str]) -> np.ndarray:
         return self._ask_teacher().probabilities(texts)
@@ -168,6 +162,7 @@ class PlanRun:
             self._taught = Taught(
                 network.to(self._here.device),
                 tokenizer,
+                TeacherLabels(self._here.run_dir / "teacher-labels.safetensors", identity),
                 device=self._here.device,
                 bfloat16=self._here.bfloat16,
             )
@@ -273,13 +268,3 @@ def mean_of(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str,
         ).sum(dim=0)
         for name in names
     }
-
-
-def _nothing(texts: Sequence[str]) -> np.ndarray:
-    """Stands in for what the teacher said, which is known already."""
-    return np.zeros((len(texts), 2), np.float32)
-
-
-def _never(text: str) -> bool:
-    del text
-    return False

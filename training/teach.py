@@ -17,6 +17,10 @@ from model.tokenizer import Tokenizer, load_tokenizer
 from training.inference import predict_logits
 from training.mpnet import MPNetClassifier, load_mpnet
 from training.plan import Teacher
+from training.teacher_labels import TeacherLabels
+
+# So many texts are lost at most when a run is stopped.
+_TEXTS_AT_ONCE = 4096
 
 
 def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Tokenizer]:
@@ -36,11 +40,12 @@ def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Toke
 
 
 class Taught:
-    """Answers for a fitted teacher, and remembers what it said.
+    """Answers for a fitted teacher.
 
     Args:
         network: in evaluation mode, on `device`.
         tokenizer: of the same folder.
+        labels: what it said before.
         device: where the network runs.
         bfloat16: whether matrix products are computed in it.
     """
@@ -49,22 +54,23 @@ class Taught:
         self,
         network: MPNetClassifier,
         tokenizer: Tokenizer,
+        labels: TeacherLabels,
         *,
         device: torch.device,
         bfloat16: bool,
     ) -> None:
         self._network = network
         self._tokenizer = tokenizer
+        self._labels = labels
         self._device = device
         self._bfloat16 = bfloat16
-        self._known: dict[str, NDArray[np.float32]] = {}
 
     def fits(self, text: str) -> bool:
         """Whether the teacher reads a text whole."""
         return not self._tokenizer.encode(text).truncated
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What the teacher thinks of texts; each different one is computed once.
+        """What the teacher thinks of texts; each different one is computed once in a run.
 
         Args:
             texts: N of them.
@@ -72,17 +78,23 @@ class Taught:
         Returns:
             [N, C].
         """
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if fresh:
-            self._network.eval()
-            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-                logits = predict_logits(
-                    self._network,
-                    [self._tokenizer.encode(text) for text in fresh],
-                    pad_token_id=self._tokenizer.pad_token_id,
-                    device=self._device,
-                    label="teacher labels",
-                )
-            values = softmax(logits.astype(np.float64), axis=1).astype(np.float32)  # [N, C]
-            self._known.update(zip(fresh, values, strict=True))
-        return np.stack([self._known[text] for text in texts])
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._labels]
+        for start in range(0, len(fresh), _TEXTS_AT_ONCE):
+            some = fresh[start : start + _TEXTS_AT_ONCE]
+            self._labels.add(
+                some, self._compute(some, f"teacher, from {start:,} of {len(fresh):,}")
+            )
+        return self._labels.of(texts)
+
+    def _compute(self, texts: Sequence[str], label: str) -> NDArray[np.float32]:
+        self._network.eval()
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            logits = predict_logits(
+                self._network,
+                [self._tokenizer.encode(text) for text in texts],
+                pad_token_id=self._tokenizer.pad_token_id,
+                device=self._device,
+                label=label,
+            )
+        values: NDArray[np.float32] = softmax(logits.astype(np.float64), axis=1).astype(np.float32)
+        return values  # [N, C]

@@ -70,16 +70,16 @@ def test_the_teacher_softens_what_it_reads_whole() -> None:
 
 
 def test_sentences_are_cut_for_the_teacher_and_rules_have_labels() -> None:
-    rows = StageRows(passes={"short": 1.0}, sentences={"bare": 7}, rules=24)
+    rows = StageRows(passes={"short": 1.0}, sentences={"bare": 7}, rules=32)
 
     drawn = draw_rows(
         POOL, rows, undo_penn_share=0.0, seed=0, teach=teach, fits_teacher=lambda _: True
     )
 
-    assert len(drawn.texts) == len(drawn.targets) == 10 + 24 + 7
-    assert drawn.targets[10:34].sum(axis=0).tolist() == [12.0, 12.0]
-    assert drawn.targets[34:].tolist() == [[0.25, 0.75]] * 7
-    assert all(len(text.split()) >= 4 for text in drawn.texts[34:])
+    assert len(drawn.texts) == len(drawn.targets) == 10 + 32 + 7
+    assert drawn.targets[10:42].sum(axis=0).tolist() == [16.0, 16.0]
+    assert drawn.targets[42:].tolist() == [[0.25, 0.75]] * 7
+    assert all(len(text.split()) >= 4 for text in drawn.texts[42:])
 
 
 def test_noise_comes_after_the_teacher() -> None:
