@@ -11,7 +11,7 @@ from training.data import read_dataset
 from training.inference import predict_probabilities
 
 # Far enough below what was measured on the whole sets that another processor passes too.
-FLOORS = {"sst/dev": 0.75, "uci/amazon": 0.82, "uci/imdb": 0.82, "uci/yelp": 0.80}
+FLOORS = {"sst/dev": 0.85, "uci/amazon": 0.90, "uci/imdb": 0.90, "uci/yelp": 0.88}
 SAMPLE = 200
 GOOD = (
     "The staff went out of their way to help us, what a lovely stay.",

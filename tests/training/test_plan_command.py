@@ -118,6 +118,32 @@ def test_a_change_of_a_stage_leaves_those_before_it(
     assert "stage 1-broad is done already\nstage 2-sharp\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_teacher_is_asked_once_about_a_text(
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_kept: bool,
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    changed = tmp_path / "plan.toml"
+    text = tiny.plan.read_text(encoding="utf-8")
+    changed.write_text(text.replace("epochs = 2", "epochs = 1"), encoding="utf-8")
+    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
+    command[command.index(str(tiny.plan))] = str(changed)
+    if not is_kept:
+        (run_dir / "teacher-labels.safetensors").unlink()
+
+    assert main(command) == 0
+
+    said = capsys.readouterr()
+    assert "stage 1-broad\n" in said.out
+    assert ("teacher, from 0 of " in said.err) is not is_kept
+
+
 def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
     tiny: TinyPlan, made: Path, tmp_path: Path
 ) -> None:
