@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from model.batch import Batch, collate
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
+from model.encoder import EncoderClassifier
 from model.manifest import Metric
+from model.packed import PackedEncoder, can_pack
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
 
 _WARM_UP_TEXT = "The light is on and the road ahead is clear."
+_WARM_UP_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +181,12 @@ class Predictor:
         )
 
     def warm_up(self) -> None:
-        """Runs both paths once, so that the first request does not pay for what is lazy."""
+        """Runs both paths, so that the first request does not pay for what is lazy."""
         encoding = self.encode(_WARM_UP_TEXT, with_tokens=True)
-        self.predict([encoding])
-        self.explain(encoding)
+        # TorchScript watches one pass and makes its code in the next.
+        for _ in range(_WARM_UP_PASSES):
+            self.predict([encoding])
+            self.explain(encoding)
 
     def probe(self) -> None:
         """One small forward pass; raises what a real one would."""
@@ -228,7 +233,10 @@ def load_predictor(
     network.compute_in(dtype)
     network.to(device)
     info = _describe(checkpoint, parameters, device, dtype)
-    return Predictor(network, checkpoint.tokenizer, info=info, device=device)
+    ready: Classifier = network
+    if isinstance(network, EncoderClassifier) and can_pack(device):
+        ready = PackedEncoder(network)
+    return Predictor(ready, checkpoint.tokenizer, info=info, device=device)
 
 
 def _describe(

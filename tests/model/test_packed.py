@@ -1,0 +1,129 @@
+"""Packed passes: the network's own numbers, by a faster way."""
+
+import threading
+from typing import get_args
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.batch import Batch, collate
+from model.config import Activation
+from model.encoder import EncoderClassifier, build_encoder
+from model.packed import PackedEncoder, can_pack
+from model.tokenizer import Encoding
+from tests.builders import tiny_config
+
+CPU = torch.device("cpu")
+VOCAB_SIZE = 40
+
+pytestmark = pytest.mark.skipif(not can_pack(CPU), reason="torch has no oneDNN here")
+
+
+def network(dtype: torch.dtype = torch.float32, **changes: object) -> EncoderClassifier:
+    """A small network with weights large enough that all of them matter."""
+    built = build_encoder(tiny_config(vocab_size=VOCAB_SIZE, **changes))
+    built.initialize(std=0.3, generator=torch.Generator().manual_seed(0))
+    built.eval()
+    built.compute_in(dtype)
+    return built
+
+
+def batch_of(lengths: list[int]) -> Batch:
+    """Texts of some lengths, all different."""
+    return collate(
+        [
+            Encoding([1 + (7 * row + place) % (VOCAB_SIZE - 1) for place in range(length)], False)
+            for row, length in enumerate(lengths)
+        ],
+        pad_token_id=0,
+    )
+
+
+NETWORK = network()
+PACKED = PackedEncoder(NETWORK)
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
+
+
+@given(lengths)
+def test_the_logits_are_those_of_the_network(lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            PACKED(batch).logits, NETWORK(batch).logits, atol=1e-5, rtol=1e-5
+        )
+
+
+@given(lengths)
+def test_the_weights_are_those_of_the_network(lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    with torch.inference_mode():
+        packed, plain = (each(batch, need_weights=True) for each in (PACKED, NETWORK))
+
+    torch.testing.assert_close(packed.logits, plain.logits, atol=1e-5, rtol=1e-5)
+    assert len(packed.attention_weights) == len(plain.attention_weights) == 2
+    for own, others in zip(packed.attention_weights, plain.attention_weights, strict=True):
+        assert own.dtype == torch.float32
+        for row, length in enumerate(lengths):
+            # What a place without a token attends to means nothing.
+            torch.testing.assert_close(
+                own[row, :, :length], others[row, :, :length], atol=1e-5, rtol=1e-5
+            )
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_activation(activation: str, dtype: torch.dtype) -> None:
+    plain = network(dtype, hidden_act=activation)
+    batch = batch_of([5, 9, 9])
+    tolerance = 1e-5 if dtype == torch.float32 else 0.05
+
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            PackedEncoder(plain)(batch).logits, plain(batch).logits, atol=tolerance, rtol=0.0
+        )
+
+
+def test_it_does_not_need_the_network_any_more() -> None:
+    plain = network()
+    batch = batch_of([3, 4])
+    packed = PackedEncoder(plain)
+    with torch.inference_mode():
+        before = packed(batch).logits
+        for parameter in plain.parameters():
+            parameter.zero_()
+        assert torch.equal(packed(batch).logits, before)
+
+
+def test_no_gradient_is_kept() -> None:
+    output = PACKED(batch_of([3, 4]), need_weights=True)
+
+    assert not output.logits.requires_grad
+    assert not any(weights.requires_grad for weights in output.attention_weights)
+
+
+def test_several_threads_at_once_get_their_own_answers() -> None:
+    batches = [batch_of([length, length + 3]) for length in range(1, 9)]
+    with torch.inference_mode():
+        expected = [PACKED(batch).logits for batch in batches]
+    found: dict[int, torch.Tensor] = {}
+
+    def ask(place: int) -> None:
+        with torch.inference_mode():
+            for _ in range(50):
+                found[place] = PACKED(batches[place]).logits
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(batches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    for place, logits in enumerate(expected):
+        torch.testing.assert_close(found[place], logits, atol=1e-6, rtol=1e-6)
+
+
+def test_only_processors_are_packed_for() -> None:
+    assert not can_pack(torch.device("cuda", 0))
+    assert not can_pack(torch.device("meta"))
