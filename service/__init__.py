@@ -1,1 +1,7 @@
 """The HTTP service: from requests to predictions and attention, by the loaded model."""
+
+import os
+
+# Read when torch loads its threads: those that have nothing to do sleep, instead of keeping the
+# cores from the event loop and from other passes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -15,6 +15,7 @@ from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
+from service.direct import DirectRoutes
 from service.engine import Engine
 from service.errors import (
     NOT_FOUND_DETAIL,
@@ -63,9 +64,11 @@ def create_app(
     load = partial(
         load_predictor, checkpoint, device=device, dtype=choose_dtype(settings.dtype, device)
     )
+    threads = choose_threads(settings.threads)
     engine = Engine(
         load,
-        threads=choose_threads(settings.threads),
+        threads=threads,
+        lanes=threads if device.type == "cpu" else 1,
         max_batch_tokens=settings.max_batch_tokens,
         max_queue_tokens=settings.max_queue_tokens,
         metrics=counted,
@@ -88,6 +91,9 @@ def create_app(
     app.add_exception_handler(ServiceError, _answer_problem)
     app.add_exception_handler(HTTPException, partial(_answer_routing, _methods()))
     app.add_middleware(
+        DirectRoutes, routes=_routes(predict.router, attention.router), answer_problem=_problem
+    )
+    app.add_middleware(
         RequestMiddleware,
         lifecycle=lifecycle,
         metrics=counted,
@@ -106,21 +112,21 @@ async def _lifespan(engine: Engine, _app: FastAPI) -> AsyncIterator[None]:
         await engine.close()
 
 
-def _routes() -> list[APIRoute]:
-    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+def _routes(*routers: APIRouter) -> list[APIRoute]:
+    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
 
 def _methods() -> dict[str, list[str]]:
     """Every path with its methods, for the header `Allow`."""
     methods: defaultdict[str, set[str]] = defaultdict(set)
-    for route in _routes():
+    for route in _routes(*ROUTERS):
         methods[route.path] |= route.methods or set()
     return {path: sorted(allowed) for path, allowed in methods.items()}
 
 
 def _series() -> Iterator[tuple[str, str, set[int]]]:
     """Every path, method and status that a request can have, for the metrics."""
-    for route in _routes():
+    for route in _routes(*ROUTERS):
         statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
         for method in sorted(route.methods or ()):
             yield route.path, method, statuses
@@ -128,6 +134,10 @@ def _series() -> Iterator[tuple[str, str, set[int]]]:
 
 async def _answer_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)  # noqa: S101 - what the handler is registered for
+    return await _problem(request, error)
+
+
+async def _problem(request: Request, error: ServiceError) -> Response:
     request.app.state.headlight.metrics.problems.labels(error.type).inc()
     return error.response()
 
@@ -144,4 +154,4 @@ async def _answer_routing(
         )
     else:
         problem = NotFoundError(NOT_FOUND_DETAIL)
-    return await _answer_problem(request, problem)
+    return await _problem(request, problem)

@@ -10,7 +10,7 @@ import torch
 
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor
 from service.batcher import Batcher
-from service.errors import NotReadyError
+from service.errors import InternalError, NotReadyError
 from service.metrics import Metrics
 
 logger = logging.getLogger("headlight.engine")
@@ -22,11 +22,12 @@ _FAILING = "The last forward pass failed; the service probes itself every second
 
 
 class Engine:
-    """Owns the predictor, its thread and its queue. `start` and `close` frame its life.
+    """Owns the predictor, its threads and its queue. `start` and `close` frame its life.
 
     Args:
-        load: reads the weights; called on the engine's thread.
-        threads: of the forward pass.
+        load: reads the weights; called on a thread of the engine.
+        threads: that compute: of one pass, or each with a pass of its own.
+        lanes: passes that may run at once.
         max_batch_tokens: in one pass, padding counted.
         max_queue_tokens: that may wait.
         metrics: where passes and the queue are counted.
@@ -37,16 +38,19 @@ class Engine:
         load: Callable[[], Predictor],
         *,
         threads: int,
+        lanes: int,
         max_batch_tokens: int,
         max_queue_tokens: int,
         metrics: Metrics,
     ) -> None:
         self._load = load
+        self._threads = threads
+        self._lanes = lanes
         self._max_batch_tokens = max_batch_tokens
         self._max_queue_tokens = max_queue_tokens
         self._metrics = metrics
         self._executor = ThreadPoolExecutor(
-            max_workers=1,
+            max_workers=lanes,
             thread_name_prefix="forward",
             initializer=partial(torch.set_num_threads, threads),
         )
@@ -128,6 +132,8 @@ class Engine:
         self._batcher = Batcher(
             predictor.predict,
             executor=self._executor,
+            lanes=self._lanes,
+            use_threads=torch.set_num_threads,
             max_batch_tokens=self._max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
             metrics=self._metrics,
@@ -141,7 +147,8 @@ class Engine:
                 "version": predictor.info.version,
                 "device": predictor.info.device,
                 "dtype": predictor.info.dtype,
-                "threads": torch.get_num_threads(),
+                "threads": self._threads,
+                "lanes": self._lanes,
             },
         )
 
@@ -161,13 +168,13 @@ class Engine:
 
     async def _probe(self) -> None:
         """Runs a small pass every second until one works."""
-        loop = asyncio.get_running_loop()
         while self._fault is not None:
             await asyncio.sleep(_PROBE_SECONDS)
             try:
-                await loop.run_in_executor(self._executor, self.predictor.probe)
-            except Exception as error:  # still broken, whatever it is: try again in a second
-                logger.exception("a probe failed", extra={"fault": str(error)})
+                await self._running().run(self.predictor.probe)
+            except InternalError as error:  # still broken, whatever it is: again in a second
+                cause = error.__cause__
+                logger.exception("a probe failed", exc_info=cause, extra={"fault": str(cause)})
             else:
                 logger.info("a forward pass works again")
                 self._fault = None

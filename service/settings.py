@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     max_sentences: int = Field(256, ge=1, description="most sentences in one request")
     max_body_bytes: int = Field(2_000_000, ge=1, description="largest request body")
     max_batch_tokens: int = Field(
-        2048, ge=1, description="most tokens in one forward pass, padding counted"
+        512, ge=1, description="most tokens in one forward pass, padding counted"
     )
     max_queue_tokens: int = Field(
         262_144, ge=1, description="most tokens that may wait; beyond it requests are refused"

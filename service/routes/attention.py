@@ -1,40 +1,45 @@
 """`GET /attention` and `POST /attention`: the raw weights of every head."""
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.answers import JSON, attention_answer, json_response
-from service.dependencies import (
-    AttentionBody,
-    AttentionQuery,
-    StateDep,
-    offers,
-    require_api_key,
-    unless_gone,
-)
 from service.explain import explain
 from service.openapi import ATTENTION_GET, ATTENTION_POST
+from service.requests import (
+    choose_form,
+    read_attention_body,
+    read_attention_query,
+    require_api_key,
+    state_of,
+    unless_gone,
+)
 from service.schemas import AttentionRequest
-from service.state import State
 
-router = APIRouter(dependencies=[Depends(require_api_key), Depends(offers(JSON))])
+router = APIRouter()
 
 
 @router.get("/attention", **ATTENTION_GET)
-async def attention_of_query(request: Request, query: AttentionQuery, state: StateDep) -> Response:
+async def attention_of_query(request: Request) -> Response:
     """Shows which tokens each head attends to, for a sentence in the URL."""
-    return await _answer(request, query, state, place="query")
+    _check(request)
+    return await _answer(request, read_attention_query(request), place="query")
 
 
 @router.post("/attention", **ATTENTION_POST)
-async def attention_of_body(request: Request, body: AttentionBody, state: StateDep) -> Response:
+async def attention_of_body(request: Request) -> Response:
     """The same for a text that is too long or too private for a URL."""
-    return await _answer(request, body, state, place="body")
+    _check(request)
+    return await _answer(request, await read_attention_body(request), place="body")
 
 
-async def _answer(
-    request: Request, wanted: AttentionRequest, state: State, *, place: str
-) -> Response:
+def _check(request: Request) -> None:
+    require_api_key(request)
+    choose_form(request, JSON)
+
+
+async def _answer(request: Request, wanted: AttentionRequest, *, place: str) -> Response:
+    state = state_of(request)
     limit = state.settings.max_attention_weights
     explaining = explain(state.engine, wanted, max_weights=limit, place=place)
     explanation = await unless_gone(request, explaining)

@@ -3,13 +3,13 @@
 Both ignore `Accept`, so that no prober's odd header can take a replica out.
 """
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.answers import json_response
-from service.dependencies import StateDep
 from service.errors import DrainingError, NotReadyError
 from service.openapi import LIVE, READY
+from service.requests import state_of
 
 router = APIRouter()
 
@@ -23,8 +23,9 @@ async def live() -> Response:
 
 @router.head("/health/ready", include_in_schema=False, responses=READY["responses"])
 @router.get("/health/ready", **READY)
-async def ready(state: StateDep) -> Response:
+async def ready(request: Request) -> Response:
     """Says whether requests should be sent here."""
+    state = state_of(request)
     if state.lifecycle.draining:
         raise DrainingError("This replica is shutting down.", retry_after=1)
     if state.engine.fault is not None:

@@ -1,16 +1,17 @@
 """`GET /metrics`: Prometheus text."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.dependencies import StateDep, offers
 from service.metrics import CONTENT_TYPE
 from service.openapi import METRICS
+from service.requests import choose_form, state_of
 
 router = APIRouter()
 
 
-@router.get("/metrics", dependencies=[Depends(offers("text/plain"))], **METRICS)
-async def metrics(state: StateDep) -> Response:
+@router.get("/metrics", **METRICS)
+async def metrics(request: Request) -> Response:
     """Shows what this replica has counted since its start."""
-    return Response(state.metrics.render(), media_type=CONTENT_TYPE)
+    choose_form(request, "text/plain")
+    return Response(state_of(request).metrics.render(), media_type=CONTENT_TYPE)

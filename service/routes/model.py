@@ -2,19 +2,21 @@
 
 from dataclasses import asdict
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.answers import JSON, json_response
-from service.dependencies import StateDep, offers, require_api_key
 from service.openapi import MODEL
+from service.requests import choose_form, require_api_key, state_of
 
 router = APIRouter()
 
 
-@router.get("/model", dependencies=[Depends(require_api_key), Depends(offers(JSON))], **MODEL)
-async def model(state: StateDep) -> Response:
+@router.get("/model", **MODEL)
+async def model(request: Request) -> Response:
     """Says which model answers, its sizes, and how accurate it was when it was trained."""
-    info = state.engine.info
+    require_api_key(request)
+    choose_form(request, JSON)
+    info = state_of(request).engine.info
     metrics = [metric.model_dump() for metric in info.metrics]
     return json_response({**asdict(info), "metrics": metrics})

@@ -5,13 +5,13 @@ from importlib.resources import files
 from pathlib import PurePath
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.answers import JSON
-from service.dependencies import offers
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.openapi import ASSET, PAGE
+from service.requests import choose_form
 
 _HTML = "text/html"
 _ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -21,22 +21,25 @@ _DOCS_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsa
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/", responses=PAGE, dependencies=[Depends(offers(_HTML))])
-async def page() -> Response:
+@router.get("/", responses=PAGE)
+async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
+    choose_form(request, _HTML)
     return Response(_file("index.html"), media_type=_HTML)
 
 
-@router.get("/docs", responses=PAGE, dependencies=[Depends(offers(_HTML))])
-async def docs() -> Response:
+@router.get("/docs", responses=PAGE)
+async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
+    choose_form(request, _HTML)
     headers = {"Content-Security-Policy": _DOCS_POLICY}
     return Response(_file("docs.html"), media_type=_HTML, headers=headers)
 
 
-@router.get("/openapi.json", responses=PAGE, dependencies=[Depends(offers(JSON))])
+@router.get("/openapi.json", responses=PAGE)
 async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
+    choose_form(request, JSON)
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 

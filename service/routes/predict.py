@@ -1,20 +1,24 @@
 """`POST /predict`: labels and calibrated probabilities."""
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.answers import JSON, json_response, predict_answer
 from service.classify import classify
-from service.dependencies import PredictBody, StateDep, offers, require_api_key, unless_gone
 from service.errors import ServiceError
 from service.openapi import PREDICT
+from service.requests import choose_form, read_predict, require_api_key, state_of, unless_gone
 
 router = APIRouter()
 
 
-@router.post("/predict", dependencies=[Depends(require_api_key), Depends(offers(JSON))], **PREDICT)
-async def predict(request: Request, body: PredictBody, state: StateDep) -> Response:
+@router.post("/predict", **PREDICT)
+async def predict(request: Request) -> Response:
     """Tells the sentiment of each sentence, in their order."""
+    require_api_key(request)
+    choose_form(request, JSON)
+    body = await read_predict(request)
+    state = state_of(request)
     predictions = await unless_gone(request, classify(state.engine, body))
     for item in predictions:
         if isinstance(item, ServiceError):

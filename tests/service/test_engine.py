@@ -35,7 +35,9 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make(load: Callable[[], Predictor]) -> Engine:
     """An engine with small limits."""
-    return Engine(load, threads=1, max_batch_tokens=100, max_queue_tokens=1000, metrics=Metrics([]))
+    return Engine(
+        load, threads=1, lanes=1, max_batch_tokens=100, max_queue_tokens=1000, metrics=Metrics([])
+    )
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -1,11 +1,10 @@
-"""What routes ask for: each a dependency that FastAPI resolves before the route runs."""
+"""What routes ask of a request: may it come in, what form of answer it takes, what it wants."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar, cast
+from collections.abc import Awaitable
+from typing import TypeVar, cast
 
-from fastapi import Depends, Request
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from service.body import read_body
 from service.errors import UnauthorizedError
@@ -17,42 +16,37 @@ from service.state import State
 Answer = TypeVar("Answer")
 
 
-def _state(request: Request) -> State:
+def state_of(request: Request) -> State:
+    """The parts of the service that the request came to."""
     return cast("State", request.app.state.headlight)
 
 
-StateDep = Annotated[State, Depends(_state)]
-
-
-async def require_api_key(request: Request, state: StateDep) -> None:
+def require_api_key(request: Request) -> None:
     """Lets in only who has a key, if keys are set.
 
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
     """
     given = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if not state.api_keys.admits(given[0] if len(given) == 1 else None):
+    if not state_of(request).api_keys.admits(given[0] if len(given) == 1 else None):
         raise UnauthorizedError(
             "This service needs an API key: send it as Authorization: Bearer KEY.",
             headers={"WWW-Authenticate": "Bearer"},
         )
 
 
-def offers(*media_types: str) -> Callable[[Request], Awaitable[str]]:
-    """A dependency that chooses among the forms of an answer, the preferred one first.
+def choose_form(request: Request, *media_types: str) -> str:
+    """Chooses among the forms of an answer, the preferred one first.
 
     Raises:
-        NotAcceptableError: when it runs and `Accept` names none of them.
+        NotAcceptableError: `Accept` names none of them.
     """
-
-    async def choose(request: Request) -> str:
-        return negotiate(request.headers.getlist("accept"), media_types)
-
-    return choose
+    return negotiate(request.headers.getlist("accept"), media_types)
 
 
-async def _predict_body(request: Request, state: StateDep) -> PredictRequest:
-    settings = state.settings
+async def read_predict(request: Request) -> PredictRequest:
+    """The body of `POST /predict`; raises as `read_body`."""
+    settings = state_of(request).settings
     return await read_body(
         request,
         PredictRequest,
@@ -61,7 +55,9 @@ async def _predict_body(request: Request, state: StateDep) -> PredictRequest:
     )
 
 
-async def _attention_body(request: Request, state: StateDep) -> AttentionRequest:
+async def read_attention_body(request: Request) -> AttentionRequest:
+    """The body of `POST /attention`; raises as `read_body`."""
+    state = state_of(request)
     return await read_body(
         request,
         AttentionRequest,
@@ -70,23 +66,19 @@ async def _attention_body(request: Request, state: StateDep) -> AttentionRequest
     )
 
 
-async def _attention_query(request: Request, state: StateDep) -> AttentionRequest:
+def read_attention_query(request: Request) -> AttentionRequest:
+    """The query of `GET /attention`; raises as `read_query`."""
     return read_query(
         request.scope["query_string"],
         AttentionRequest,
         repeatable=frozenset({"layer", "head"}),
-        context=_counts(state),
+        context=_counts(state_of(request)),
     )
 
 
 def _counts(state: State) -> dict[str, int]:
     config = state.checkpoint.config
     return {"layers": config.num_layers, "heads": config.num_heads}
-
-
-PredictBody = Annotated[PredictRequest, Depends(_predict_body)]
-AttentionBody = Annotated[AttentionRequest, Depends(_attention_body)]
-AttentionQuery = Annotated[AttentionRequest, Depends(_attention_query)]
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
