@@ -54,7 +54,7 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 	$(BIN)/docker-compose config --quiet
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
 
-benchmark: $(VENV)/installed-benchmark ## measure the speed beside transformers.pipeline, and print the ratios
+benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peers/bentoml/installed ## measure the speed beside other servers of the same checkpoint, and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
@@ -106,6 +106,14 @@ $(VENV)/installed-dev: $(VENV)/installed-serve
 $(VENV)/installed-benchmark: $(VENV)/installed-serve
 	@echo "Installing what the service is measured beside"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark]'
+	@touch $@
+
+# Peers that want versions of their own get environments of their own.
+build/peers/%/installed: benchmarks/peers/requirements-%.txt $(CHOICE)
+	@echo "Installing $* in build/peers/$*"
+	@rm -rf build/peers/$* && $(PYTHON) -m venv build/peers/$*
+	@$(MAKE) --no-print-directory torch BIN=build/peers/$*/bin
+	@build/peers/$*/bin/python -m pip install --quiet $(TORCH_REQUIREMENT) --requirement $<
 	@touch $@
 
 $(VENV)/installed-containers: $(VENV)/installed-serve

@@ -8,13 +8,39 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.comparison import LOADS, OURS, PEER, run
+from benchmarks import wrk
+from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import BenchmarkError
-from benchmarks.table import table
+from benchmarks.loads import LOADS
+from benchmarks.servers import Program
+from benchmarks.table import tables
+from benchmarks.texts import own_texts, read_texts
+
+OURS = Program("headlight", "service", explains=True)
+PIPELINE = Program("pipeline", "benchmarks.peers.pipeline_app", explains=True)
+# Of the service, by default.
+MAX_BATCH_TOKENS = 512
+_LITSERVE = "benchmarks.peers.litserve_app"
+
+
+def programs(peers: Path) -> tuple[Program, ...]:
+    """All servers that are measured, ours first.
+
+    Args:
+        peers: folder of the virtual environments of the peers that need their own.
+    """
+    litserve = peers / "litserve"
+    return (
+        OURS,
+        PIPELINE,
+        Program("litserve", _LITSERVE, environment=litserve),
+        Program("litserve-bf16", _LITSERVE, ("--dtype", "bfloat16"), environment=litserve),
+        Program("bentoml", "benchmarks.peers.bentoml_app", environment=peers / "bentoml"),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the table.
+    """Measures and prints the tables.
 
     Args:
         arguments: of the command line; those of the process if None.
@@ -26,23 +52,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Told to end, it must end its servers first, as it does when interrupted from the keyboard.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        wrk.check_installed()
+        chosen = _chosen(given.servers, given.peers)
+        texts = read_texts(given.sentences, given.reviews) if given.sentences else own_texts()
+        loads = [load for load in LOADS if not given.loads or load.name in given.loads]
         with tempfile.TemporaryDirectory() as folder:
-            comparison = run(
+            comparison = Bench(
                 given.checkpoint,
+                texts,
                 folder=Path(folder),
-                repetitions=given.repetitions,
-                warm_up=given.warm_up,
-                seconds=given.seconds,
+                timing=Timing(given.repetitions, given.warm_up, given.seconds),
+                max_batch_tokens=MAX_BATCH_TOKENS,
                 report=_report,
-            )
-    except BenchmarkError as error:
-        return _refuse(str(error), 1)
-    except OSError as error:
+            ).run(chosen, loads)
+    except (BenchmarkError, OSError) as error:
         return _refuse(str(error), 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
-    print(table(comparison, ours=OURS.name, peer=PEER.name))
+    print(f"Asked: {texts.origin}.\n")
+    print(tables(comparison, ours=OURS.name))
     return 0
+
+
+def _chosen(names: Sequence[str], folder: Path) -> list[Program]:
+    """The service, and those peers that are asked for and installed."""
+    known = programs(folder)
+    missing = [
+        each.name
+        for each in known
+        if (not names or each.name in names) and each.environment and not Path(each.python).exists()
+    ]
+    if missing:
+        raise BenchmarkError(
+            f"{', '.join(missing)}: not installed in {folder}: run make benchmark, "
+            "which does that, or choose others with --servers"
+        )
+    return [known[0], *(each for each in known[1:] if not names or each.name in names)]
 
 
 def _report(line: str) -> None:
@@ -58,8 +103,8 @@ def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     options = argparse.ArgumentParser(
         prog="benchmarks",
-        description="Measures the service beside a FastAPI handler round transformers.pipeline "
-        f"on the same checkpoint, under {len(LOADS)} loads, and prints the ratios.",
+        description="Measures the service beside others on the same checkpoint, under "
+        f"{len(LOADS)} loads, and prints the ratios.",
         allow_abbrev=False,
     )
     options.add_argument(
@@ -67,7 +112,37 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("checkpoints/default"),
         metavar="FOLDER",
-        help="folder that both serve (default: %(default)s)",
+        help="folder that all serve (default: %(default)s)",
+    )
+    options.add_argument(
+        "--servers",
+        action="append",
+        default=[],
+        choices=[each.name for each in programs(Path())][1:],
+        help="a peer to measure, may be repeated (default: all)",
+    )
+    options.add_argument(
+        "--loads",
+        action="append",
+        default=[],
+        choices=[load.name for load in LOADS],
+        help="a load to measure, may be repeated (default: all)",
+    )
+    options.add_argument(
+        "--sentences",
+        type=Path,
+        metavar="FILE",
+        help="TSV of sentences to ask, maybe gzipped (default: templates of our own)",
+    )
+    options.add_argument(
+        "--reviews", type=Path, metavar="FILE", help="TSV of long texts, with --sentences"
+    )
+    options.add_argument(
+        "--peers",
+        type=Path,
+        default=Path("build/peers"),
+        metavar="FOLDER",
+        help="virtual environments of the peers (default: %(default)s)",
     )
     options.add_argument(
         "--repetitions",

@@ -5,8 +5,8 @@ As little as a client can do, because whatever it does takes time from the serve
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
 from benchmarks.errors import AnswerError
 
@@ -61,10 +61,15 @@ class Connection:
             raise AnswerError(f"status {status.decode('latin-1')}, not 200: {shown!r}")
         return content
 
+    async def close(self) -> None:
+        """Closes it."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
 
-@asynccontextmanager
-async def connect(port: int) -> AsyncIterator[Connection]:
-    """Opens a connection for as long as the block lasts.
+
+async def open_connection(port: int) -> Connection:
+    """Opens a connection, which whoever asked for it closes.
 
     Args:
         port: on 127.0.0.1.
@@ -76,12 +81,7 @@ async def connect(port: int) -> AsyncIterator[Connection]:
         reader, writer = await asyncio.open_connection(_HOST, port)
     except OSError as error:
         raise AnswerError(f"no connection to port {port}: {error.strerror or error}") from error
-    try:
-        yield Connection(reader, writer, port=port)
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+    return Connection(reader, writer, port=port)
 
 
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:
@@ -97,8 +97,12 @@ def predict_once(port: int, sentences: Sequence[str]) -> bytes:
 
 
 async def _predict_once(port: int, sentences: Sequence[str]) -> bytes:
-    async with asyncio.timeout(_PATIENCE), connect(port) as connection:
-        return await connection.predict(sentences)
+    async with asyncio.timeout(_PATIENCE):
+        connection = await open_connection(port)
+        try:
+            return await connection.predict(sentences)
+        finally:
+            await connection.close()
 
 
 def _content_length(head: bytes) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.errors import AnswerError, MismatchError
-from benchmarks.sentences import SENTENCES
 
 # Each probability may be off by 0.02 in bfloat16, so two that are nearer may change places.
 _NEAR = 0.04
@@ -41,29 +40,33 @@ def read_answers(body: bytes) -> list[Answer]:
         raise AnswerError(f"the answer holds no predictions: {error!r}") from error
 
 
-def compare(ours: Sequence[Answer], peers: Sequence[Answer]) -> None:
-    """Checks that both servers say the same of `SENTENCES`.
+def compare(
+    ours: Sequence[Answer], peers: Sequence[Answer], *, sentences: Sequence[str], peer: str
+) -> None:
+    """Checks that both servers say the same of sentences.
 
     Args:
         ours: which know how near the next label is.
         peers: of which the labels matter alone.
+        sentences: that both were asked.
+        peer: name of the other server.
 
     Raises:
         MismatchError: a label differs that no rounding could have turned, or an answer is missing.
     """
-    for name, answers in (("headlight", ours), ("the peer", peers)):
-        if len(answers) != len(SENTENCES):
-            raise MismatchError(f"{name} answered {len(answers)} of {len(SENTENCES)} sentences")
+    for name, answers in (("headlight", ours), (peer, peers)):
+        if len(answers) != len(sentences):
+            raise MismatchError(f"{name} answered {len(answers)} of {len(sentences)} sentences")
     differ = [
         (sentence, one.label, other.label)
-        for sentence, one, other in zip(SENTENCES, ours, peers, strict=True)
+        for sentence, one, other in zip(sentences, ours, peers, strict=True)
         if one.label != other.label and not (one.near or other.near)
     ]
     if differ:
         sentence, one, other = differ[0]
         raise MismatchError(
-            f"the servers disagree about {len(differ)} of {len(SENTENCES)} sentences, first about "
-            f"{sentence!r}: headlight says {one}, the peer {other}"
+            f"the servers disagree about {len(differ)} of {len(sentences)} sentences, first about "
+            f"{sentence!r}: headlight says {one}, {peer} {other}"
         )
 
 

@@ -29,11 +29,20 @@ class Program:
         name: in the table.
         module: that Python runs; takes `--checkpoint` and `--port`.
         options: of the command line, besides those two.
+        environment: folder of the virtual environment that it needs; None: the one of this process.
+        explains: whether it answers `POST /attention` too.
     """
 
     name: str
     module: str
     options: Sequence[str] = ()
+    environment: Path | None = None
+    explains: bool = False
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs it."""
+        return str(self.environment / "bin" / "python") if self.environment else sys.executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subproce
     given = ("--checkpoint", str(checkpoint), "--port", str(port))
     with log.open("wb") as output:
         return subprocess.Popen(  # noqa: S603 - a module of our own
-            [sys.executable, "-m", program.module, *given, *program.options],
+            [program.python, "-m", program.module, *given, *program.options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,56 +1,109 @@
-"""From a comparison to the lines that are printed: medians of the repetitions, and their ratios."""
+"""From a comparison to the tables that are printed: medians of repetitions, and their ratios."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.comparison import Comparison, Run
-from benchmarks.load import Measurement
+from benchmarks.comparison import Comparison, Measurement, Run
+from benchmarks.loads import Closed, Load, Mixed
 
-_HEADER = ("", "", "sentences/s", "range", "p50 ms", "p99 ms", "ratio")
 _MEGABYTE = 1_000_000
+_HEAD = ("load", "server", "sentences/s", "range", "p50 ms", "p99 ms", "times", "of the limit")
 
 
-def table(comparison: Comparison, *, ours: str, peer: str) -> str:
-    """Draws the table.
+def tables(comparison: Comparison, *, ours: str) -> str:
+    """Draws the tables as Markdown.
 
     Args:
         comparison: of at least one repetition.
         ours: the name of the service.
-        peer: the name of the other.
 
     Returns:
-        Lines without an end; the ratio of a load is the median rate of the service divided by
-        that of its peer, so that above 1 the service is faster. The ratios of start-up time and
-        memory are made alike, and there below 1 is better.
+        Lines. `times` is the median rate of the service divided by that of the server of the
+        line, so above 1 the service is faster; `of the limit` is a rate divided by that of the
+        model alone.
     """
-    lines: list[Sequence[str]] = [_HEADER]
-    for index, load in enumerate(comparison.loads):
-        mine = [each.measurements[index] for each in comparison.ours]
-        other = [each.measurements[index] for each in comparison.peers]
-        ratio = _rate(mine) / _rate(other)
-        lines.append((str(load), ours, *_figures(mine), f"{ratio:.2f}"))
-        lines.append(("", peer, *_figures(other), ""))
-    lines.append(("",) * len(_HEADER))
-    for name, value in (("start-up, s", _start), ("memory, MB", _memory)):
-        mine_at, other_at = _median(comparison.ours, value), _median(comparison.peers, value)
-        compared = "" if mine_at is None or other_at is None else f"{mine_at / other_at:.2f}"
-        lines.append((name, ours, _shown(mine_at), "", "", "", compared))
-        lines.append(("", peer, _shown(other_at), "", "", "", ""))
-    return _aligned(lines)
-
-
-def _figures(measurements: Sequence[Measurement]) -> tuple[str, str, str, str]:
-    rates = [each.sentences_per_second for each in measurements]
-    return (
-        f"{_rate(measurements):.1f}",
-        f"{min(rates):.1f} to {max(rates):.1f}",
-        f"{1000 * statistics.median(each.p50 for each in measurements):.1f}",
-        f"{1000 * statistics.median(each.p99 for each in measurements):.1f}",
+    return "\n\n".join(
+        [
+            _table(_HEAD, list(_speeds(comparison, ours))),
+            _table(
+                ("short texts", "server", "p99 ms alone", "p99 ms beside long ones", "times"),
+                list(_mixed(comparison)),
+            ),
+            _table(("", *comparison.runs), [_resources(comparison, *each) for each in _RESOURCES]),
+            _table(
+                ("the model alone", "texts/s", "range"),
+                [
+                    (kind, f"{statistics.median(rates):.0f}", _range(rates))
+                    for kind, rates in comparison.limits.items()
+                ],
+            ),
+        ]
     )
 
 
-def _rate(measurements: Sequence[Measurement]) -> float:
-    return statistics.median(each.sentences_per_second for each in measurements)
+def _speeds(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
+    for load in comparison.loads:
+        if isinstance(load, Mixed):
+            continue
+        mine = _median_rate(comparison, ours, load)
+        for name in comparison.runs:
+            measurements = _of(comparison, name, load)
+            if not measurements:
+                continue
+            rates = [each.figures.rate for each in measurements]
+            rate = statistics.median(rates)
+            yield (
+                load.name,
+                name,
+                f"{rate:.1f}",
+                _range(rates),
+                _milliseconds(each.figures.p50 for each in measurements),
+                _milliseconds(each.figures.p99 for each in measurements),
+                "" if name == ours else f"{mine / rate:.2f}",
+                _share(comparison, load, rate),
+            )
+
+
+def _mixed(comparison: Comparison) -> Iterator[Sequence[str]]:
+    for load in comparison.loads:
+        if not isinstance(load, Mixed):
+            continue
+        for name in comparison.runs:
+            found = _of(comparison, name, load)
+            alone = [each.undisturbed.p99 for each in found if each.undisturbed is not None]
+            beside = [each.figures.p99 for each in found]
+            yield (
+                load.name,
+                name,
+                _milliseconds(alone),
+                _milliseconds(beside),
+                f"{statistics.median(beside) / statistics.median(alone):.2f}",
+            )
+
+
+def _share(comparison: Comparison, load: Load, rate: float) -> str:
+    if not isinstance(load, Closed) or load.route != "predict":
+        return ""
+    return f"{rate / statistics.median(comparison.limits[load.texts]):.2f}"
+
+
+def _of(comparison: Comparison, name: str, load: Load) -> list[Measurement]:
+    found = (run.measurements.get(load.name) for run in comparison.runs[name])
+    return [each for each in found if each is not None]
+
+
+def _median_rate(comparison: Comparison, name: str, load: Load) -> float:
+    return statistics.median(each.figures.rate for each in _of(comparison, name, load))
+
+
+def _resources(
+    comparison: Comparison, title: str, value: Callable[[Run], float | None]
+) -> Sequence[str]:
+    cells = [title]
+    for runs in comparison.runs.values():
+        known = [found for each in runs if (found := value(each)) is not None]
+        cells.append(f"{statistics.median(known):.1f}" if known else "unknown")
+    return cells
 
 
 def _start(run: Run) -> float:
@@ -61,22 +114,30 @@ def _memory(run: Run) -> float | None:
     return None if run.resident_bytes is None else run.resident_bytes / _MEGABYTE
 
 
-def _median(runs: Sequence[Run], value: Callable[[Run], float | None]) -> float | None:
-    known = [found for each in runs if (found := value(each)) is not None]
-    return statistics.median(known) if known else None
+_RESOURCES = (("start-up, s", _start), ("memory, MB", _memory))
 
 
-def _shown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.1f}"
+def _range(rates: Sequence[float]) -> str:
+    return f"{min(rates):.0f} to {max(rates):.0f}"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Words to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
+def _milliseconds(seconds: Sequence[float] | Iterator[float]) -> str:
+    return f"{1000 * statistics.median(seconds):.1f}"
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Words to the left, figures to the right, columns under each other."""
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
             cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = [
+        "-" * width if column < 2 else "-" * (width - 1) + ":"
+        for column, width in enumerate(widths)
+    ]
+    return "\n".join([line(head), line(rule), *map(line, lines)])

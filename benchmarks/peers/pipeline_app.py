@@ -3,16 +3,23 @@
 import argparse
 from pathlib import Path
 
+import torch
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
-from transformers import pipeline
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 
 class PredictRequest(BaseModel):
     """What `POST /predict` takes."""
 
     sentences: list[str]
+
+
+class AttentionRequest(BaseModel):
+    """What `POST /attention` takes."""
+
+    sentence: str
 
 
 class Prediction(BaseModel):
@@ -35,6 +42,21 @@ def create_app(checkpoint: Path) -> FastAPI:
     @app.post("/predict")
     def predict(request: PredictRequest) -> list[Prediction]:
         return [Prediction.model_validate(found) for found in classifier(request.sentences)]
+
+    # As people ask transformers for attention: the eager implementation, and lists of floats.
+    model = AutoModelForSequenceClassification.from_pretrained(
+        checkpoint, attn_implementation="eager"
+    ).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+
+    @app.post("/attention")
+    def attention(request: AttentionRequest) -> dict[str, object]:
+        encoded = tokenizer(request.sentence, truncation=True, return_tensors="pt")
+        with torch.inference_mode():
+            output = model(**encoded, output_attentions=True)
+        tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
+        weights = [layer[0].tolist() for layer in output.attentions]
+        return {"tokens": tokens, "attention": weights}
 
     return app
 

@@ -16,7 +16,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        sentences = json.loads(body)["sentences"]
+        content = json.loads(body)
+        sentences = content["sentences"] if "sentences" in content else [content["sentence"]]
         answer = json.dumps([{"label": given.label, "score": 1.0} for _ in sentences]).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))

@@ -1,95 +1,123 @@
 """The whole benchmark, with a tiny checkpoint and one short load; and its command line."""
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
-from benchmarks.comparison import OURS, PEER, run
+from benchmarks.__main__ import OURS, PIPELINE, main
+from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import MismatchError
-from benchmarks.load import Load
+from benchmarks.loads import Closed, Load, Mixed, Open
 from benchmarks.servers import Program
-from benchmarks.table import table
+from benchmarks.table import tables
+from benchmarks.texts import own_texts
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import ROOT
 
 QUICK = "tests.benchmarks.quick_server"
 ONE = Program("one", QUICK, ("--label", "good"))
 OTHER = Program("other", QUICK, ("--label", "good"))
-LOAD = Load(connections=2, sentences=3)
+LOAD = Closed("load", 2, sentences=3)
+LOADS: tuple[Load, ...] = (
+    LOAD,
+    Closed("weights", 2, route="attention"),
+    Mixed("both", Closed("short", 2), Closed("long", 1, texts="reviews")),
+    Open("half", 0.05, "load"),
+)
+needs_wrk = pytest.mark.skipif(
+    shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
+)
 
 
-def test_servers_are_measured_in_turns(tmp_path: Path) -> None:
+def bench(
+    checkpoint: Path, folder: Path, *, report: Callable[[str], None], repetitions: int = 1
+) -> Bench:
+    return Bench(
+        checkpoint,
+        own_texts(),
+        folder=folder,
+        timing=Timing(repetitions, 1, 1),
+        max_batch_tokens=512,
+        report=report,
+    )
+
+
+@needs_wrk
+@pytest.mark.slow
+def test_servers_are_measured_in_turns(checkpoint_folder: Path, tmp_path: Path) -> None:
     reported: list[str] = []
 
-    comparison = run(
-        tmp_path,
-        folder=tmp_path,
-        repetitions=2,
-        warm_up=0.1,
-        seconds=0.5,
-        report=reported.append,
-        loads=[LOAD, LOAD],
-        ours=ONE,
-        peer=OTHER,
+    comparison = bench(checkpoint_folder, tmp_path, report=reported.append, repetitions=2).run(
+        [ONE, OTHER], [LOAD]
     )
 
     assert reported == [
-        "checking that both answer the same labels",
+        "checking that all answer the same labels",
         "one, 1 of 2",
         "other, 1 of 2",
+        "the model alone, 1 of 2",
         "other, 2 of 2",
         "one, 2 of 2",
+        "the model alone, 2 of 2",
     ]
-    assert comparison.loads == (LOAD, LOAD)
-    for runs in (comparison.ours, comparison.peers):
-        assert [len(each.measurements) for each in runs] == [2, 2]
+    assert {name: len(runs) for name, runs in comparison.runs.items()} == {"one": 2, "other": 2}
+    assert {kind: len(rates) for kind, rates in comparison.limits.items()} == {
+        "sentences": 2,
+        "reviews": 2,
+    }
 
 
 def test_servers_that_disagree_are_not_measured(tmp_path: Path) -> None:
     reported: list[str] = []
 
     with pytest.raises(MismatchError, match=r"^the servers disagree about 200 of 200 sentences"):
-        run(
-            tmp_path,
-            folder=tmp_path,
-            repetitions=1,
-            warm_up=0.1,
-            seconds=0.1,
-            report=reported.append,
-            ours=ONE,
-            peer=Program("other", QUICK, ("--label", "bad")),
+        bench(tmp_path, tmp_path, report=reported.append).run(
+            [ONE, Program("other", QUICK, ("--label", "bad"))], LOADS
         )
 
     assert len(reported) == 1
 
 
+@needs_wrk
 @pytest.mark.slow
-def test_the_service_is_measured_beside_its_peer(
+def test_the_service_is_measured_beside_a_peer_under_every_kind_of_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    checkpoint = tiny_checkpoint(tmp_path / "tiny")
 
-    comparison = run(
-        tiny_checkpoint(tmp_path / "tiny"),
-        folder=tmp_path,
-        repetitions=1,
-        warm_up=0.2,
-        seconds=1.0,
-        report=print,
-        loads=[LOAD],
+    comparison = bench(checkpoint, tmp_path, report=print).run([OURS, PIPELINE], LOADS)
+
+    for name in ("headlight", "pipeline"):
+        (run,) = comparison.runs[name]
+        assert set(run.measurements) == {"load", "weights", "both", "half"}
+        assert run.start_seconds > 0
+        assert all(each.figures.rate > 0 for each in run.measurements.values())
+        assert run.measurements["both"].undisturbed is not None
+    assert tables(comparison, ours=OURS.name).count("headlight") == 5
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("wrk") is None:
+        pytest.skip("wrk is not installed")
+    options = ["--checkpoint", str(checkpoint_folder), "--peers", str(tmp_path)]
+
+    assert main([*options, "--servers", "litserve"]) == 1
+
+    assert capsys.readouterr().err == (
+        f"benchmark: litserve: {tmp_path / 'litserve'} is not there: run make benchmark, which "
+        "installs it, or choose others with --servers\n"
     )
-
-    for runs in (comparison.ours, comparison.peers):
-        assert len(runs) == 1
-        assert runs[0].measurements[0].sentences_per_second > 0
-        assert runs[0].start_seconds > 0
-    assert table(comparison, ours=OURS.name, peer=PEER.name).count("headlight") == 3
 
 
 def test_a_checkpoint_that_is_missing_is_one_clear_line(
@@ -97,12 +125,12 @@ def test_a_checkpoint_that_is_missing_is_one_clear_line(
 ) -> None:
     missing = tmp_path / "missing"
 
-    assert main(["--checkpoint", str(missing)]) == 1
+    assert main(["--checkpoint", str(missing), "--servers", "pipeline"]) == 1
 
     out, err = capsys.readouterr()
     assert out == ""
     first, second = err.splitlines()
-    assert first == "checking that both answer the same labels"
+    assert first == "checking that all answer the same labels"
     assert second.startswith(
         f"benchmark: headlight did not start: HEADLIGHT_CHECKPOINT: {missing}: "
     )
@@ -140,13 +168,16 @@ def children(parent: int) -> list[str]:
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 def test_told_to_end_it_ends_its_server_too(checkpoint_folder: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks", "--checkpoint", str(checkpoint_folder)],
+        [
+            *(sys.executable, "-m", "benchmarks", "--servers", "pipeline"),
+            *("--checkpoint", str(checkpoint_folder)),
+        ],
         stderr=subprocess.PIPE,
         cwd=ROOT,
         text=True,
     )
     assert process.stderr is not None
-    assert process.stderr.readline() == "checking that both answer the same labels\n"
+    assert process.stderr.readline() == "checking that all answer the same labels\n"
     started: list[str] = []
     until = time.monotonic() + 30
     while not started and time.monotonic() < until:

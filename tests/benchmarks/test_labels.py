@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.errors import AnswerError, MismatchError
 from benchmarks.labels import Answer, compare, read_answers
-from benchmarks.sentences import SENTENCES
+from benchmarks.texts import SENTENCES
 
 AGREED = [Answer("positive")] * len(SENTENCES)
 
@@ -31,23 +31,25 @@ def test_anything_else_is_an_error(body: bytes) -> None:
 
 
 def test_the_same_labels_are_accepted() -> None:
-    compare(AGREED, AGREED)
+    compare(AGREED, AGREED, sentences=SENTENCES, peer="peer")
 
 
 def test_a_label_that_rounding_can_turn_is_accepted() -> None:
-    compare([Answer("negative", near=True), *AGREED[1:]], AGREED)
+    compare([Answer("negative", near=True), *AGREED[1:]], AGREED, sentences=SENTENCES, peer="peer")
 
 
 def test_another_label_is_refused() -> None:
+    ours = [AGREED[0], Answer("negative"), Answer("negative"), *AGREED[3:]]
+
     with pytest.raises(MismatchError) as caught:
-        compare([AGREED[0], Answer("negative"), Answer("negative"), *AGREED[3:]], AGREED)
+        compare(ours, AGREED, sentences=SENTENCES, peer="other")
 
     assert str(caught.value) == (
         f"the servers disagree about 2 of 200 sentences, first about {SENTENCES[1]!r}: "
-        "headlight says negative, the peer positive"
+        "headlight says negative, other positive"
     )
 
 
 def test_a_missing_answer_is_refused() -> None:
-    with pytest.raises(MismatchError, match=r"^the peer answered 199 of 200 sentences$"):
-        compare(AGREED, AGREED[1:])
+    with pytest.raises(MismatchError, match=r"^other answered 199 of 200 sentences$"):
+        compare(AGREED, AGREED[1:], sentences=SENTENCES, peer="other")

@@ -2,8 +2,9 @@
 
 import argparse
 
-from benchmarks.__main__ import parser
-from benchmarks.comparison import LOADS
+from benchmarks.__main__ import MAX_BATCH_TOKENS, parser
+from benchmarks.loads import LOADS
+from service.settings import Settings
 from tests.documentation.markdown import ROOT, code, rows
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -22,4 +23,8 @@ def test_every_option_and_its_default_is_described() -> None:
 
 
 def test_every_load_is_described() -> None:
-    assert [name for name, _ in rows(PAGE, "load")] == [str(load) for load in LOADS]
+    assert [name for name, _ in rows(PAGE, "load")] == [load.name for load in LOADS]
+
+
+def test_the_model_alone_has_the_budget_of_the_service() -> None:
+    assert Settings.model_fields["max_batch_tokens"].default == MAX_BATCH_TOKENS

@@ -1,50 +1,63 @@
-"""The table: medians of the repetitions, and their ratios."""
+"""The tables: medians of the repetitions, and their ratios."""
 
-from benchmarks.comparison import Comparison, Run
-from benchmarks.load import Load, Measurement
-from benchmarks.table import table
+from benchmarks.comparison import Comparison, Measurement, Run
+from benchmarks.loads import Closed, Mixed
+from benchmarks.table import tables
+from benchmarks.wrk import Figures
 
-LOADS = (Load(connections=1, sentences=1), Load(connections=4, sentences=32))
+ONE, WEIGHTS = Closed("one", 1), Closed("weights", 8, route="attention")
+BOTH = Mixed("both", ONE, Closed("long", 4, texts="reviews"))
 
 
-def run(start: float, memory: int | None, *rates: float) -> Run:
+def figures(rate: float) -> Figures:
     """Latencies follow from the rate."""
-    return Run(start, memory, tuple(Measurement(rate, 1 / rate, 2 / rate) for rate in rates))
+    return Figures(rate, 1 / rate, 2 / rate)
+
+
+def run(start: float, memory: int | None, rate: float, weights: float | None = None) -> Run:
+    """One run of a server that slows down to a third beside long texts."""
+    measurements = {
+        "one": Measurement(figures(rate)),
+        "both": Measurement(figures(rate / 3), undisturbed=figures(rate)),
+    }
+    if weights is not None:
+        measurements["weights"] = Measurement(figures(weights))
+    return Run(start, memory, measurements)
 
 
 def test_medians_and_ratios() -> None:
     comparison = Comparison(
-        LOADS,
-        ours=(
-            run(2.0, 300_000_000, 100.0, 1000.0),
-            run(9.0, 310_000_000, 50.0, 2000.0),
-            run(3.0, 320_000_000, 200.0, 500.0),
-        ),
-        peers=(
-            run(6.0, 620_000_000, 80.0, 400.0),
-            run(6.0, 620_000_000, 40.0, 250.0),
-            run(6.0, 620_000_000, 10.0, 200.0),
-        ),
+        (ONE, WEIGHTS, BOTH),
+        {
+            "ours": [
+                run(2.0, 300_000_000, 100.0, 80.0),
+                run(9.0, 310_000_000, 50.0, 60.0),
+                run(3.0, 320_000_000, 200.0, 70.0),
+            ],
+            "peer": [run(6.0, None, 40.0), run(6.0, None, 50.0), run(6.0, None, 20.0)],
+        },
+        {"sentences": [120.0, 125.0, 130.0], "reviews": [8.0, 9.0, 7.0]},
     )
 
-    assert table(comparison, ours="ours", peer="peer").splitlines() == [
-        "                                     sentences/s            range  p50 ms  p99 ms  ratio",
-        "1 sentence at 1 connection     ours        100.0    50.0 to 200.0    10.0    20.0   2.50",
-        "                               peer         40.0     10.0 to 80.0    25.0    50.0",
-        "32 sentences at 4 connections  ours       1000.0  500.0 to 2000.0     1.0     2.0   4.00",
-        "                               peer        250.0   200.0 to 400.0     4.0     8.0",
+    assert tables(comparison, ours="ours").splitlines() == [
+        "| load    | server | sentences/s |     range | p50 ms | p99 ms | times | of the limit |",
+        "| ------- | ------ | ----------: | --------: | -----: | -----: | ----: | -----------: |",
+        "| one     | ours   |       100.0 | 50 to 200 |   10.0 |   20.0 |       |         0.80 |",
+        "| one     | peer   |        40.0 |  20 to 50 |   25.0 |   50.0 |  2.50 |         0.32 |",
+        "| weights | ours   |        70.0 |  60 to 80 |   14.3 |   28.6 |       |              |",
         "",
-        "start-up, s                    ours          3.0                                    0.50",
-        "                               peer          6.0",
-        "memory, MB                     ours        310.0                                    0.50",
-        "                               peer        620.0",
-    ]
-
-
-def test_memory_that_is_unknown_is_called_so() -> None:
-    comparison = Comparison((), ours=(run(2.0, None),), peers=(run(4.0, None),))
-
-    assert table(comparison, ours="ours", peer="peer").splitlines()[-2:] == [
-        "memory, MB   ours      unknown",
-        "             peer      unknown",
+        "| short texts | server | p99 ms alone | p99 ms beside long ones | times |",
+        "| ----------- | ------ | -----------: | ----------------------: | ----: |",
+        "| both        | ours   |         20.0 |                    60.0 |  3.00 |",
+        "| both        | peer   |         50.0 |                   150.0 |  3.00 |",
+        "",
+        "|             | ours  |    peer |",
+        "| ----------- | ----- | ------: |",
+        "| start-up, s | 3.0   |     6.0 |",
+        "| memory, MB  | 310.0 | unknown |",
+        "",
+        "| the model alone | texts/s |      range |",
+        "| --------------- | ------- | ---------: |",
+        "| sentences       | 125     | 120 to 130 |",
+        "| reviews         | 8       |     7 to 9 |",
     ]

@@ -1,7 +1,9 @@
 """The client and its loads, against a real service and against servers that misbehave."""
 
 import json
+import os
 import re
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,11 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import open_loop, wrk
 from benchmarks.client import predict_once
-from benchmarks.errors import AnswerError
-from benchmarks.load import Load, measure, percentile
-from benchmarks.sentences import SENTENCES, numbered
+from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.loads import Closed
+from benchmarks.texts import write_literals
 from tests.end_to_end.servers import RunningService, service
+
+# Its absence must not hide in continuous integration.
+needs_wrk = pytest.mark.skipif(
+    shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -89,65 +97,74 @@ def test_a_port_where_nothing_listens_is_an_error() -> None:
         predict_once(port, ["a good film"])
 
 
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts"
+    write_literals(['a "good" film', "ein dröger Film \N{PILE OF POO}", "a\\b"], path)
+    return path
+
+
+@needs_wrk
 @pytest.mark.parametrize(
-    "load", [Load(connections=1, sentences=1), Load(connections=4, sentences=3)]
+    "load",
+    [Closed("one", 1), Closed("many", 4, sentences=3), Closed("weights", 2, route="attention")],
+    ids=lambda load: load.name,
 )
-def test_a_load_is_measured(running: RunningService, load: Load) -> None:
+def test_a_load_is_measured(running: RunningService, texts: Path, load: Closed) -> None:
     before = answered_sentences(running)
-    found = measure(load, port=running.port, first=1, warm_up=0.1, seconds=1.0)
+    found = wrk.run(load, texts=texts, port=running.port, first=1, seconds=1)
     sent = answered_sentences(running) - before
 
-    counted = found.sentences_per_second * 1.0
-    assert counted % load.sentences == 0
-    # Those of the warm-up and those answered after the window are not counted.
-    assert load.sentences <= counted < sent
+    assert 0 < found.p50 <= found.p99
+    # What is on its way at the end is answered too, and not counted.
+    assert found.rate > 0
+    assert sent >= load.sentences
     assert sent % load.sentences == 0
+
+
+@needs_wrk
+def test_a_load_that_is_refused_is_an_error(running: RunningService, texts: Path) -> None:
+    load = Closed("too many", 1, sentences=1000)
+
+    with pytest.raises(AnswerError, match=r"^too many: [1-9]\d* of \d+ requests failed$"):
+        wrk.run(load, texts=texts, port=running.port, first=1, seconds=1)
+
+
+def test_without_the_client_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+
+    with pytest.raises(BenchmarkError, match=r"^wrk, the client, is not installed: apt-get"):
+        wrk.check_installed()
+
+
+def test_an_open_loop_asks_at_its_rate(running: RunningService) -> None:
+    before = answered_sentences(running)
+    found = open_loop.run(
+        40.0, sentences=["a good film", "a dull plot"], port=running.port, first=1, seconds=1
+    )
+
+    assert answered_sentences(running) - before == 40
+    assert found.rate == 40.0
     assert 0 < found.p50 <= found.p99
 
 
-def test_a_window_without_an_answer_is_an_error(running: RunningService) -> None:
-    load = Load(connections=1, sentences=1)
-
-    with pytest.raises(
-        AnswerError,
-        match=r"^1 sentence at 1 connection: no answer within 1e-09 s; raise --seconds$",
-    ):
-        measure(load, port=running.port, first=1, warm_up=0.0, seconds=1e-9)
-
-
-def test_a_broken_answer_ends_the_measurement() -> None:
-    load = Load(connections=1, sentences=1)
-
+def test_a_broken_answer_ends_an_open_loop() -> None:
     with answering(b"") as port, pytest.raises(AnswerError, match="closed the connection early"):
-        measure(load, port=port, first=1, warm_up=0.0, seconds=30.0)
+        open_loop.run(1.0, sentences=["a good film"], port=port, first=1, seconds=1)
 
 
 @pytest.mark.parametrize(
     ("percent", "expected"), [(1, 15), (5, 15), (30, 20), (40, 20), (50, 35), (99, 50), (100, 50)]
 )
 def test_percentiles_are_by_nearest_rank(percent: float, expected: float) -> None:
-    assert percentile([50, 15, 40, 20, 35], percent) == expected
+    assert open_loop.percentile([50, 15, 40, 20, 35], percent) == expected
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_smallest_value_with_so_many_below(
     values: list[float], percent: int
 ) -> None:
-    found = percentile(values, percent)
+    found = open_loop.percentile(values, percent)
 
     assert sum(value <= found for value in values) * 100 >= percent * len(values)
     assert sum(value < found for value in values) * 100 < percent * len(values)
-
-
-def test_no_sentence_comes_twice() -> None:
-    assert len(set(SENTENCES)) == 200
-    sentences = numbered(7)
-    drawn = [next(sentences) for _ in range(1000)]
-
-    assert drawn[0] == f"{SENTENCES[7]} 7"
-    assert len(set(drawn)) == 1000
-
-
-def test_a_load_says_what_it_is() -> None:
-    assert str(Load(connections=1, sentences=1)) == "1 sentence at 1 connection"
-    assert str(Load(connections=4, sentences=32)) == "32 sentences at 4 connections"

@@ -1,0 +1,71 @@
+"""The loads that servers are measured under."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Connections that each send their next request when the last one is answered.
+
+    Args:
+        name: in the table.
+        connections: at once.
+        sentences: in one request.
+        texts: which texts are sent.
+        route: that is asked.
+    """
+
+    name: str
+    connections: int
+    sentences: int = 1
+    texts: Literal["sentences", "reviews"] = "sentences"
+    route: Literal["predict", "attention"] = "predict"
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Short texts, alone and while long ones load the queue.
+
+    Args:
+        name: in the table.
+        short: the load that is measured.
+        long: the load beside it.
+    """
+
+    name: str
+    short: Closed
+    long: Closed
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Requests of one sentence that come at a fixed rate, whether earlier ones are answered or not.
+
+    Args:
+        name: in the table.
+        share: of the rate that the server reached under `of`.
+        of: name of a closed load.
+    """
+
+    name: str
+    share: float
+    of: str
+
+
+Load = Closed | Mixed | Open
+
+LOADS: tuple[Load, ...] = (
+    Closed("1 sentence, 1 connection", 1),
+    Closed("1 sentence, 64 connections", 64),
+    Closed("32 sentences, 4 connections", 4, sentences=32),
+    Closed("1 review, 8 connections", 8, texts="reviews"),
+    Closed("attention, 8 connections", 8, route="attention"),
+    Mixed(
+        "short beside long",
+        Closed("1 sentence, 8 connections", 8),
+        Closed("1 review, 4 connections", 4, texts="reviews"),
+    ),
+    Open("half of saturation", 0.5, "1 sentence, 64 connections"),
+    Open("90 % of saturation", 0.9, "1 sentence, 64 connections"),
+)

@@ -1,0 +1,90 @@
+"""A peer: LitServe with dynamic batching, as its manual shows it, float32 or bfloat16."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import litserve
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+_MAX_LENGTH = 512
+
+
+class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
+    """Several requests in one forward pass.
+
+    Args:
+        checkpoint: a folder in the Hugging Face layout.
+        dtype: of the weights.
+        max_batch_size: requests in a pass.
+        batch_timeout: seconds that a pass waits for more of them.
+    """
+
+    def __init__(self, checkpoint: str, dtype: torch.dtype, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(**options)
+        self.checkpoint = checkpoint
+        self.dtype = dtype
+
+    def setup(self, device: str) -> None:
+        """Loads the model in the worker."""
+        self.tokenizer = AutoTokenizer.from_pretrained(self.checkpoint)
+        self.model = AutoModelForSequenceClassification.from_pretrained(
+            self.checkpoint, dtype=self.dtype
+        )
+        self.model.to(device).eval()
+        self.labels = self.model.config.id2label
+
+    def decode_request(self, request: dict[str, list[str]]) -> list[str]:
+        """The sentences of a request."""
+        return request["sentences"]
+
+    def batch(self, inputs: list[list[str]]) -> list[list[str]]:
+        """Requests stay apart until they are read."""
+        return inputs
+
+    def predict(self, requests: list[list[str]]) -> list[list[dict[str, Any]]]:
+        """All sentences of all requests in one pass."""
+        sentences = [sentence for request in requests for sentence in request]
+        encoded = self.tokenizer(
+            sentences, padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            rows = self.model(**encoded).logits.float().softmax(dim=-1)
+        scores, places = rows.max(dim=-1)
+        found = [
+            {"label": self.labels[place], "score": score}
+            for place, score in zip(places.tolist(), scores.tolist(), strict=True)
+        ]
+        answers = iter(found)
+        return [[next(answers) for _ in request] for request in requests]
+
+    def unbatch(self, outputs: Sequence[Any]) -> Sequence[Any]:
+        """One answer for each request."""
+        return outputs
+
+    def encode_response(self, output: list[dict[str, Any]]) -> dict[str, Any]:
+        """The answer of a request."""
+        return {"predictions": output}
+
+
+def main() -> None:
+    """Serves a checkpoint until a signal ends it."""
+    parser = argparse.ArgumentParser(description="LitServe with dynamic batching.")
+    parser.add_argument("--checkpoint", required=True, help="the folder to serve")
+    parser.add_argument("--port", type=int, required=True, help="to listen on")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    given = parser.parse_args()
+    api = SentimentAPI(
+        given.checkpoint,
+        getattr(torch, given.dtype),
+        max_batch_size=64,
+        batch_timeout=0.005,
+        api_path="/predict",
+    )
+    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1)
+    server.run(host="127.0.0.1", port=given.port, generate_client_file=False, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""From a load to figures: wrk as the client, which takes little time from the server beside it."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.loads import Closed
+
+_SCRIPT = Path(__file__).with_name("send.lua")
+_PATIENCE = 60.0
+_TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What came of a load on one server.
+
+    Args:
+        rate: sentences answered in a second.
+        p50: of the latencies of requests, in seconds.
+        p99: of the same.
+    """
+
+    rate: float
+    p50: float
+    p99: float
+
+
+def check_installed() -> None:
+    """Sees that there is a wrk.
+
+    Raises:
+        BenchmarkError: there is none.
+    """
+    if shutil.which("wrk") is None:
+        raise BenchmarkError("wrk, the client, is not installed: apt-get install wrk")
+
+
+def run(load: Closed, *, texts: Path, port: int, first: int, seconds: float) -> Figures:
+    """Keeps a server busy for a while.
+
+    Args:
+        load: what to send.
+        texts: as `texts.write_literals` wrote them.
+        port: on 127.0.0.1.
+        first: the number before that of the first text.
+        seconds: how long.
+
+    Raises:
+        AnswerError: a request failed.
+    """
+    with running(load, texts=texts, port=port, first=first, seconds=seconds) as process:
+        return read(process, load)
+
+
+@contextmanager
+def running(
+    load: Closed, *, texts: Path, port: int, first: int, seconds: float
+) -> Iterator[subprocess.Popen[str]]:
+    """The same in the background; `read` waits for its figures."""
+    client = shutil.which("wrk")
+    if client is None:
+        check_installed()
+    command = [
+        *(str(client), "--threads", "1", "--connections", str(load.connections)),
+        *("--duration", f"{max(1, round(seconds))}s", "--timeout", f"{_TIMEOUT_SECONDS}s"),
+        *("--script", str(_SCRIPT), f"http://127.0.0.1:{port}", "--"),
+        *(str(texts), str(load.sentences), str(first), load.route),
+    ]
+    process = subprocess.Popen(  # noqa: S603 - what is installed as wrk
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def read(process: subprocess.Popen[str], load: Closed) -> Figures:
+    """Waits for the figures of a load.
+
+    Args:
+        process: of `running`.
+        load: that it sends.
+
+    Raises:
+        AnswerError: a request failed, or none was answered.
+    """
+    try:
+        output, _ = process.communicate(timeout=_PATIENCE + _TIMEOUT_SECONDS)
+        found = json.loads(output.strip().splitlines()[-1])
+    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        raise AnswerError(f"{load.name}: wrk told no figures: {error}") from error
+    if found["failed"] or not found["requests"]:
+        raise AnswerError(f"{load.name}: {found['failed']} of {found['requests']} requests failed")
+    rate = found["requests"] * load.sentences / found["seconds"]
+    return Figures(rate, found["p50"], found["p99"])
