@@ -1,0 +1,49 @@
+"""The card of the default checkpoint tells what was measured, and of the weights that ship."""
+
+from pathlib import Path
+
+import pytest
+
+from model import open_checkpoint
+from tests.documentation import model_card
+from tests.documentation.markdown import README
+
+
+@pytest.mark.parametrize("page", model_card.PAGES, ids=lambda page: page.parent.name)
+def test_tables_are_what_was_measured(page: Path) -> None:
+    found = model_card.tables_in(page)
+
+    assert found == {name: model_card.table(name) for name in found}
+
+
+def test_each_page_has_its_tables() -> None:
+    card, folder, readme = (list(model_card.tables_in(page)) for page in model_card.PAGES)
+
+    assert set(card) == set(model_card.TABLES) - {"recorded"}
+    assert {"data", "figures", "calibration"} <= set(folder)
+    assert readme == ["recorded"]
+    assert model_card.PAGES[2] == README
+
+
+def test_the_report_is_of_the_weights_that_ship() -> None:
+    checkpoint = open_checkpoint(model_card.CHECKPOINT)
+    report = model_card.report()
+
+    assert report["checkpoint"]["version"] == checkpoint.version
+    assert report["temperature"] == checkpoint.manifest.temperature
+
+
+def test_the_report_agrees_with_the_checkpoint() -> None:
+    recorded = open_checkpoint(model_card.CHECKPOINT).manifest.metrics
+    measured = {
+        "/".join(Path(file["file"]).parts[-2:]).partition(".")[0]: file
+        for file in model_card.report()["files"]
+    }
+
+    assert {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"} <= measured.keys()
+    for metric in recorded:
+        if metric.name == "validation":
+            continue
+        assert measured[metric.name]["rows"] == metric.rows
+        # Batches of other sizes add up in another order.
+        assert measured[metric.name]["accuracy"] == pytest.approx(metric.accuracy, abs=0.002)
