@@ -115,8 +115,8 @@ def test_a_peer_that_is_not_installed_is_named(
     assert main([*options, "--servers", "litserve"]) == 1
 
     assert capsys.readouterr().err == (
-        f"benchmark: litserve: {tmp_path / 'litserve'} is not there: run make benchmark, which "
-        "installs it, or choose others with --servers\n"
+        f"benchmark: litserve: not installed in {tmp_path}: run make benchmark, which does that, "
+        "or choose others with --servers\n"
     )
 
 
