@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import open_loop, wrk
 from benchmarks.client import predict_once
-from benchmarks.errors import BenchmarkError
+from benchmarks.errors import AnswerError, BenchmarkError
 from benchmarks.labels import Answer, compare, read_answers
 from benchmarks.loads import Closed, Load, Mixed, Open
 from benchmarks.servers import ROOT, Program, Server, serve
@@ -25,6 +25,7 @@ from benchmarks.wrk import Figures
 _FIRST_NUMBERS = 200_000
 _CHECKED_AT_ONCE = 50
 _CHECKED = 200
+_MOST_SECONDS = 120.0
 
 Report = Callable[[str], None]
 
@@ -184,7 +185,15 @@ class Bench:
     def _closed(self, load: Closed, server: Server, first: int) -> Figures:
         run = partial(wrk.run, load, texts=self._files[load.texts], port=server.port)
         run(first=first, seconds=self._timing.warm_up)
-        return run(first=first + _FIRST_NUMBERS // 2, seconds=self._timing.seconds)
+        seconds = self._timing.seconds
+        first += _FIRST_NUMBERS // 2
+        # A slow server gets as long as each connection needs for an answer.
+        while (found := run(first=first, seconds=seconds)).requests < load.connections:
+            first += found.requests * load.sentences
+            seconds *= 2
+            if seconds > _MOST_SECONDS:
+                raise AnswerError(f"{load.name}: not an answer for each connection in {seconds} s")
+        return found
 
     def _mixed(self, load: Mixed, server: Server, first: int) -> Measurement:
         alone = self._closed(load.short, server, first)

@@ -24,11 +24,13 @@ class Figures:
         rate: sentences answered in a second.
         p50: of the latencies of requests, in seconds.
         p99: of the same.
+        requests: that were answered; with none, all other figures are 0.
     """
 
     rate: float
     p50: float
     p99: float
+    requests: int = 1
 
 
 def check_installed() -> None:
@@ -92,14 +94,16 @@ def read(process: subprocess.Popen[str], load: Closed) -> Figures:
         load: that it sends.
 
     Raises:
-        AnswerError: a request failed, or none was answered.
+        AnswerError: a request failed.
     """
     try:
         output, _ = process.communicate(timeout=_PATIENCE + _TIMEOUT_SECONDS)
         found = json.loads(output.strip().splitlines()[-1])
     except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
         raise AnswerError(f"{load.name}: wrk told no figures: {error}") from error
-    if found["failed"] or not found["requests"]:
+    if found["failed"]:
         raise AnswerError(f"{load.name}: {found['failed']} of {found['requests']} requests failed")
+    if not found["requests"]:
+        return Figures(0.0, 0.0, 0.0, 0)
     rate = found["requests"] * load.sentences / found["seconds"]
-    return Figures(rate, found["p50"], found["p99"])
+    return Figures(rate, found["p50"], found["p99"], found["requests"])

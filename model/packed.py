@@ -35,6 +35,7 @@ _ACTIVATIONS = {
 }
 _NO_SCORES = torch.empty(0)
 _NOWHERE = torch.empty(0, dtype=torch.int64)
+_TOKENS_STEP = 16
 _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
@@ -144,15 +145,20 @@ def _padding(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """What the scores of each key get added, where the tokens are, and what each place reads.
 
     Returns:
-        float32 [B, 1, 1, T], 0 or minus infinity; int64 [N]; int64 [B * T], where a place of
-        padding reads any token, since its key is hidden. All are empty if nothing is padded.
+        float32 [B, 1, 1, T], 0 or minus infinity; int64 [N], filled up with
+        a token whose result nobody reads; int64 [B * T], where a place of padding reads any
+        token, since its key is hidden. All are empty if nothing is padded.
     """
     padding = batch.key_padding_mask
     if padding is None:
         return _NO_SCORES, _NOWHERE, _NOWHERE
     hidden = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
     real = ~padding.flatten()
-    return hidden[:, None, None], real.nonzero().flatten(), (real.cumsum(0) - 1).clamp_(min=0)
+    tokens = real.nonzero().flatten()
+    # oneDNN makes and keeps code for each size that it meets: let there be few.
+    extra = -len(tokens) % _TOKENS_STEP
+    tokens = torch.cat([tokens, tokens.new_zeros(extra)])
+    return hidden[:, None, None], tokens, (real.cumsum(0) - 1).clamp_(min=0)
 
 
 def _pack(weight: Tensor) -> Tensor:

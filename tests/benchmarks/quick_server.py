@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--checkpoint")
 parser.add_argument("--port", type=int)
 parser.add_argument("--label")
+parser.add_argument("--seconds", type=float, default=0.0)
 given = parser.parse_args()
 
 
@@ -18,6 +20,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         content = json.loads(body)
         sentences = content["sentences"] if "sentences" in content else [content["sentence"]]
+        time.sleep(given.seconds)
         answer = json.dumps([{"label": given.label, "score": 1.0} for _ in sentences]).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))

@@ -52,6 +52,19 @@ def bench(
 
 @needs_wrk
 @pytest.mark.slow
+def test_a_slow_server_gets_the_time_that_it_needs(checkpoint_folder: Path, tmp_path: Path) -> None:
+    slow = Program("slow", QUICK, ("--label", "good", "--seconds", "1.3"))
+
+    comparison = bench(checkpoint_folder, tmp_path, report=lambda _: None).run([ONE, slow], [LOAD])
+
+    (run,) = comparison.runs["slow"]
+    figures = run.measurements["load"].figures
+    assert figures.requests >= LOAD.connections
+    assert figures.p50 >= 1.3
+
+
+@needs_wrk
+@pytest.mark.slow
 def test_servers_are_measured_in_turns(checkpoint_folder: Path, tmp_path: Path) -> None:
     reported: list[str] = []
 
