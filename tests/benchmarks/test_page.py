@@ -23,7 +23,7 @@ def test_every_option_and_its_default_is_described() -> None:
 
 
 def test_every_load_is_described() -> None:
-    assert [name for name, _ in rows(PAGE, "load")] == [load.name for load in LOADS]
+    assert [name for name, _ in rows(PAGE, "kind of load")] == [load.name for load in LOADS]
 
 
 def test_the_model_alone_has_the_budget_of_the_service() -> None:
