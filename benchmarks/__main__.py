@@ -11,10 +11,10 @@ from pathlib import Path
 from benchmarks import wrk
 from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import LOADS
+from benchmarks.loads import LOADS, Load, Open
 from benchmarks.servers import Program
 from benchmarks.table import tables
-from benchmarks.texts import own_texts, read_texts
+from benchmarks.texts import Texts, own_texts, read_texts
 
 OURS = Program("headlight", "service", explains=True)
 PIPELINE = Program("pipeline", "benchmarks.peers.pipeline_app", explains=True)
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         wrk.check_installed()
         chosen = _chosen(given.servers, given.peers)
-        texts = read_texts(given.sentences, given.reviews) if given.sentences else own_texts()
-        loads = [load for load in LOADS if not given.loads or load.name in given.loads]
+        texts = _texts(given.sentences, given.reviews)
+        loads = chosen_loads(given.loads)
         with tempfile.TemporaryDirectory() as folder:
             comparison = Bench(
                 given.checkpoint,
@@ -88,6 +88,20 @@ def _chosen(names: Sequence[str], folder: Path) -> list[Program]:
             "which does that, or choose others with --servers"
         )
     return [known[0], *(each for each in known[1:] if not names or each.name in names)]
+
+
+def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
+    if sentences is None and reviews is None:
+        return own_texts()
+    if sentences is None or reviews is None:
+        raise BenchmarkError("--sentences and --reviews go together: give both or neither")
+    return read_texts(sentences, reviews)
+
+
+def chosen_loads(names: Sequence[str]) -> list[Load]:
+    """The loads of some names, and those whose rates they need; all if none is named."""
+    wanted = {*names, *(load.of for load in LOADS if isinstance(load, Open) and load.name in names)}
+    return [load for load in LOADS if not names or load.name in wanted]
 
 
 def _report(line: str) -> None:

@@ -189,7 +189,7 @@ class Bench:
         first += _FIRST_NUMBERS // 2
         # A slow server gets as long as each connection needs for an answer.
         while (found := run(first=first, seconds=seconds)).requests < load.connections:
-            first += found.requests * load.sentences
+            first += (found.requests + load.connections) * load.sentences
             seconds *= 2
             if seconds > _MOST_SECONDS:
                 raise AnswerError(f"{load.name}: not an answer for each connection in {seconds} s")

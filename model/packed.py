@@ -14,8 +14,8 @@ for the interpreter's lock, which the thread that talks to clients holds most of
 import math
 import platform
 import warnings
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -33,30 +33,11 @@ _ACTIVATIONS = {
     "relu": ("relu", ""),
     "silu": ("swish", ""),
 }
+_Run = Callable[..., tuple[Tensor, list[Tensor]]]
 _NO_SCORES = torch.empty(0)
 _NOWHERE = torch.empty(0, dtype=torch.int64)
 _TOKENS_STEP = 16
 _PROCESSORS = frozenset({"x86_64", "amd64"})
-
-
-class _Run(Protocol):
-    def __call__(
-        self,
-        input_ids: Tensor,
-        mask: Tensor,
-        tokens: Tensor,
-        places: Tensor,
-        embeddings: list[Tensor],
-        projections: list[Tensor],
-        biases: list[Tensor],
-        norms: list[Tensor],
-        head: list[Tensor],
-        num_heads: int,
-        eps: float,
-        activation: str,
-        form: str,
-        need_weights: bool,
-    ) -> tuple[Tensor, list[Tensor]]: ...
 
 
 def can_pack(device: torch.device) -> bool:
@@ -179,8 +160,7 @@ def _compiled() -> _Run:
     """The pass as TorchScript; of what torch has, it alone needs no compiler of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        script: Any = torch.jit.script(_forward)
-    run: _Run = script
+        run: _Run = torch.jit.script(_forward)
     return run
 
 

@@ -97,7 +97,7 @@ class ModelInfo:
 
 
 class Predictor:
-    """Answers for one loaded checkpoint. Not to be called from two threads at once.
+    """Answers for one loaded checkpoint, to several threads at once if need be.
 
     Args:
         network: in evaluation mode, on `device`.

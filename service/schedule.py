@@ -24,6 +24,8 @@ _PADDING_SHARE = 0.5
 # wait in proportion, 0 would be first come, first served.
 _LENGTH_COUNTS = 0.5
 _MOST_DEAD = 1024
+# The bucket of texts that need a pass of their own.
+_ALONE = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -183,9 +185,6 @@ class Schedule(Generic[Item]):
             else:
                 del self._buckets[bucket]
         self._dead = 0
-
-
-_ALONE = -1
 
 
 def _bucket(tokens: int) -> int:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import OURS, PIPELINE, main
+from benchmarks.__main__ import OURS, PIPELINE, chosen_loads, main
 from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import MismatchError
+from benchmarks.loads import LOADS as BENCHMARK_LOADS
 from benchmarks.loads import Closed, Load, Mixed, Open
 from benchmarks.servers import Program
 from benchmarks.table import tables
@@ -131,6 +132,28 @@ def test_a_peer_that_is_not_installed_is_named(
         f"benchmark: litserve: not installed in {tmp_path}: run make benchmark, which does that, "
         "or choose others with --servers\n"
     )
+
+
+@pytest.mark.parametrize("option", ["--sentences", "--reviews"])
+@needs_wrk
+def test_texts_of_one_kind_alone_are_refused(
+    checkpoint_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    options = ["--checkpoint", str(checkpoint_folder), "--servers", "pipeline"]
+
+    assert main([*options, option, str(tmp_path / "texts.tsv")]) == 1
+
+    assert capsys.readouterr().err == (
+        "benchmark: --sentences and --reviews go together: give both or neither\n"
+    )
+
+
+def test_a_load_brings_the_one_whose_rate_it_needs() -> None:
+    assert [load.name for load in chosen_loads(["half of saturation"])] == [
+        "1 sentence, 64 connections",
+        "half of saturation",
+    ]
+    assert chosen_loads([]) == list(BENCHMARK_LOADS)
 
 
 def test_a_checkpoint_that_is_missing_is_one_clear_line(
