@@ -101,7 +101,7 @@ def test_noise_comes_after_the_teacher() -> None:
 
 @pytest.mark.parametrize(("count", "found"), [(5, 5), (1000, 40)])
 def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None:
-    chance = random.Random(0)  # noqa: S311 - not for secrets
+    chance = random.Random(0)
     texts = [f"This is number {number}. So? Is it number {number}?!" for number in range(20)]
 
     sentences = cut_sentences(texts, count, chance)

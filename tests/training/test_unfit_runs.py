@@ -28,7 +28,7 @@ _WORDS = {0: ("bad", "dull", "poor", "weak"), 1: ("good", "bright", "rich", "str
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """Arguments of a run over two columns of text."""
-    chance = random.Random(3)  # noqa: S311 - not for secrets
+    chance = random.Random(3)
     rows = ["sentence\tother\tlabel"]
     for number in range(64):
         label = number % 2

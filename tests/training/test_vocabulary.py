@@ -19,7 +19,7 @@ TEXTS = [
     "the caf\u00e9 was lovely, lovelier than the film",
 ] * 5
 # Many pieces are as frequent as each other, so that ties must be broken.
-CHANCE = random.Random(0)  # noqa: S311 - not for secrets
+CHANCE = random.Random(0)
 WORDS = ["".join(CHANCE.choices("abcdefgh", k=6)) for _ in range(200)]
 TIES = [" ".join(WORDS[start : start + 10]) for start in range(190)]
 TRAIN = """

@@ -36,7 +36,7 @@ def write_sentences(
     path: Path, *, rows: int = 240, seed: int = 0, labels: Sequence[str] = ("negative", "positive")
 ) -> Path:
     """Writes sentences of which one word decides the label; returns the path."""
-    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    chance = random.Random(seed)
     lines = ["sentence\tlabel"]
     for number in range(rows):
         label = labels[number % len(labels)]
