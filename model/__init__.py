@@ -7,19 +7,24 @@ Knows nothing of HTTP or of training.
 
 from model.architecture import Network, NetworkConfig
 from model.attention import AttentionOutput, MultiHeadAttention
+from model.attribution import Attribution, Attributor, attribute
 from model.batch import Batch, collate
 from model.checkpoint import Checkpoint, open_checkpoint, save_checkpoint
 from model.classifier import Classifier, ClassifierOutput
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier
 from model.encoder import EncoderClassifier, build_encoder
+from model.gradients import Gradients, HeadImportance
 from model.manifest import Manifest
 from model.masks import causal_mask, padding_mask
-from model.predictor import Explanation, ModelInfo, Prediction, Predictor, load_predictor
+from model.prediction import Prediction
+from model.predictor import Explanation, ModelInfo, Predictor, Question, load_predictor
 from model.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
     "AttentionOutput",
+    "Attribution",
+    "Attributor",
     "Batch",
     "Checkpoint",
     "Classifier",
@@ -30,6 +35,8 @@ __all__ = [
     "EncoderConfig",
     "Encoding",
     "Explanation",
+    "Gradients",
+    "HeadImportance",
     "Manifest",
     "ModelInfo",
     "MultiHeadAttention",
@@ -37,8 +44,10 @@ __all__ = [
     "NetworkConfig",
     "Prediction",
     "Predictor",
+    "Question",
     "Token",
     "Tokenizer",
+    "attribute",
     "build_encoder",
     "causal_mask",
     "collate",

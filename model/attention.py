@@ -159,6 +159,7 @@ class MultiHeadAttention(nn.Module):
         *,
         keep: Tensor | None,
         need_weights: bool,
+        head_mask: Tensor | None = None,
     ) -> AttentionOutput:
         """The same with masks joined before, so that the layers of an encoder share the work.
 
@@ -168,6 +169,8 @@ class MultiHeadAttention(nn.Module):
             value: [B, K, value_size].
             keep: of `model.masks.join_masks`.
             need_weights: takes the explicit path and returns its weights.
+            head_mask: the output of each head is multiplied by its number before the heads are
+                joined (Michel, Levy and Neubig 2019), float [H]; None: all are 1.
         """
         head_dim, value_head_dim = self._settle(query.shape[-1])
         queries = self._split(self.query(query), head_dim)  # [B, H, Q, D]
@@ -184,6 +187,8 @@ class MultiHeadAttention(nn.Module):
                 attn_mask=keep,
                 dropout_p=self.dropout if self.training else 0.0,
             )  # [B, H, Q, V]
+        if head_mask is not None:
+            context = context * head_mask.to(context.dtype)[:, None, None]  # [B, H, Q, V]
         joined = context.transpose(1, 2).flatten(2)  # [B, Q, H * V]
         hidden_states: Tensor = self.output(joined)  # [B, Q, output_size]
         return AttentionOutput(hidden_states, weights if need_weights else None)

@@ -71,6 +71,19 @@ class Checkpoint:
         network.requires_grad_(requires_grad=False)
         return network.eval()
 
+    def reload_network(self) -> Network:
+        """The same at a later time, when another checkpoint may lie where this one was.
+
+        Raises:
+            CheckpointError: there are other weights by now, or none.
+        """
+        path = self.path / WEIGHTS
+        if digest(path)[:_VERSION_LENGTH] != self.version:
+            raise CheckpointError(
+                path, f"is not version {self.version} any more, which was loaded: start anew"
+            )
+        return self.load_network()
+
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Checks a folder whole: every file, every size, every digest, and that they fit together.

@@ -83,12 +83,27 @@ class ConvAttentionClassifier(nn.Module):
             )
         self.classifier = nn.Linear(max_length * size, 1)
 
-    def forward(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+    def embed_tokens(self, input_ids: Tensor) -> Tensor:
+        """The embeddings of words alone: int64 [B, T] to float32 [B, T, E]."""
+        embedded: Tensor = self.embedding(input_ids)
+        return embedded
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        need_weights: bool = False,
+        token_embeddings: Tensor | None = None,
+        head_mask: Tensor | None = None,
+    ) -> ClassifierOutput:
         """Classifies a batch.
 
         Args:
             batch: B texts of at most M words; without `mask_padding` padded to M.
             need_weights: takes the explicit path of attention and returns its weights.
+            token_embeddings: stand for those of the ids, as `embed_tokens` gives them, float32
+                [B, T, E].
+            head_mask: multiplies the output of each head, float32 [1, H]; None: all are 1.
 
         Returns:
             Logits, float32 [B, 2]: 0 and the logit of the sigmoid unit, of which a softmax makes
@@ -101,13 +116,20 @@ class ConvAttentionClassifier(nn.Module):
         batch_size, length = batch.input_ids.shape
         input_ids, keep = self._pad(batch)  # [B, M]
         states = self.embedding(input_ids)  # [B, M, E]
+        if token_embeddings is not None:
+            states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
         if self.convolution is not None:
             states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
         weights: tuple[Tensor, ...] = ()
         if self.attention is not None:
             inputs = states.to(self.attention.query.weight.dtype)
             attended = self.attention.attend(
-                inputs, inputs, inputs, keep=keep, need_weights=need_weights
+                inputs,
+                inputs,
+                inputs,
+                keep=keep,
+                need_weights=need_weights,
+                head_mask=None if head_mask is None else head_mask[0],
             )
             states = attended.hidden_states  # [B, M, F]
             if attended.attention_weights is not None:

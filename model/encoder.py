@@ -1,12 +1,13 @@
 """A transformer encoder in the BERT layout: from a batch of token ids to logits.
 
-Legend: B batch, T tokens, D hidden size, H heads, F intermediate size, C classes.
+Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
 
 Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. The residual stream
 and the layer norms stay in float32 whatever type the projections compute in: a bfloat16 residual
 moves probabilities by more than a hundredth between a text alone and the same text in a batch.
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -57,18 +58,20 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, input_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
         """Embeds token ids.
 
         Args:
             input_ids: int64 [B, T].
+            tokens: embeddings of tokens that stand for those of the ids, float32 [B, T, D].
 
         Returns:
             float32 [B, T, D].
         """
         length = input_ids.shape[1]
         places = self.positions.weight[:length] + self.types.weight[0]  # [T, D]
-        embedded: Tensor = self.dropout(self.norm(self.tokens(input_ids) + places))  # [B, T, D]
+        tokens = self.tokens(input_ids) if tokens is None else tokens  # [B, T, D]
+        embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
         return embedded
 
 
@@ -106,9 +109,15 @@ class EncoderLayer(nn.Module):
         self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
+        self.many_sizes = False
 
     def forward(
-        self, hidden_states: Tensor, *, keep: Tensor | None, need_weights: bool
+        self,
+        hidden_states: Tensor,
+        *,
+        keep: Tensor | None,
+        need_weights: bool,
+        head_mask: Tensor | None = None,
     ) -> AttentionOutput:
         """Runs one layer.
 
@@ -117,6 +126,7 @@ class EncoderLayer(nn.Module):
             keep: True where a position may be attended to (see `model.masks.join_masks`), or
                 None.
             need_weights: whether the weights of attention are returned.
+            head_mask: multiplies the output of each head, float [H]; None: all are 1.
 
         Returns:
             Hidden states, float32 [B, T, D], and the weights [B, H, T, T] or None.
@@ -124,7 +134,7 @@ class EncoderLayer(nn.Module):
         dtype = self.intermediate.weight.dtype
         inputs = hidden_states.to(dtype)
         attended = self.attention.attend(
-            inputs, inputs, inputs, keep=keep, need_weights=need_weights
+            inputs, inputs, inputs, keep=keep, need_weights=need_weights, head_mask=head_mask
         )
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
         inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, T, F]
@@ -133,6 +143,8 @@ class EncoderLayer(nn.Module):
 
     def _activate(self, inner: Tensor) -> Tensor:
         form = _GELU_FORM.get(self.activation)
+        if form == "none" and self.many_sizes:
+            return inner * (0.5 + 0.5 * torch.erf(inner * math.sqrt(0.5)))
         if form is not None:
             return functional.gelu(inner, approximate=form)
         return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)
@@ -203,17 +215,33 @@ class EncoderClassifier(nn.Module):
         self.classifier_dropout = nn.Dropout(classifier_dropout)
         self.classifier = nn.Linear(hidden_size, num_labels)
 
-    def forward(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+    def embed_tokens(self, input_ids: Tensor) -> Tensor:
+        """The embeddings of tokens alone: int64 [B, T] to float32 [B, T, D]."""
+        embedded: Tensor = self.embeddings.tokens(input_ids)
+        return embedded
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        need_weights: bool = False,
+        token_embeddings: Tensor | None = None,
+        head_mask: Tensor | None = None,
+    ) -> ClassifierOutput:
         """Classifies a batch.
 
         Args:
             batch: B texts of at most T tokens.
             need_weights: takes the explicit path through every layer and returns its weights.
+            token_embeddings: stand for those of the ids, as `embed_tokens` gives them, float32
+                [B, T, D].
+            head_mask: multiplies the output of each head of each layer, float32 [L, H]; None:
+                all are 1.
 
         Returns:
             Logits, float32 [B, C], and for each layer the weights [B, H, T, T] if asked for.
         """
-        hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
+        hidden_states = self.embeddings(batch.input_ids, tokens=token_embeddings)  # [B, T, D]
         batch_size, length = batch.input_ids.shape
         keep = join_masks(
             batch.key_padding_mask,
@@ -224,9 +252,12 @@ class EncoderClassifier(nn.Module):
             key_length=length,
         )
         weights = []
-        for layer in self.layers:
+        for index, layer in enumerate(self.layers):
             hidden_states, layer_weights = layer(
-                hidden_states, keep=keep, need_weights=need_weights
+                hidden_states,
+                keep=keep,
+                need_weights=need_weights,
+                head_mask=None if head_mask is None else head_mask[index],
             )
             if layer_weights is not None:
                 weights.append(layer_weights)
@@ -252,6 +283,12 @@ class EncoderClassifier(nn.Module):
             if isinstance(module, nn.LayerNorm):
                 nn.init.ones_(module.weight)
                 nn.init.zeros_(module.bias)
+
+    def expect_many_sizes(self) -> None:
+        """Leaves oneDNN's activation alone, which makes and keeps code for each size of batch."""
+        for layer in self.layers:
+            if isinstance(layer, EncoderLayer):
+                layer.many_sizes = True
 
     def compute_in(self, dtype: torch.dtype) -> None:
         """Turns the projections of the layers, where nearly all work is, to another type.

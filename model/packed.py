@@ -3,12 +3,15 @@
 Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads,
 C classes.
 
-The same numbers as `model.encoder`, without dropout, and four differences in how they are come
-by. Padding is seen by attention alone; all else computes the N tokens that are there. Queries,
+The same numbers as `model.encoder`, without dropout, and six differences in how they are come
+by. The classifier reads the first token alone, so the last layer computes no other's output.
+Padding is seen by attention alone; all else computes the N tokens that are there. Queries,
 keys and values are one product. The weights lie in memory as oneDNN's kernels read them, so that
 they are not put in order again for every pass, and the activation is part of the product before
-it. And a pass is one call that leaves Python alone: a hundred separate operations would each ask
-for the interpreter's lock, which the thread that talks to clients holds most of the time.
+it. A pass is one call that leaves Python alone: a hundred separate operations would each ask
+for the interpreter's lock, which the thread that talks to clients holds most of the time. And
+oneDNN, which makes and keeps code for each size that it meets, meets few: larger numbers of tokens
+are rounded up, and the products of attention are left to kernels that keep nothing.
 """
 
 import math
@@ -36,7 +39,8 @@ _ACTIVATIONS = {
 _Run = Callable[..., tuple[Tensor, list[Tensor]]]
 _NO_SCORES = torch.empty(0)
 _NOWHERE = torch.empty(0, dtype=torch.int64)
-_TOKENS_STEP = 16
+# Up to here attention is quickest as products of float32, from here on as the fused kernel.
+_SHORT = 64
 _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
@@ -86,6 +90,7 @@ class PackedEncoder:
 
     def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
         """Classifies a batch, as `EncoderClassifier.forward` does."""
+        size, length = batch.input_ids.shape
         logits, weights = self._run(
             batch.input_ids,
             *_padding(batch),
@@ -98,9 +103,10 @@ class PackedEncoder:
             self._eps,
             self._activation,
             self._form,
+            need_weights or length <= _SHORT,
             need_weights,
         )
-        return ClassifierOutput(logits, tuple(weights))
+        return ClassifierOutput(logits[:size], tuple(weights))
 
     def _add(self, layer: EncoderLayer) -> None:
         attention = layer.attention
@@ -122,24 +128,41 @@ class PackedEncoder:
         self._norms += _norms(layer.attention_norm, layer.output_norm)
 
 
-def _padding(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """What the scores of each key get added, where the tokens are, and what each place reads.
+def _padding(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What the scores of each key get added, and where the tokens lie.
 
     Returns:
-        float32 [B, 1, 1, T], 0 or minus infinity; int64 [N], filled up with
-        a token whose result nobody reads; int64 [B * T], where a place of padding reads any
-        token, since its key is hidden. All are empty if nothing is padded.
+        float32 [B, 1, 1, T], 0 or minus infinity, empty if nothing is padded; int64 [N], the
+        places of the tokens in [B * T]; int64 [B * T], which of these each place reads, where a
+        place of padding reads any, since its key is hidden; empty if nothing is padded; int64
+        [B], which of them begin a text. N and B are filled up with tokens whose results nobody
+        reads.
     """
     padding = batch.key_padding_mask
     if padding is None:
-        return _NO_SCORES, _NOWHERE, _NOWHERE
+        size, length = batch.input_ids.shape
+        return (
+            _NO_SCORES,
+            _fill(torch.arange(size * length)),
+            _NOWHERE,
+            _fill(torch.arange(0, size * length, length)),
+        )
     hidden = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
     real = ~padding.flatten()
-    tokens = real.nonzero().flatten()
-    # oneDNN makes and keeps code for each size that it meets: let there be few.
-    extra = -len(tokens) % _TOKENS_STEP
-    tokens = torch.cat([tokens, tokens.new_zeros(extra)])
-    return hidden[:, None, None], tokens, (real.cumsum(0) - 1).clamp_(min=0)
+    places = (real.cumsum(0) - 1).clamp_(min=0)
+    firsts = places.view(padding.shape)[:, 0]
+    return hidden[:, None, None], _fill(real.nonzero().flatten()), places, _fill(firsts)
+
+
+def _fill(places: Tensor) -> Tensor:
+    """Repeats the first place so that products have few sizes.
+
+    Not in small batches, where each would be felt: those of a single sentence.
+    """
+    count = len(places)
+    step = 1 if count <= 32 else 8 if count <= 128 else 16
+    extra = -count % step
+    return torch.cat([places, places[:1].expand(extra)]) if extra else places
 
 
 def _pack(weight: Tensor) -> Tensor:
@@ -164,11 +187,52 @@ def _compiled() -> _Run:
     return run
 
 
+def _attend(
+    heads: Tensor, mask: Tensor | None, in_products: bool, only_first: bool
+) -> tuple[Tensor, Tensor]:
+    """Scaled dot-product attention (Vaswani et al. 2017).
+
+    Args:
+        heads: queries, keys and values, [3, B, H, T, D / H].
+        mask: added to the scores of each key, float32 [B, 1, 1, T].
+        in_products: by two products of float32, which leave the weights; else by the fused
+            kernel.
+        only_first: for the first query alone.
+
+    Returns:
+        Context [B, H, Q, D / H] of Q queries; weights, float32 [B, H, Q, T], or an empty tensor.
+    """
+    _, batch_size, num_heads, length, head_dim = heads.shape
+    count = 1 if only_first else length
+    if not in_products:
+        mask = mask.to(heads.dtype) if mask is not None else None
+        fused = functional.scaled_dot_product_attention(
+            heads[0, :, :, :count], heads[1], heads[2], mask
+        )
+        return fused, torch.empty(0)
+    three = torch.empty(heads.shape).copy_(heads)
+    queries, keys, values = three.view(3, -1, length, head_dim).unbind(0)  # [B * H, T, D / H]
+    scores = torch.baddbmm(
+        torch.zeros([1, 1, 1]),
+        queries[:, :count],
+        keys.transpose(1, 2),
+        beta=0.0,
+        alpha=1.0 / math.sqrt(head_dim),
+    )
+    scores = scores.view(batch_size, num_heads, count, length)
+    if mask is not None:
+        scores.add_(mask)
+    weights = scores.softmax(dim=-1)
+    context = torch.bmm(weights.view(-1, count, length), values)
+    return context.view(batch_size, num_heads, count, head_dim), weights
+
+
 def _forward(
     input_ids: Tensor,
     mask: Tensor,
     tokens: Tensor,
     places: Tensor,
+    firsts: Tensor,
     embeddings: list[Tensor],
     projections: list[Tensor],
     biases: list[Tensor],
@@ -178,43 +242,44 @@ def _forward(
     eps: float,
     activation: str,
     form: str,
+    in_products: bool,
     need_weights: bool,
 ) -> tuple[Tensor, list[Tensor]]:
     batch_size, length = input_ids.shape
     size = embeddings[0].shape[1]
     kind = biases[0].dtype
-    is_padded = len(tokens) > 0
+    is_padded = len(places) > 0
     summed = functional.embedding(input_ids, embeddings[0]) + embeddings[1][:length]  # [B, T, D]
-    hidden = summed.view(-1, size)
-    if is_padded:
-        hidden = hidden.index_select(0, tokens)  # [N, D]
+    hidden = summed.view(-1, size).index_select(0, tokens)  # [N, D]
     # The residual stream is float32, as in model.encoder.
     hidden = functional.layer_norm(hidden, [size], embeddings[2], embeddings[3], eps)
     all_weights: list[Tensor] = []
-    for layer in range(len(projections) // 4):
+    num_layers = len(projections) // 4
+    for layer in range(num_layers):
         at = 4 * layer
+        is_last = layer == num_layers - 1
         joined = torch.ops.mkldnn._linear_pointwise(
             hidden.to(kind), projections[at], biases[at], "none", [], ""
         )  # [N, 3 D]
-        if is_padded:
-            joined = joined.index_select(0, places)  # [B * T, 3 D]
-        heads = joined.view(batch_size, length, 3, num_heads, size // num_heads)
-        queries, keys, values = (
-            heads.permute(2, 0, 3, 1, 4).reshape(3, -1, length, size // num_heads).unbind(0)
-        )  # [B * H, T, D / H]
-        scores = torch.bmm(queries, keys.transpose(1, 2)).float()
-        scores = scores.view(batch_size, num_heads, length, length)  # [B, H, T, T]
-        scores.mul_(1.0 / math.sqrt(size // num_heads))
-        if is_padded:
-            scores.add_(mask)
-        weights = scores.softmax(dim=-1)
+        joined = joined.index_select(0, places) if is_padded else joined[: batch_size * length]
+        heads = joined.view(batch_size, length, 3, num_heads, -1)
+        context, weights = _attend(
+            heads.permute(2, 0, 3, 1, 4),
+            mask if is_padded else None,
+            in_products,
+            is_last and not need_weights,
+        )
         if need_weights:
             all_weights.append(weights)
-        context = torch.bmm(weights.to(kind).view(-1, length, length), values)
-        context = context.view(batch_size, num_heads, length, -1)
-        context = context.transpose(1, 2).reshape(-1, size)  # [B * T, D]
-        if is_padded:
+        if is_last:
+            hidden = hidden.index_select(0, firsts)  # [B, D], and so is all that follows
+            context = context[:, :, :1]
+        context = context.transpose(1, 2).reshape(-1, size).to(kind)  # [B * T, D]
+        if is_padded and not is_last:
             context = context.index_select(0, tokens)  # [N, D]
+        missing = len(hidden) - len(context)
+        if missing > 0:
+            context = torch.cat([context, context[:1].expand(missing, size)])
         attended = torch.ops.mkldnn._linear_pointwise(
             context, projections[at + 1], biases[at + 1], "none", [], ""
         )
@@ -226,9 +291,5 @@ def _forward(
             inner, projections[at + 3], biases[at + 3], "none", [], ""
         )
         hidden = functional.layer_norm(hidden + outer, [size], norms[at + 2], norms[at + 3], eps)
-    if is_padded:
-        firsts = hidden.index_select(0, places.view(batch_size, length)[:, 0])
-    else:
-        firsts = hidden.view(batch_size, length, size)[:, 0]  # [B, D]
-    pooled = torch.tanh(functional.linear(firsts, head[0], head[1]))
+    pooled = torch.tanh(functional.linear(hidden, head[0], head[1]))
     return functional.linear(pooled, head[2], head[3]), all_weights

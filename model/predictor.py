@@ -1,6 +1,6 @@
 """From texts to predictions: a loaded network with its tokenizer, labels and temperature.
 
-Legend: B batch, T tokens, L chosen layers, H chosen heads, C labels.
+Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,10 @@ from model.batch import Batch, collate
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
 from model.encoder import EncoderClassifier
+from model.gradients import Gradients
 from model.manifest import Metric
 from model.packed import PackedEncoder, can_pack
+from model.prediction import Prediction, make_predictions
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
 
@@ -24,22 +26,18 @@ _WARM_UP_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """What the model says of one text.
+class Question:
+    """A text whose attention is wanted.
 
     Args:
-        label: the most probable class.
-        score: its probability.
-        probabilities: of every class, in the order of the labels, calibrated; they sum to 1.
-        token_count: tokens that the model read, special tokens included.
-        truncated: True if a part of the text was cut off.
+        encoding: the text, encoded with its tokens.
+        layers: which layers are wanted, all if None; answered in ascending order, each once.
+        heads: which heads of each, likewise.
     """
 
-    label: str
-    score: float
-    probabilities: dict[str, float]
-    token_count: int
-    truncated: bool
+    encoding: Encoding
+    layers: Sequence[int] | None = None
+    heads: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +102,20 @@ class Predictor:
         tokenizer: that of the same checkpoint.
         info: what is known of the model.
         device: where the network runs.
+        gradients: derivatives of what the same weights say; see `model.gradients`.
     """
 
     def __init__(
-        self, network: Classifier, tokenizer: Tokenizer, *, info: ModelInfo, device: torch.device
+        self,
+        network: Classifier,
+        tokenizer: Tokenizer,
+        *,
+        info: ModelInfo,
+        device: torch.device,
+        gradients: Gradients,
     ) -> None:
         self.info = info
+        self.gradients = gradients
         self._network = network
         self._tokenizer = tokenizer
         self._device = device
@@ -150,35 +156,47 @@ class Predictor:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
     ) -> Explanation:
-        """Classifies one text by the explicit path and returns the weights of that pass.
+        """Classifies one text and returns the weights of the same pass; as `explain_batch`."""
+        (explanation,) = self.explain_batch([Question(encoding, layers, heads)])
+        return explanation
+
+    def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
+        """Classifies texts in one pass by the explicit path and returns the weights of that pass.
 
         Args:
-            encoding: the text, encoded with its tokens.
-            layers: which layers are wanted, all if None; answered in ascending order, each once.
-            heads: which heads of each, likewise.
+            questions: B texts with what is wanted of each, at least one.
+
+        Returns:
+            An explanation for each, in their order.
 
         Raises:
             IndexError: a layer or head that the model does not have, or none at all.
         """
-        chosen_layers = _choose(layers, self.info.num_layers, "layer")
-        chosen_heads = _choose(heads, self.info.num_heads, "head")
+        chosen = [self._choose(question) for question in questions]
+        encodings = [question.encoding for question in questions]
         with torch.inference_mode():
-            output = self._network(self._collate([encoding]), need_weights=True)
-            length = len(encoding.input_ids)
-            attention = torch.stack(
-                [
-                    output.attention_weights[layer][0, list(chosen_heads), :length, :length]
-                    for layer in chosen_layers
-                ]
-            )  # [L, H, T, T]
-            (prediction,) = self._predictions(output.logits, [encoding])
-        return Explanation(
-            prediction=prediction,
-            encoding=encoding,
-            layers=chosen_layers,
-            heads=chosen_heads,
-            attention=attention.cpu().numpy(),
-        )
+            output = self._network(self._collate(encodings), need_weights=True)
+            predictions = self._predictions(output.logits, encodings)
+            explanations = []
+            for row, encoding in enumerate(encodings):
+                layers, heads = chosen[row]
+                length = len(encoding.input_ids)
+                attention = torch.stack(
+                    [
+                        output.attention_weights[layer][row, list(heads), :length, :length]
+                        for layer in layers
+                    ]
+                )  # [L, H, T, T]
+                explanations.append(
+                    Explanation(
+                        prediction=predictions[row],
+                        encoding=encoding,
+                        layers=layers,
+                        heads=heads,
+                        attention=attention.cpu().numpy(),
+                    )
+                )
+        return explanations
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not pay for what is lazy."""
@@ -192,27 +210,19 @@ class Predictor:
         """One small forward pass; raises what a real one would."""
         self.predict([self.encode(_WARM_UP_TEXT)])
 
+    def _choose(self, question: Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (
+            _choose(question.layers, self.info.num_layers, "layer"),
+            _choose(question.heads, self.info.num_heads, "head"),
+        )
+
     def _collate(self, encodings: Sequence[Encoding]) -> Batch:
         return collate(encodings, pad_token_id=self._tokenizer.pad_token_id, device=self._device)
 
     def _predictions(self, logits: torch.Tensor, encodings: Sequence[Encoding]) -> list[Prediction]:
-        # In float64, so that probabilities sum to 1 to the last digit that JSON shows.
-        scaled = logits.double() / self.info.temperature
-        rows = scaled.softmax(dim=-1).tolist()  # [B, C]
-        labels = self.info.labels
-        predictions = []
-        for row, encoding in zip(rows, encodings, strict=True):
-            best = max(range(len(row)), key=row.__getitem__)
-            predictions.append(
-                Prediction(
-                    label=labels[best],
-                    score=row[best],
-                    probabilities=dict(zip(labels, row, strict=True)),
-                    token_count=len(encoding.input_ids),
-                    truncated=encoding.truncated,
-                )
-            )
-        return predictions
+        return make_predictions(
+            logits, encodings, labels=self.info.labels, temperature=self.info.temperature
+        )
 
 
 def load_predictor(
@@ -236,7 +246,16 @@ def load_predictor(
     ready: Classifier = network
     if isinstance(network, EncoderClassifier) and can_pack(device):
         ready = PackedEncoder(network)
-    return Predictor(ready, checkpoint.tokenizer, info=info, device=device)
+    gradients = Gradients(
+        checkpoint.reload_network,
+        labels=info.labels,
+        temperature=info.temperature,
+        num_layers=info.num_layers,
+        num_heads=info.num_heads,
+        pad_token_id=checkpoint.tokenizer.pad_token_id,
+        device=device,
+    )
+    return Predictor(ready, checkpoint.tokenizer, info=info, device=device, gradients=gradients)
 
 
 def _describe(

@@ -51,11 +51,14 @@ class Encoding:
         input_ids: what the model reads, special tokens included, at most `max_length`.
         truncated: True if a part of the text was cut off.
         tokens: one `Token` for each id, if asked for.
+        text: what was encoded, whole and as it was given, if tokens were asked for: their
+            offsets point into it.
     """
 
     input_ids: list[int]
     truncated: bool
     tokens: tuple[Token, ...] | None = None
+    text: str | None = None
 
 
 class Tokenizer:
@@ -148,6 +151,7 @@ class Tokenizer:
             input_ids=input_ids + [self.pad_token_id] * missing,
             truncated=surplus > 0,
             tokens=tokens,
+            text=text if with_tokens else None,
         )
 
     def _tokens(self, text: str, encoded: tokenizers.Encoding, kept: slice) -> tuple[Token, ...]:

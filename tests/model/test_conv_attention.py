@@ -200,3 +200,24 @@ def test_sizes_survive_the_file(mask_padding: bool) -> None:
     assert (config.num_layers, config.num_heads, config.hidden_size) == (1, 2, 8)
     assert config.length_limit == 8
     assert config.padded_length == (None if mask_padding else 8)
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+def test_given_embeddings_and_a_mask_of_heads(*, mask_padding: bool) -> None:
+    network = tiny_conv_network(tiny_conv_config(mask_padding=mask_padding))
+    batch = Batch(ids([1, 2, 3], [4, 5, 0]), torch.tensor([[False] * 3, [False, False, True]]))
+    with torch.no_grad():
+        plain = network(batch).logits
+        embeddings = network.embed_tokens(batch.input_ids)
+        given = network(
+            batch, token_embeddings=embeddings, head_mask=torch.ones(1, 2), need_weights=True
+        )
+        masked = network(batch, head_mask=torch.tensor([[0.0, 2.0]])).logits
+        assert network.attention is not None
+        network.attention.output.weight.mul_(torch.tensor([0.0] * 4 + [2.0] * 4))
+        expected = network(batch).logits
+
+    assert embeddings.shape == (2, 3, 8)
+    torch.testing.assert_close(given.logits, plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(masked, expected, rtol=0, atol=1e-5)
+    assert (masked - plain).abs().max() > 0.1

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from model.attention import MultiHeadAttention
 from model.batch import Batch, collate
 from model.config import Activation
 from model.encoder import EncoderClassifier, build_encoder
@@ -214,3 +215,47 @@ def test_the_padding_row_stays_zero_in_training() -> None:
     assert gradient is not None
     assert gradient[0].eq(0.0).all()
     assert gradient.abs().sum() > 0
+
+
+def test_given_embeddings_stand_for_those_of_the_ids() -> None:
+    network = tiny_network()
+    batch, other = random_batch(9, 4), random_batch(4, 9)
+    with torch.inference_mode():
+        embeddings = network.embed_tokens(batch.input_ids)
+        own = network(batch, token_embeddings=embeddings).logits
+        strange = network(
+            Batch(other.input_ids, batch.key_padding_mask), token_embeddings=embeddings
+        ).logits
+
+        assert embeddings.shape == (2, 9, 8)
+        assert torch.equal(own, network(batch).logits)
+        assert torch.equal(strange, own)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_head_mask_scales_what_a_head_hands_on(*, need_weights: bool) -> None:
+    network = tiny_network()
+    batch = random_batch(9, 4)
+    mask = torch.tensor([[1.0, 1.0], [0.0, 3.0]])
+    with torch.inference_mode():
+        plain = network(batch, need_weights=need_weights).logits
+        ones = network(batch, need_weights=need_weights, head_mask=torch.ones(2, 2)).logits
+        found = network(batch, need_weights=need_weights, head_mask=mask).logits
+        attention = network.layers[1].attention
+        assert isinstance(attention, MultiHeadAttention)
+        attention.output.weight.mul_(torch.tensor([0.0] * 4 + [3.0] * 4))
+        expected = network(batch, need_weights=need_weights).logits
+
+    assert torch.equal(ones, plain)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert (found - plain).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_for_many_sizes_the_activation_is_the_same(activation: Activation) -> None:
+    network = tiny_network(tiny_config(hidden_act=activation))
+    batch = random_batch(9, 4)
+    with torch.inference_mode():
+        expected = network(batch).logits
+        network.expect_many_sizes()
+        torch.testing.assert_close(network(batch).logits, expected, rtol=0, atol=1e-5)

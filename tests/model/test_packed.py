@@ -17,13 +17,16 @@ from tests.builders import tiny_config
 
 CPU = torch.device("cpu")
 VOCAB_SIZE = 40
+# On both sides of where the kernels of attention and the rounding of sizes change.
+LONG = (31, 32, 33, 40, 63, 64, 65, 128, 129)
 
 pytestmark = pytest.mark.skipif(not can_pack(CPU), reason="torch has no oneDNN here")
 
 
 def network(dtype: torch.dtype = torch.float32, **changes: object) -> EncoderClassifier:
     """A small network with weights large enough that all of them matter."""
-    built = build_encoder(tiny_config(vocab_size=VOCAB_SIZE, **changes))
+    sizes = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": max(LONG), **changes}
+    built = build_encoder(tiny_config(**sizes))
     built.initialize(std=0.3, generator=torch.Generator().manual_seed(0))
     built.eval()
     built.compute_in(dtype)
@@ -43,7 +46,9 @@ def batch_of(lengths: list[int]) -> Batch:
 
 NETWORK = network()
 PACKED = PackedEncoder(NETWORK)
-lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6)
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
+    st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
+)
 
 
 @given(lengths)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from model.batch import collate
 from model.checkpoint import open_checkpoint
 from model.errors import BlankTextError, InvalidTextError, TextTooLongError
-from model.predictor import Predictor, load_predictor
+from model.predictor import Predictor, Question, load_predictor
 from model.tokenizer import Encoding
 from tests.builders import (
     MAX_LENGTH,
@@ -259,6 +259,29 @@ def test_some_layers_and_heads(
     expected = whole.attention[np.ix_(chosen_layers, chosen_heads)]
     np.testing.assert_array_equal(part.attention, expected)
     assert part.prediction == whole.prediction
+
+
+@given(st.lists(any_text, min_size=1, max_size=5), st.data())
+def test_texts_explained_together_are_as_explained_alone(
+    predictor: Predictor, texts: list[str], data: st.DataObject
+) -> None:
+    choices = st.none() | st.lists(st.integers(0, 1), min_size=1)
+    questions = [
+        Question(predictor.encode(text, with_tokens=True), data.draw(choices), data.draw(choices))
+        for text in texts
+    ]
+
+    together = predictor.explain_batch(questions)
+
+    assert len(together) == len(questions)
+    for found, question in zip(together, questions, strict=True):
+        alone = predictor.explain(question.encoding, layers=question.layers, heads=question.heads)
+        assert found.encoding is question.encoding
+        assert (found.layers, found.heads) == (alone.layers, alone.heads)
+        np.testing.assert_allclose(found.attention, alone.attention, rtol=0, atol=1e-5)
+        assert found.prediction.probabilities == pytest.approx(
+            alone.prediction.probabilities, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("index", [-1, 2, 99])

@@ -1,0 +1,209 @@
+"""From a text to derivatives of what a model says of it, by its embeddings or by its heads.
+
+Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
+
+What is differentiated is f, the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated
+probability p. It is computed from the logits, since p rounds to 1 where a model is sure.
+
+The network that serves may be packed and have no parameters to differentiate through, or compute
+in bfloat16. So the same weights are read again, in float32, when a derivative is wanted for the
+first time: who never asks for one pays no memory.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.architecture import Network
+from model.batch import Batch, collate
+from model.encoder import EncoderClassifier
+from model.prediction import Prediction, make_predictions
+from model.tokenizer import Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A text and its baseline, between which a path lies.
+
+    Args:
+        encoding: the text.
+        prediction: what the model says of it.
+        label: the class whose log-odds f are differentiated.
+        value: f of the text.
+        baseline_value: f of the baseline.
+        text: embeddings of its tokens, float32 [T, D].
+        baseline: the same with padding in the place of every token that is not special.
+    """
+
+    encoding: Encoding
+    prediction: Prediction
+    label: str
+    value: float
+    baseline_value: float
+    text: Tensor
+    baseline: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class HeadImportance:
+    """How much the log-odds f of a label depend on each head, for one text.
+
+    Args:
+        prediction: what the model says of the text.
+        label: the class.
+        importance: |df / d xi| at 1, where xi multiplies the output of head h of layer l, float64
+            [L, H].
+    """
+
+    prediction: Prediction
+    label: str
+    importance: NDArray[np.float64]
+
+
+class Gradients:
+    """Derivatives for one checkpoint, to several threads at once if need be.
+
+    Args:
+        load: reads the network, on the CPU and in float32; called once, on first use.
+        labels: names of the C classes.
+        temperature: logits are divided by it before the softmax.
+        num_layers: L, layers with attention.
+        num_heads: H of each.
+        pad_token_id: its embedding is the baseline.
+        device: where the network shall run.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Network],
+        *,
+        labels: Sequence[str],
+        temperature: float,
+        num_layers: int,
+        num_heads: int,
+        pad_token_id: int,
+        device: torch.device,
+    ) -> None:
+        self._load = load
+        self._labels = tuple(labels)
+        self._temperature = temperature
+        self._num_layers = num_layers
+        self._num_heads = num_heads
+        self._pad_token_id = pad_token_id
+        self._device = device
+        self._lock = threading.Lock()
+        self._network: Network | None = None
+
+    def network(self) -> Network:
+        """The network, read by whoever asks first while the others wait.
+
+        Raises:
+            CheckpointError: its folder is not as it was at the start.
+        """
+        with self._lock:
+            if self._network is None:
+                network = self._load().to(self._device)
+                if isinstance(network, EncoderClassifier):
+                    network.expect_many_sizes()
+                self._network = network
+            return self._network
+
+    def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
+        """Classifies a text and its baseline, in one pass.
+
+        Args:
+            encoding: the text, encoded with its tokens.
+            label: the class to explain; the predicted one if None.
+
+        Raises:
+            ValueError: the model has no such label, or the encoding no tokens.
+        """
+        if encoding.tokens is None:
+            raise ValueError("which tokens are special is not known: encode with with_tokens=True")
+        network = self.network()
+        batch = self._batch(encoding, 2)
+        special = torch.tensor([token.special for token in encoding.tokens], device=self._device)
+        with torch.no_grad():
+            text = network.embed_tokens(batch.input_ids[0])  # [T, D]
+            padding = torch.full_like(batch.input_ids[0], self._pad_token_id)  # [T]
+            baseline = torch.where(special[:, None], text, network.embed_tokens(padding))  # [T, D]
+            logits = network(batch, token_embeddings=torch.stack([text, baseline])).logits  # [2, C]
+            prediction = self._predict(logits[:1], encoding)
+            label = prediction.label if label is None else label
+            value, baseline_value = self._log_odds(logits, label).tolist()
+        return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
+
+    def along(
+        self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """A weighted sum over places on the straight path from the baseline to the text.
+
+        What is summed is the gradient of f at a place times the whole way from the baseline.
+
+        Args:
+            ends: of the path.
+            places: where, from 0 (the baseline) to 1 (the text) [K].
+            weights: of the places [K].
+
+        Returns:
+            What falls to each token, float64 [T]; 0 for special ones, which do not move.
+        """
+        steps = torch.tensor(places, dtype=torch.float32, device=self._device)
+        at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
+        with torch.enable_grad():
+            at.requires_grad_()
+            batch = self._batch(ends.encoding, len(places))
+            logits = self.network()(batch, token_embeddings=at).logits  # [K, C]
+            # Of the sum, whose terms depend on a row each: so the rows get their own gradients.
+            (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+        way = (ends.text - ends.baseline).double()  # [T, D]
+        by_token = (gradient.double() * way).sum(dim=-1)  # [K, T]
+        shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
+        return shares + 0.0  # 0 instead of -0
+
+    def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
+        """Classifies a text and tells how much that depends on each head.
+
+        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?"; there of the loss
+        and in the mean over a data set, here of f and for one text.
+
+        Args:
+            encoding: the text.
+            label: the class to explain; the predicted one if None.
+
+        Raises:
+            ValueError: the model has no such label.
+        """
+        heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
+        with torch.enable_grad():
+            heads.requires_grad_()
+            logits = self.network()(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
+            prediction = self._predict(logits.detach(), encoding)
+            label = prediction.label if label is None else label
+            (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
+        return HeadImportance(prediction, label, gradient.abs().double().cpu().numpy())
+
+    def _batch(self, encoding: Encoding, size: int) -> Batch:
+        return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)
+
+    def _predict(self, logits: Tensor, encoding: Encoding) -> Prediction:
+        (prediction,) = make_predictions(
+            logits, [encoding], labels=self._labels, temperature=self._temperature
+        )
+        return prediction
+
+    def _log_odds(self, logits: Tensor, label: str) -> Tensor:
+        """F of each of B rows, float64 [B]."""
+        if label not in self._labels:
+            raise ValueError(
+                f"label {label!r} does not exist: the model has {', '.join(self._labels)}"
+            )
+        index = self._labels.index(label)
+        scaled = logits.double() / self._temperature  # [B, C]
+        others = torch.cat([scaled[:, :index], scaled[:, index + 1 :]], dim=1)  # [B, C - 1]
+        return scaled[:, index] - others.logsumexp(dim=1)

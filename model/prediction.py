@@ -1,0 +1,58 @@
+"""From logits to predictions: labels with calibrated probabilities.
+
+Legend: B batch, C classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.tokenizer import Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the model says of one text.
+
+    Args:
+        label: the most probable class.
+        score: its probability.
+        probabilities: of every class, in the order of the labels, calibrated; they sum to 1.
+        token_count: tokens that the model read, special tokens included.
+        truncated: True if a part of the text was cut off.
+    """
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+    token_count: int
+    truncated: bool
+
+
+def make_predictions(
+    logits: Tensor, encodings: Sequence[Encoding], *, labels: Sequence[str], temperature: float
+) -> list[Prediction]:
+    """What logits say of texts.
+
+    Args:
+        logits: of the texts, float32 [B, C].
+        encodings: B texts.
+        labels: names of the C classes.
+        temperature: logits are divided by it before the softmax.
+    """
+    # In float64, so that probabilities sum to 1 to the last digit that JSON shows.
+    rows = (logits.double() / temperature).softmax(dim=-1).tolist()  # [B, C]
+    predictions = []
+    for row, encoding in zip(rows, encodings, strict=True):
+        best = max(range(len(row)), key=row.__getitem__)
+        predictions.append(
+            Prediction(
+                label=labels[best],
+                score=row[best],
+                probabilities=dict(zip(labels, row, strict=True)),
+                token_count=len(encoding.input_ids),
+                truncated=encoding.truncated,
+            )
+        )
+    return predictions
