@@ -1,8 +1,11 @@
 """`headlight-serve`: from options and environment to a running service."""
 
 import argparse
+import logging
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from service.app import create_app
 from service.lifecycle import Lifecycle
@@ -11,6 +14,9 @@ from service.server import listen, serve
 from service.settings import PREFIX, Settings, SettingsError
 from service.start import prepare
 
+logger = logging.getLogger("headlight.server")
+
+_STUCK = 70
 _NO_OPTION = frozenset({"api_keys"})
 
 
@@ -21,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; those of the process if None.
 
     Returns:
-        0 after an orderly end; 1 if the service could not start, with the reason on stderr.
+        0 after an orderly end; 1 if the service could not start, with the reason on stderr. The
+        process ends with 70 (an internal error, as sysexits.h has it) if a forward pass does not.
     """
     given = vars(_parser().parse_args(arguments))
     options = {name: value for name, value in given.items() if value is not None}
@@ -39,7 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app = create_app(settings, checkpoint, api_keys=api_keys, lifecycle=lifecycle)
     configure_logging(settings.log_format)
     serve(app, listening, settings, lifecycle)
+    if lifecycle.stuck:
+        _end_now()
     return 0
+
+
+def _end_now() -> NoReturn:
+    """Ends the process though a thread of it never will."""
+    logger.critical("ended with a forward pass that does not end")
+    logging.shutdown()
+    os._exit(_STUCK)
 
 
 def _refuse(message: str) -> int:

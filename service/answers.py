@@ -5,15 +5,18 @@ from collections.abc import Sequence
 import orjson
 from starlette.responses import Response
 
-from model import Explanation, ModelInfo, Prediction
+from model import Attribution, HeadImportance, ModelInfo, Prediction
+from model.views import RAW, Level
+from service.attention_json import encode_weights
 from service.errors import ServiceError
+from service.views import View
 
 JSON = "application/json"
 
 
 def json_response(content: object) -> Response:
-    """A JSON answer; dataclasses and numpy arrays are encoded without detours."""
-    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
+    """A JSON answer; dataclasses are encoded without detours."""
+    return Response(orjson.dumps(content), media_type=JSON)
 
 
 def predict_answer(
@@ -29,15 +32,53 @@ def predict_answer(
     }
 
 
-def attention_answer(info: ModelInfo, explanation: Explanation) -> dict[str, object]:
-    """The content of an answer of `/attention`."""
+def attention_body(info: ModelInfo, view: View) -> bytes:
+    """The answer of `/attention` for one sentence as JSON.
+
+    Raises:
+        ValueError: a weight is not a number from 0 to 1.
+    """
+    content = {
+        "model": _name(info),
+        "prediction": view.prediction,
+        "tokens": view.tokens,
+        "layers": view.layers,
+        "heads": view.heads,
+    }
+    if view.name != RAW:
+        content["view"] = view.name
+    weights = encode_weights(view.attention)
+    return b"".join((orjson.dumps(content)[:-1], b',"attention":', weights, b"}"))
+
+
+def attributions_answer(
+    info: ModelInfo, attribution: Attribution, *, level: Level
+) -> dict[str, object]:
+    """The content of an answer of `/attributions`."""
     return {
         "model": _name(info),
-        "prediction": explanation.prediction,
-        "tokens": explanation.encoding.tokens,
-        "layers": explanation.layers,
-        "heads": explanation.heads,
-        "attention": explanation.attention,
+        "prediction": attribution.prediction,
+        "view": attribution.method + ("+word" if level == "word" else ""),
+        "label": attribution.label,
+        "tokens": attribution.tokens,
+        "attributions": attribution.attributions.tolist(),
+        "steps": attribution.steps,
+        "value": attribution.value,
+        "baseline_value": attribution.baseline_value,
+        "gap": attribution.gap,
+    }
+
+
+def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, object]:
+    """The content of an answer of `/importance`."""
+    return {
+        "model": _name(info),
+        "prediction": heads.prediction,
+        "view": "head_importance",
+        "label": heads.label,
+        "layers": list(range(info.num_layers)),
+        "heads": list(range(info.num_heads)),
+        "importance": heads.importance.tolist(),
     }
 
 

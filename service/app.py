@@ -1,7 +1,7 @@
 """The application: from settings and a sound checkpoint folder to an ASGI app."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -9,13 +9,16 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
+from service.deadline import HEADER as TIMEOUT
 from service.direct import DirectRoutes
+from service.document import install_openapi
 from service.engine import Engine
 from service.errors import (
     NOT_FOUND_DETAIL,
@@ -23,22 +26,39 @@ from service.errors import (
     NotFoundError,
     ServiceError,
 )
+from service.gate import Gate
+from service.hosts import AllowedHosts, read_hosts, read_origins
 from service.lifecycle import Lifecycle
 from service.metrics import Metrics
-from service.middleware import CLIENT_LEFT, RequestMiddleware
-from service.openapi import DESCRIPTION, install_openapi
-from service.routes import attention, health, metrics, model, pages, predict
+from service.middleware import CLIENT_LEFT, REQUEST_ID, RequestMiddleware
+from service.openapi import DESCRIPTION
+from service.origins import Origins
+from service.routes import (
+    attention,
+    attributions,
+    health,
+    importance,
+    metrics,
+    model,
+    pages,
+    predict,
+)
 from service.settings import Settings
 from service.state import State
 
 ROUTERS: tuple[APIRouter, ...] = (
     predict.router,
     attention.router,
+    attributions.router,
+    importance.router,
     model.router,
     health.router,
     metrics.router,
     pages.router,
 )
+
+# Headers of answers that pages from elsewhere may read.
+_EXPOSED = (REQUEST_ID, "Retry-After")
 
 
 def create_app(
@@ -71,6 +91,7 @@ def create_app(
         lanes=threads if device.type == "cpu" else 1,
         max_batch_tokens=settings.max_batch_tokens,
         max_queue_tokens=settings.max_queue_tokens,
+        watchdog_seconds=settings.watchdog_seconds,
         metrics=counted,
     )
     lifecycle = lifecycle or Lifecycle()
@@ -79,37 +100,63 @@ def create_app(
         title="Headlight",
         version=version("headlight"),
         description=DESCRIPTION,
-        lifespan=partial(_lifespan, engine),
+        lifespan=partial(_lifespan, engine, lifecycle),
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted)
+    heavy = _routes(predict.router, attention.router, attributions.router, importance.router)
+    allowed = read_origins(settings.allowed_origins) if settings.allowed_origins else []
+    origins = Origins(allowed, exposed=_EXPOSED)
+    gate = Gate(
+        engine,
+        lifecycle,
+        counted,
+        routes=[(method, route.path) for route in heavy for method in route.methods or ()],
+        seconds=settings.request_timeout,
+        origins=origins,
+    )
+    app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted, gate)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(ServiceError, _answer_problem)
     app.add_exception_handler(HTTPException, partial(_answer_routing, _methods()))
-    app.add_middleware(
-        DirectRoutes, routes=_routes(predict.router, attention.router), answer_problem=_problem
-    )
+    app.add_middleware(DirectRoutes, routes=heavy, answer_problem=_problem)
+    _guard(app, settings, allowed)
     app.add_middleware(
         RequestMiddleware,
         lifecycle=lifecycle,
         metrics=counted,
         request_timeout=settings.request_timeout,
+        origins=origins,
     )
-    install_openapi(app, settings)
+    install_openapi(app, settings, checkpoint.config.labels)
     return app
 
 
+def _guard(app: FastAPI, settings: Settings, origins: Sequence[str]) -> None:
+    """Adds what keeps out requests that are not meant for this service, if it is asked for."""
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT],
+            expose_headers=_EXPOSED,
+        )
+    if settings.allowed_hosts is not None:
+        hosts = read_hosts(settings.allowed_hosts)
+        app.add_middleware(AllowedHosts, hosts=hosts, answer_problem=_problem)
+
+
 @asynccontextmanager
-async def _lifespan(engine: Engine, _app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> AsyncIterator[None]:
     engine.start()
     try:
         yield
     finally:
-        await engine.close()
+        lifecycle.stuck = not await engine.close()
 
 
 def _routes(*routers: APIRouter) -> list[APIRoute]:

@@ -25,7 +25,7 @@ _OUT_OF_RANGE = 10**_LONGEST_INTEGER
 
 
 async def read_body(
-    request: Request, schema: type[Body], *, max_bytes: int, context: Mapping[str, int]
+    request: Request, schema: type[Body], *, max_bytes: int, context: Mapping[str, object]
 ) -> Body:
     """Reads and checks the body of a request.
 
@@ -41,9 +41,15 @@ async def read_body(
         MalformedJsonError: it is not UTF-8 JSON.
         InvalidRequestError: it does not fit the schema.
     """
+    value = await read_json(request, max_bytes=max_bytes)
+    return validate(schema, value, place="body", context=context)
+
+
+async def read_json(request: Request, *, max_bytes: int) -> object:
+    """Reads the body of a request; raises as `read_body`, but for what a schema refuses."""
     content = await _read(request, max_bytes)
     _check_media_type(request)
-    return validate(schema, _parse(content), place="body", context=context)
+    return _parse(content)
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -134,7 +140,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def validate(schema: type[Body], value: object, *, place: str, context: Mapping[str, int]) -> Body:
+def validate(
+    schema: type[Body], value: object, *, place: str, context: Mapping[str, object]
+) -> Body:
     """Checks a parsed value against a schema.
 
     Args:

@@ -16,12 +16,15 @@ INLINE_CHARACTERS = 4_000
 Item = Encoding | FieldError | TextTooLongError
 
 
-async def classify(engine: Engine, request: PredictRequest) -> list[Prediction | ServiceError]:
+async def classify(
+    engine: Engine, request: PredictRequest, *, deadline: float
+) -> list[Prediction | ServiceError]:
     """Answers the items of one request.
 
     Args:
         engine: what computes.
         request: the checked request; its items are not yet.
+        deadline: when the answer is of no use any more, by the event loop's clock.
 
     Returns:
         For each item its prediction; or, if the request wants errors by item, its error.
@@ -42,7 +45,8 @@ async def classify(engine: Engine, request: PredictRequest) -> list[Prediction |
     if faults and request.on_error == "request":
         raise _request_error(faults)
     encodings = [item for item in items if isinstance(item, Encoding)]
-    predictions = iter(await engine.predict(encodings) if encodings else [])
+    answered = await engine.predict(encodings, deadline=deadline) if encodings else []
+    predictions = iter(answered)
     return [
         _item_error(index, faults[index]) if index in faults else next(predictions)
         for index in range(len(items))

@@ -9,6 +9,7 @@ ServiceError
 ├── PayloadTooLargeError        413
 ├── TooManyWeightsError         413
 ├── UnsupportedMediaTypeError   415
+├── MisdirectedError            421
 ├── InvalidRequestError         422
 ├── SentenceTooLongError        422
 ├── InternalError               500
@@ -148,6 +149,12 @@ class UnsupportedMediaTypeError(ServiceError):
     type, title, status = "unsupported-media-type", "The body must be plain JSON", 415
 
 
+class MisdirectedError(ServiceError):
+    """The request came under a name that is not one of the service's."""
+
+    type, title, status = "misdirected", "The service has another name", 421
+
+
 class InvalidRequestError(ServiceError):
     """A field is missing, of the wrong type, out of range, unknown, blank or not valid Unicode."""
 
@@ -199,6 +206,7 @@ ALL_ERRORS: tuple[type[ServiceError], ...] = (
     PayloadTooLargeError,
     TooManyWeightsError,
     UnsupportedMediaTypeError,
+    MisdirectedError,
     InvalidRequestError,
     SentenceTooLongError,
     InternalError,

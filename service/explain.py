@@ -1,53 +1,153 @@
-"""From one sentence to a prediction with its attention weights, within their limit."""
+"""From sentences to an answer with their attention, in the view and form asked for."""
 
 import asyncio
+from collections.abc import Sequence
 
-from model import Encoding, Explanation
+from model import Encoding, Explanation, Predictor, Question
 from model.errors import TextTooLongError
+from model.tokenizer import Truncation
+from model.views import reduced_shape
+from model.words import group_words
 from service.classify import INLINE_CHARACTERS
 from service.engine import Engine
 from service.errors import FieldError, SentenceTooLongError, TooManyWeightsError
-from service.schemas import AttentionRequest
+from service.forms import Form
+from service.schemas import (
+    AttentionListRequest,
+    AttentionRequest,
+    AttributionsRequest,
+    ImportanceRequest,
+)
+from service.views import make_view
+
+Place = tuple[str | int, ...]
 
 
 async def explain(
-    engine: Engine, request: AttentionRequest, *, max_weights: int, place: str
-) -> Explanation:
+    engine: Engine,
+    request: AttentionRequest | AttentionListRequest,
+    form: Form,
+    *,
+    place: str,
+    deadline: float,
+) -> bytes:
     """Answers one request for attention.
 
     Args:
         engine: what computes.
         request: checked; its layers and heads exist.
-        max_weights: the most numbers in an answer.
+        form: of the answer.
+        place: `body` or `query`, where the sentence came from.
+        deadline: when the answer is of no use any more, by the event loop's clock.
+
+    Returns:
+        The body of the answer.
+
+    Raises:
+        SentenceTooLongError: a text is too long and truncation is refused.
+        TooManyWeightsError: the answer would be too large; nothing was computed.
+        ServiceError: whatever the engine raises.
+    """
+    if isinstance(request, AttentionRequest):
+        texts: list[tuple[str, Place]] = [(request.sentence, (place, "sentence"))]
+    else:
+        sentences = enumerate(request.sentences)
+        texts = [(text, (place, "sentences", number)) for number, text in sentences]
+    encodings = await _encode(engine, texts, request.truncation)
+    words = [
+        group_words(text, encoding.tokens or ()) if request.level == "word" else None
+        for (text, _), encoding in zip(texts, encodings, strict=True)
+    ]
+    lengths = [
+        len(encoding.input_ids if joined is None else joined.tokens)
+        for encoding, joined in zip(encodings, words, strict=True)
+    ]
+    _check_weights(engine, request, form, lengths)
+
+    def finish(number: int, explanation: Explanation) -> object:
+        view = make_view(explanation, reduce=request.reduce, words=words[number])
+        return form.part(view, number)
+
+    questions = [Question(encoding, request.layer, request.head) for encoding in encodings]
+    parts = await engine.explain(questions, finish, deadline=deadline)
+    if form.name == "json":
+        return form.whole(parts)
+    return await asyncio.to_thread(form.whole, parts)
+
+
+def _check_weights(
+    engine: Engine,
+    request: AttentionRequest | AttentionListRequest,
+    form: Form,
+    lengths: Sequence[int],
+) -> None:
+    """Refuses what would be too large.
+
+    Args:
+        engine: whose model it is.
+        request: what is wanted.
+        form: of the answer.
+        lengths: tokens or words of each text.
+    """
+    layers, heads = reduced_shape(
+        request.reduce,
+        len(set(request.layer)) if request.layer else engine.info.num_layers,
+        len(set(request.head)) if request.head else engine.info.num_heads,
+    )
+    weights = layers * heads * sum(length * length for length in lengths)
+    if weights <= form.most_weights:
+        return
+    over = f"{lengths[0]} {request.level}s" if len(lengths) == 1 else f"{len(lengths)} sentences"
+    limit = f"the limit is {form.most_weights}"
+    if form.name != "json":
+        limit = f"the limit of {form.name} is {form.most_weights}"
+    raise TooManyWeightsError(
+        f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {weights} weights; "
+        f"{limit}: ask for fewer layers or heads, or for a shorter text."
+    )
+
+
+def _count(number: int, kind: str) -> str:
+    return f"{number} {kind}{'s' if number != 1 else ''}"
+
+
+async def encode_sentence(
+    engine: Engine, request: AttentionRequest | AttributionsRequest | ImportanceRequest, place: str
+) -> Encoding:
+    """Encodes the sentence of a request with its tokens.
+
+    Args:
+        engine: whose tokenizer does it.
+        request: checked.
         place: `body` or `query`, where the sentence came from.
 
     Raises:
         SentenceTooLongError: the text is too long and truncation is refused.
-        TooManyWeightsError: the answer would be too large; nothing was computed.
-        ServiceError: whatever the engine raises.
+        NotReadyError: the model is still loading or failed to.
     """
-    encoding = await _encode(engine, request, place)
-    layers = len(set(request.layer)) if request.layer else engine.info.num_layers
-    heads = len(set(request.head)) if request.head else engine.info.num_heads
-    length = len(encoding.input_ids)
-    weights = layers * heads * length * length
-    if weights > max_weights:
-        raise TooManyWeightsError(
-            f"{layers} layers of {heads} heads over {length} tokens are {weights} weights; the "
-            f"limit is {max_weights}: ask for fewer layers or heads, or for a shorter text."
-        )
-    return await engine.explain(encoding, layers=request.layer, heads=request.head)
+    texts: list[tuple[str, Place]] = [(request.sentence, (place, "sentence"))]
+    (encoding,) = await _encode(engine, texts, request.truncation)
+    return encoding
 
 
-async def _encode(engine: Engine, request: AttentionRequest, place: str) -> Encoding:
-    encode = engine.predictor.encode
-    sentence, truncation = request.sentence, request.truncation
-    try:
-        if len(sentence) > INLINE_CHARACTERS:
-            return await asyncio.to_thread(
-                encode, sentence, truncation=truncation, with_tokens=True
-            )
-        return encode(sentence, truncation=truncation, with_tokens=True)
-    except TextTooLongError as error:
-        errors = [FieldError((place, "sentence"), str(error))]
-        raise SentenceTooLongError(f"sentence: {error}.", errors=errors) from error
+async def _encode(
+    engine: Engine, texts: Sequence[tuple[str, Place]], truncation: Truncation
+) -> list[Encoding]:
+    work = (engine.predictor, texts, truncation)
+    if sum(len(text) for text, _ in texts) > INLINE_CHARACTERS:
+        return await asyncio.to_thread(_encode_all, *work)
+    return _encode_all(*work)
+
+
+def _encode_all(
+    predictor: Predictor, texts: Sequence[tuple[str, Place]], truncation: Truncation
+) -> list[Encoding]:
+    encodings = []
+    for text, where in texts:
+        try:
+            encodings.append(predictor.encode(text, truncation=truncation, with_tokens=True))
+        except TextTooLongError as error:
+            errors = [FieldError(where, str(error))]
+            name = ".".join(str(part) for part in where[1:])
+            raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error
+    return encodings

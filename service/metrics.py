@@ -17,7 +17,7 @@ from service.errors import ALL_ERRORS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED = "unmatched"
-FUSED, EXPLICIT = "fused", "explicit"
+FUSED, EXPLICIT, GRADIENT = "fused", "explicit", "gradient"
 
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -107,7 +107,7 @@ class Metrics:
         self.seconds.labels(UNMATCHED)
         for error in ALL_ERRORS:
             self.problems.labels(error.type)
-        for path in (FUSED, EXPLICIT):
+        for path in (FUSED, EXPLICIT, GRADIENT):
             self.forward_seconds.labels(path)
 
     def describe_model(self, info: ModelInfo) -> None:

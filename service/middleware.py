@@ -14,29 +14,36 @@ from collections.abc import Iterable
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.deadline import allowed_seconds, set_deadline
 from service.errors import (
     INTERNAL_DETAIL,
     DeadlineError,
     DrainingError,
     InternalError,
+    InvalidRequestError,
     MethodNotAllowedError,
     ServiceError,
 )
 from service.lifecycle import Lifecycle
 from service.metrics import UNMATCHED, Metrics
+from service.origins import Origins
 
 logger = logging.getLogger("headlight.request")
 
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+REQUEST_ID = "X-Request-ID"
+_ID_HEADER = REQUEST_ID.lower().encode("ascii")
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 CLIENT_LEFT = 499
 _NO_METHOD = MethodNotAllowedError.status
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )
-_NOT_STORED = (b"cache-control", b"no-store")
-_POLICY = (b"content-security-policy", b"default-src 'self'")
-_HEALTH_PREFIX = "/health/"
+_UNLESS_SET = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'self'"),
+)
+HEALTH_PREFIX = "/health/"
 
 
 class RequestMiddleware:
@@ -46,16 +53,24 @@ class RequestMiddleware:
         app: what answers.
         lifecycle: whether the process is about to end.
         metrics: where requests are counted.
-        request_timeout: seconds until an answer must have begun.
+        request_timeout: seconds until an answer must have begun, unless the client wants less.
+        origins: pages elsewhere that may read its answers.
     """
 
     def __init__(
-        self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics, request_timeout: float
+        self,
+        app: ASGIApp,
+        *,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+        request_timeout: float,
+        origins: Origins,
     ) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._request_timeout = request_timeout
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; lets everything but HTTP through."""
@@ -72,7 +87,8 @@ class RequestMiddleware:
             self._record(scope, answer, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        if self._lifecycle.ended and not scope["path"].startswith(_HEALTH_PREFIX):
+        is_health = scope["path"].startswith(HEALTH_PREFIX)
+        if self._lifecycle.ended and not is_health:
             error: ServiceError = DrainingError(
                 "The service is shutting down: send the request to another replica.",
                 retry_after=1,
@@ -80,13 +96,20 @@ class RequestMiddleware:
             await self._problem(error, scope, receive, answer)
             return
         try:
-            async with asyncio.timeout(self._request_timeout) as deadline:
+            headers = [] if is_health else scope["headers"]
+            seconds = allowed_seconds(headers, self._request_timeout)
+        except InvalidRequestError as wrong:
+            await self._problem(wrong, scope, receive, answer)
+            return
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                set_deadline(scope, asyncio.get_running_loop().time() + seconds)
                 answer.deadline = deadline
                 await self._app(scope, receive, answer.send)
         except TimeoutError as fault:
             if deadline.expired():
                 error = DeadlineError(
-                    f"No answer was ready within {self._request_timeout:g} seconds, and the work "
+                    f"No answer was ready within {seconds:g} seconds, and the work "
                     "was dropped: send fewer or shorter sentences at once, or try again later."
                 )
             else:
@@ -107,7 +130,9 @@ class RequestMiddleware:
         answer.deadline = None  # over, whichever way it ended
         if answer.status is None:
             self._metrics.problems.labels(error.type).inc()
-            await error.response()(scope, receive, answer.send)
+            response = error.response()
+            response.raw_headers.extend(self._origins.headers(scope["headers"]))
+            await response(scope, receive, answer.send)
 
     def _record(self, scope: Scope, answer: "_Answer", seconds: float) -> None:
         # Neither a path nor a method that nobody serves is shown: both are the client's own text.
@@ -148,18 +173,27 @@ class _Answer:
 
     def _added(self, message: Message) -> Iterable[tuple[bytes, bytes]]:
         names = {name.lower() for name, _ in message["headers"]}
-        yield b"x-request-id", self.request_id.encode()
+        yield _ID_HEADER, self.request_id.encode()
         yield from _HEADERS
-        for header in (_NOT_STORED, _POLICY):
+        for header in _UNLESS_SET:
             if header[0] not in names:
                 yield header
         if self._lifecycle.draining and b"connection" not in names:
             yield b"connection", b"close"
 
 
+def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+    """What every response has, for one that does not come through here.
+
+    Args:
+        headers: of the request, names in lower case.
+    """
+    return ((_ID_HEADER, _request_id(headers).encode()), *_HEADERS, *_UNLESS_SET)
+
+
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The client's own id if it is one that can be logged, else a new one."""
-    given = [value for name, value in headers if name == b"x-request-id"]
-    if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
+    given = [value for name, value in headers if name == _ID_HEADER]
+    if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
     return uuid.uuid4().hex

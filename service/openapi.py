@@ -2,10 +2,17 @@
 
 from typing import Any
 
-from fastapi import FastAPI
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
+from service.answer_schemas import (
+    AttentionAnswer,
+    AttributionsAnswer,
+    HealthAnswer,
+    ImportanceAnswer,
+    ModelAnswer,
+    PredictAnswer,
+    Problem,
+)
 from service.errors import (
     ALL_ERRORS,
     PROBLEM_MEDIA_TYPE,
@@ -14,6 +21,7 @@ from service.errors import (
     InternalError,
     InvalidRequestError,
     MalformedJsonError,
+    MisdirectedError,
     NotAcceptableError,
     NotFoundError,
     NotReadyError,
@@ -25,30 +33,35 @@ from service.errors import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
 )
+from service.forms import CSV, NPZ, SVG
 from service.schemas import (
-    AttentionAnswer,
+    AttentionListRequest,
     AttentionRequest,
-    HealthAnswer,
-    ModelAnswer,
-    PredictAnswer,
+    AttributionsRequest,
+    ImportanceRequest,
     PredictRequest,
-    Problem,
 )
-from service.settings import Settings
 
 Kind = type[ServiceError]
 Operation = dict[str, Any]
 
 _ALWAYS: tuple[Kind, ...] = (InternalError, DrainingError, DeadlineError)
-_KEYED: tuple[Kind, ...] = (UnauthorizedError, NotAcceptableError, NotReadyError)
+# Of all but health, which no header of a prober's can turn away.
+_ASKED: tuple[Kind, ...] = (MisdirectedError, InvalidRequestError)
+_KEYED: tuple[Kind, ...] = (*_ASKED, UnauthorizedError, NotAcceptableError, NotReadyError)
+# Of what can be switched off, or put behind the key.
+_OPTIONAL: tuple[Kind, ...] = (*_ASKED, UnauthorizedError, NotFoundError)
 _BODY: tuple[Kind, ...] = (
     MalformedJsonError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
-    InvalidRequestError,
 )
 _COMPUTED: tuple[Kind, ...] = (SentenceTooLongError, OverloadedError)
-_KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
+KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
+
+_SENTENCE = "The plot drags, but the cast is superb."
+# Of a field, what a parameter says in a place of its own.
+_TOLD_ELSEWHERE = frozenset({"title", "description"})
 
 DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the raw attention
 weights behind them. Errors are problems after RFC 9457; their `type` ends in a stable word:
@@ -75,21 +88,22 @@ def _problems(*kinds: Kind) -> dict[int | str, Any]:
 def _operation(
     name: str,
     tag: str,
-    answer: type[BaseModel],
+    answer: object,
     *kinds: Kind,
     keyed: bool = False,
+    forms: dict[str, Any] | None = None,
     **extra: object,
 ) -> Operation:
     return {
         "operation_id": name,
         "tags": [tag],
-        "responses": {200: {"model": answer}, **_problems(*kinds)},
-        "openapi_extra": {"security": _KEY if keyed else [], **extra},
+        "responses": {200: {"model": answer, "content": forms or {}}, **_problems(*kinds)},
+        "openapi_extra": {"security": KEY if keyed else [], **extra},
     }
 
 
-def _body(schema: type[BaseModel], examples: dict[str, Any]) -> dict[str, Any]:
-    media = {"schema": _ref(schema), "examples": examples}
+def _body(schema: dict[str, Any], examples: dict[str, Any]) -> dict[str, Any]:
+    media = {"schema": schema, "examples": examples}
     return {"required": True, "content": {"application/json": media}}
 
 
@@ -106,13 +120,42 @@ def _parameter(
     }
 
 
+def _parameters(schema: type[BaseModel]) -> list[dict[str, Any]]:
+    """The fields of a request as parameters of a query."""
+    content = schema.model_json_schema()
+    parameters = []
+    for name, field in content["properties"].items():
+        kinds = [kind for kind in field.get("anyOf", [field]) if kind.get("type") != "null"]
+        told = {key: value for key, value in kinds[0].items() if key not in _TOLD_ELSEWHERE}
+        required = name in content.get("required", ())
+        example = _SENTENCE if name == "sentence" else field.get("default")
+        parameters.append(_parameter(name, told, field["description"], example, required=required))
+    return parameters
+
+
 def _numbers(kind: str) -> dict[str, Any]:
     schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
     text = f"Number of a wanted {kind}, may be repeated; all if left out."
     return _parameter(kind, schema, text, [0])
 
 
-_SENTENCE = "The plot drags, but the cast is superb."
+def _choice(name: str, choices: list[str], description: str) -> dict[str, Any]:
+    schema = {"type": "string", "enum": choices}
+    return _parameter(name, schema, description, choices[0])
+
+
+def _explaining(
+    name: str, answer: type[BaseModel], asked: type[BaseModel], example: dict[str, Any]
+) -> tuple[Operation, Operation]:
+    """GET and POST of a path that explains a label."""
+    kinds = (*_KEYED, *_COMPUTED)
+    body = _body(_ref(asked), {name: example})
+    query = _parameters(asked)
+    return (
+        _operation(f"{name}_of_query", name, answer, *kinds, keyed=True, parameters=query),
+        _operation(f"{name}_of_body", name, answer, *kinds, *_BODY, keyed=True, requestBody=body),
+    )
+
 
 PREDICT = _operation(
     "predict",
@@ -123,7 +166,7 @@ PREDICT = _operation(
     *_COMPUTED,
     keyed=True,
     requestBody=_body(
-        PredictRequest,
+        _ref(PredictRequest),
         {
             "one": {"summary": "One sentence", "value": {"sentences": [_SENTENCE]}},
             "several": {
@@ -136,50 +179,84 @@ PREDICT = _operation(
         },
     ),
 )
+_TRUNCATION = _choice(
+    "truncation",
+    ["right", "left", "error"],
+    "Which end of a text that is too long is cut off; `error` refuses it.",
+)
+_FORMS: dict[str, Any] = {
+    NPZ: {"schema": {"type": "string", "format": "binary"}},
+    CSV: {"schema": {"type": "string"}},
+    SVG: {"schema": {"type": "string"}},
+}
 ATTENTION_GET = _operation(
     "attention_of_query",
     "attention",
     AttentionAnswer,
     *_KEYED,
-    InvalidRequestError,
     *_COMPUTED,
     TooManyWeightsError,
     keyed=True,
+    forms=_FORMS,
     parameters=[
         _parameter(
             "sentence", {"type": "string"}, "The text, not blank.", _SENTENCE, required=True
         ),
         _numbers("layer"),
         _numbers("head"),
-        _parameter(
-            "truncation",
-            {"type": "string", "enum": ["right", "left", "error"], "default": "right"},
-            "Which end of a text that is too long is cut off; `error` refuses it.",
-            "right",
+        _TRUNCATION,
+        _choice(
+            "reduce",
+            ["none", "mean", "max", "rollout"],
+            "Joins the heads of each layer to one map; `rollout` joins the layers too.",
         ),
+        _choice("level", ["token", "word"], "What rows and columns stand for."),
+        _choice("format", ["json", "npz", "csv", "svg"], "The form; as `Accept` says if left out."),
+        _choice("dtype", ["float32", "float16"], "Of the weights in the form `npz`."),
     ],
 )
 ATTENTION_POST = _operation(
     "attention_of_body",
     "attention",
-    AttentionAnswer,
+    AttentionAnswer | list[AttentionAnswer],
     *_KEYED,
     *_BODY,
     *_COMPUTED,
     TooManyWeightsError,
     keyed=True,
+    forms=_FORMS,
     requestBody=_body(
-        AttentionRequest,
+        {"anyOf": [_ref(AttentionRequest), _ref(AttentionListRequest)]},
         {
             "one_head": {
                 "summary": "One head of the first layer",
                 "value": {"sentence": _SENTENCE, "layer": [0], "head": [0]},
-            }
+            },
+            "words": {
+                "summary": "All layers joined, between words, of two sentences",
+                "value": {
+                    "sentences": [_SENTENCE, "The plot drags, and the cast is dull."],
+                    "reduce": "rollout",
+                    "level": "word",
+                },
+            },
         },
     ),
 )
+ATTRIBUTIONS_GET, ATTRIBUTIONS_POST = _explaining(
+    "attributions",
+    AttributionsAnswer,
+    AttributionsRequest,
+    {"summary": "Of words", "value": {"sentence": _SENTENCE, "level": "word"}},
+)
+IMPORTANCE_GET, IMPORTANCE_POST = _explaining(
+    "importance",
+    ImportanceAnswer,
+    ImportanceRequest,
+    {"summary": "Of every head", "value": {"sentence": _SENTENCE}},
+)
 MODEL = _operation("model", "model", ModelAnswer, *_KEYED, keyed=True)
-LIVE = _operation("live", "health", HealthAnswer)
+LIVE = _operation("live", "health", HealthAnswer, NotReadyError)
 READY = _operation("ready", "health", HealthAnswer, NotReadyError)
 METRICS: Operation = {
     "operation_id": "metrics",
@@ -189,30 +266,9 @@ METRICS: Operation = {
             "description": "Prometheus text",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         },
-        **_problems(NotAcceptableError),
+        **_problems(*_OPTIONAL, NotAcceptableError),
     },
-    "openapi_extra": {"security": []},
+    "openapi_extra": {"security": KEY},
 }
-PAGE = _problems(NotAcceptableError)
-ASSET = _problems(NotFoundError)
-
-
-def install_openapi(app: FastAPI, settings: Settings) -> None:
-    """Makes `app.openapi()` complete: schemas of bodies and problems, limits of this replica.
-
-    Args:
-        app: its routes are all there.
-        settings: whose limits are shown.
-    """
-    document = app.openapi()
-    _, definitions = models_json_schema(
-        [(schema, "validation") for schema in (PredictRequest, AttentionRequest, Problem)],
-        ref_template="#/components/schemas/{model}",
-    )
-    schemas = document["components"].setdefault("schemas", {})
-    schemas.update(definitions["$defs"])
-    schemas["PredictRequest"]["properties"]["sentences"]["maxItems"] = settings.max_sentences
-    document["components"]["securitySchemes"] = {
-        "key": {"type": "http", "scheme": "bearer", "description": "Needed if API keys are set."}
-    }
-    app.openapi_schema = document
+PAGE = _problems(*_OPTIONAL, NotAcceptableError)
+ASSET = _problems(*_OPTIONAL)

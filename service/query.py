@@ -10,7 +10,12 @@ _MOST_PARAMETERS = 1000
 
 
 def read_query(
-    query: bytes, schema: type[Body], *, repeatable: frozenset[str], context: Mapping[str, int]
+    query: bytes,
+    schema: type[Body],
+    *,
+    repeatable: frozenset[str] = frozenset(),
+    integers: frozenset[str] = frozenset(),
+    context: Mapping[str, object],
 ) -> Body:
     """Parses and checks a query string.
 
@@ -18,6 +23,7 @@ def read_query(
         query: as it was sent, percent-encoded UTF-8.
         schema: what the fields must be; numbers come as digits.
         repeatable: the fields that may come more than once; they become lists of integers.
+        integers: the fields that are a single integer.
         context: limits that the schema's validators look up.
 
     Raises:
@@ -37,11 +43,14 @@ def read_query(
     single = [(name, value) for name, value in pairs if name not in repeatable]
     if len(dict(single)) < len(single):
         raise _invalid("a parameter is given more than once; give each once")
+    fields: dict[str, object] = {
+        name: _number(value) if name in integers else value for name, value in single
+    }
     lists: dict[str, list[int | str]] = {}
     for name, value in pairs:
         if name in repeatable:
             lists.setdefault(name, []).append(_number(value))
-    return validate(schema, {**dict(single), **lists}, place="query", context=context)
+    return validate(schema, {**fields, **lists}, place="query", context=context)
 
 
 def _number(value: str) -> int | str:

@@ -6,11 +6,14 @@ from typing import TypeVar, cast
 
 from starlette.requests import ClientDisconnect, Request
 
-from service.body import read_body
-from service.errors import UnauthorizedError
+from service.answers import JSON
+from service.body import Body, read_body, read_json, validate
+from service.deadline import deadline_of
+from service.errors import NOT_FOUND_DETAIL, NotFoundError, UnauthorizedError
 from service.negotiation import negotiate
 from service.query import read_query
-from service.schemas import AttentionRequest, PredictRequest
+from service.schemas import AttentionListRequest, AttentionRequest, PredictRequest
+from service.settings import Access
 from service.state import State
 
 Answer = TypeVar("Answer")
@@ -35,6 +38,20 @@ def require_api_key(request: Request) -> None:
         )
 
 
+def require_access(request: Request, *parts: Access) -> None:
+    """Lets in as the settings say of what a route belongs to; the most open of them counts.
+
+    Raises:
+        NotFoundError: all are switched off.
+        UnauthorizedError: a key is needed and the request has none that is right.
+    """
+    if "open" in parts:
+        return
+    if "key" not in parts:
+        raise NotFoundError(NOT_FOUND_DETAIL)
+    require_api_key(request)
+
+
 def choose_form(request: Request, *media_types: str) -> str:
     """Chooses among the forms of an answer, the preferred one first.
 
@@ -42,6 +59,19 @@ def choose_form(request: Request, *media_types: str) -> str:
         NotAcceptableError: `Accept` names none of them.
     """
     return negotiate(request.headers.getlist("accept"), media_types)
+
+
+def admit(request: Request) -> None:
+    """Lets in what will wait for the network and takes JSON, before anything of it is read.
+
+    Raises:
+        UnauthorizedError: keys are set and the request has none that is right.
+        NotAcceptableError: it does not take JSON.
+        OverloadedError: there is no room for a request of the usual size.
+    """
+    require_api_key(request)
+    choose_form(request, JSON)
+    state_of(request).engine.check_room(deadline_of(request.scope))
 
 
 async def read_predict(request: Request) -> PredictRequest:
@@ -55,15 +85,14 @@ async def read_predict(request: Request) -> PredictRequest:
     )
 
 
-async def read_attention_body(request: Request) -> AttentionRequest:
-    """The body of `POST /attention`; raises as `read_body`."""
+async def read_attention_body(request: Request) -> AttentionRequest | AttentionListRequest:
+    """The body of `POST /attention`, of one sentence or several; raises as `read_body`."""
     state = state_of(request)
-    return await read_body(
-        request,
-        AttentionRequest,
-        max_bytes=state.settings.max_body_bytes,
-        context=_counts(state),
-    )
+    value = await read_json(request, max_bytes=state.settings.max_body_bytes)
+    limits = _limits(state)
+    if isinstance(value, dict) and "sentences" in value:
+        return validate(AttentionListRequest, value, place="body", context=limits)
+    return validate(AttentionRequest, value, place="body", context=limits)
 
 
 def read_attention_query(request: Request) -> AttentionRequest:
@@ -72,13 +101,38 @@ def read_attention_query(request: Request) -> AttentionRequest:
         request.scope["query_string"],
         AttentionRequest,
         repeatable=frozenset({"layer", "head"}),
-        context=_counts(state_of(request)),
+        context=_limits(state_of(request)),
     )
 
 
-def _counts(state: State) -> dict[str, int]:
+async def read_explained_body(request: Request, schema: type[Body]) -> Body:
+    """The body of a request to explain a label; raises as `read_body`."""
+    state = state_of(request)
+    max_bytes = state.settings.max_body_bytes
+    return await read_body(request, schema, max_bytes=max_bytes, context=_labels(state))
+
+
+def read_explained_query(request: Request, schema: type[Body]) -> Body:
+    """The query of a request to explain a label; raises as `read_query`."""
+    return read_query(
+        request.scope["query_string"],
+        schema,
+        integers=frozenset({"steps"}),
+        context=_labels(state_of(request)),
+    )
+
+
+def _labels(state: State) -> dict[str, tuple[str, ...]]:
+    return {"labels": state.checkpoint.config.labels}
+
+
+def _limits(state: State) -> dict[str, int]:
     config = state.checkpoint.config
-    return {"layers": config.num_layers, "heads": config.num_heads}
+    return {
+        "layers": config.num_layers,
+        "heads": config.num_heads,
+        "max_sentences": state.settings.max_sentences,
+    }
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:

@@ -4,12 +4,13 @@ Texts of like length share a batch. Requests share the network as if each had it
 is due when the network would have ended with it, had it served all waiting requests at once, a
 token at a time (fair queueing: Demers, Keshav and Shenker 1989). So a request of hundreds of texts
 does not hold up one of a single text, a stream of short texts does not starve a long one, and
-within a request, and among equals, who came first goes first.
+within a request, and among equals, who came first goes first. Where so much waits that time gets
+short, who has the least of it left goes first, whatever its length.
 """
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -24,8 +25,8 @@ _PADDING_SHARE = 0.5
 # wait in proportion, 0 would be first come, first served.
 _LENGTH_COUNTS = 0.5
 _MOST_DEAD = 1024
-# The bucket of texts that need a pass of their own.
-_ALONE = -1
+# A kind of texts, and their length on a logarithmic scale.
+_Bucket = tuple[Hashable, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,7 @@ class _Entry(Generic[Item]):
     due: float
     number: int
     tokens: int = field(compare=False)
+    urgent_at: float = field(compare=False)
     turn: Turn = field(compare=False)
     item: Item = field(compare=False)
 
@@ -61,19 +63,26 @@ class Schedule(Generic[Item]):
 
     def __init__(self, max_batch_tokens: int) -> None:
         self._max_batch_tokens = max_batch_tokens
-        self._buckets: dict[int, list[_Entry[Item]]] = {}
+        self._buckets: dict[_Bucket, list[_Entry[Item]]] = {}
         self._time = 0.0  # tokens that each waiting request would have been given so far
         self._numbers = 0
         self._turns = 0
         self._dead = 0
         self.tokens = 0
 
-    def add(self, items: Sequence[tuple[Item, int]], *, alone: bool = False) -> Turn:
+    def add(
+        self,
+        items: Sequence[tuple[Item, int]],
+        *,
+        kind: Hashable = None,
+        urgent_at: float = math.inf,
+    ) -> Turn:
         """Lets the texts of a request wait.
 
         Args:
             items: each with its tokens, in the order in which they shall go if all else is equal.
-            alone: whether each needs a pass of its own.
+            kind: only texts of one kind share a batch.
+            urgent_at: from when on they go before all that are not urgent, by the clock of `take`.
 
         Returns:
             The place of the request, to drop it.
@@ -82,8 +91,8 @@ class Schedule(Generic[Item]):
         due = self._time
         for item, tokens in items:
             due += _LENGTH_COUNTS * tokens
-            bucket = _ALONE if alone else _bucket(tokens)
-            entry = _Entry(due, self._numbers, tokens, turn, item)
+            bucket = (kind, _bucket(tokens))
+            entry = _Entry(due, self._numbers, tokens, urgent_at, turn, item)
             heapq.heappush(self._buckets.setdefault(bucket, []), entry)
             self._numbers += 1
         self._turns += 1
@@ -102,19 +111,26 @@ class Schedule(Generic[Item]):
         if self._dead > _MOST_DEAD and self._dead > sum(map(len, self._buckets.values())) // 2:
             self._sweep()
 
-    def take(self, most_tokens: int | None = None, *, longest: float = math.inf) -> list[Item]:
+    def take(
+        self,
+        most_tokens: int | None = None,
+        *,
+        longest: float = math.inf,
+        now: float = -math.inf,
+    ) -> list[Item]:
         """Takes the texts of the next batch; none if none waits.
 
-        The one that is due first is always part of it.
+        The one that is due first, or is most urgent, is always part of it.
 
         Args:
             most_tokens: a smaller limit than `max_batch_tokens`, for this batch.
             longest: texts of more tokens are passed over.
+            now: the time.
         """
         limit = self._max_batch_tokens
         if most_tokens is not None:
             limit = min(limit, most_tokens)
-        first = self._first(longest)
+        first = self._first(longest, now)
         if first is None:
             return []
         entries = list(self._fill(first, limit, longest))
@@ -126,18 +142,21 @@ class Schedule(Generic[Item]):
             self._time = 0.0
         return [entry.item for entry in entries]
 
-    def _first(self, longest: float) -> int | None:
-        """The bucket of the text that is due first."""
+    def _first(self, longest: float, now: float) -> _Bucket | None:
+        """The bucket of the text that is most urgent, or else due first."""
         first = None
+        best = (math.inf, math.inf, 0)
         for bucket in list(self._buckets):
             head = self._head(bucket)
             if head is None or head.tokens > longest:
                 continue
-            if first is None or head < self._buckets[first][0]:
-                first = bucket
+            urgency = head.urgent_at if head.urgent_at <= now else math.inf
+            order = (urgency, head.due, head.number)
+            if first is None or order < best:
+                first, best = bucket, order
         return first
 
-    def _head(self, bucket: int) -> _Entry[Item] | None:
+    def _head(self, bucket: _Bucket) -> _Entry[Item] | None:
         """The first entry of a bucket that somebody still waits for."""
         entries = self._buckets.get(bucket)
         while entries:
@@ -148,14 +167,14 @@ class Schedule(Generic[Item]):
         self._buckets.pop(bucket, None)
         return None
 
-    def _fill(self, first: int, limit: int, longest_allowed: float) -> Iterator[_Entry[Item]]:
+    def _fill(self, first: _Bucket, limit: int, longest_allowed: float) -> Iterator[_Entry[Item]]:
         """Takes from the first bucket, and from its neighbours while that saves work."""
         entry = heapq.heappop(self._buckets[first])
         yield entry
-        if first == _ALONE:
-            return
         count, tokens, longest = 1, entry.tokens, entry.tokens
-        for bucket in sorted(self._buckets.keys() - {_ALONE}, key=lambda other: abs(other - first)):
+        kind, length = first
+        alike = [bucket for bucket in self._buckets if bucket[0] == kind]
+        for bucket in sorted(alike, key=lambda other: abs(other[1] - length)):
             while (head := self._head(bucket)) is not None:
                 most = max(longest, head.tokens)
                 padded = most * (count + 1)

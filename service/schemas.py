@@ -1,10 +1,11 @@
-"""The shapes of requests and answers: requests are checked by them, answers described."""
+"""The shapes of requests, by which they are checked."""
 
 from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -12,12 +13,13 @@ from pydantic import (
     field_validator,
 )
 
+from model.attribution import MOST_STEPS, STEPS, Method
 from model.errors import InputError
-from model.manifest import Metric
 from model.text import check_text
 from model.tokenizer import Truncation
-from service.errors import TYPE_PREFIX
+from model.views import Level, Reduce
 
+FormName = Literal["json", "npz", "csv", "svg"]
 DescribedTruncation = Annotated[
     Truncation,
     Field(description="Which end of a text that is too long is cut off; `error` refuses it."),
@@ -28,6 +30,15 @@ class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _not_too_many(sentences: object, info: ValidationInfo) -> object:
+    """Counts before any of them is looked at: a body may hold a million."""
+    if isinstance(sentences, list):
+        limit = (info.context or {}).get("max_sentences", len(sentences))
+        if len(sentences) > limit:
+            raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
+    return sentences
+
+
 class PredictRequest(_Request):
     """The body of `POST /predict`."""
 
@@ -36,20 +47,13 @@ class PredictRequest(_Request):
         list[object],
         WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
         Field(min_length=1, description="The texts, none of them blank."),
+        BeforeValidator(_not_too_many),
     ]
     truncation: DescribedTruncation = "right"
     on_error: Literal["request", "item"] = Field(
         "request",
         description="Whether a bad item refuses the request or only gets an error in its place.",
     )
-
-    @field_validator("sentences")
-    @classmethod
-    def _not_too_many(cls, sentences: list[object], info: ValidationInfo) -> list[object]:
-        limit = (info.context or {}).get("max_sentences", len(sentences))
-        if len(sentences) > limit:
-            raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
-        return sentences
 
 
 def _sound(text: str) -> str:
@@ -69,6 +73,7 @@ def _existing(numbers: list[int] | None, info: ValidationInfo) -> list[int] | No
     return numbers
 
 
+Sentence = Annotated[str, AfterValidator(_sound), Field(description="The text, not blank.")]
 Numbers = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
     Field(min_length=1, max_length=1000),
@@ -76,103 +81,85 @@ Numbers = Annotated[
 ]
 
 
-class AttentionRequest(_Request):
-    """The body of `POST /attention`, and the query of `GET /attention`."""
-
-    sentence: Annotated[str, AfterValidator(_sound), Field(description="The text, not blank.")]
+class _Options(_Request):
     layer: Numbers = Field(None, description="Numbers of the wanted layers; all if left out.")
     head: Numbers = Field(None, description="Numbers of the wanted heads; all if left out.")
     truncation: DescribedTruncation = "right"
+    reduce: Reduce = Field(
+        "none",
+        description="Joins the heads of each layer to one map; `rollout` joins the layers too.",
+    )
+    level: Level = Field("token", description="What rows and columns stand for.")
+    format: FormName | None = Field(
+        None, description="The form of the answer; as `Accept` says if left out."
+    )
+    dtype: Literal["float32", "float16"] = Field(
+        "float32", description="Of the weights in the form `npz`; any other has its own digits."
+    )
 
 
-class ModelName(BaseModel):
-    """Which model answered."""
-
-    name: str
-    version: str = Field(description="First 12 hex digits of the SHA-256 of the weights file.")
+class _One(_Request):
+    sentence: Sentence
 
 
-class PredictionAnswer(BaseModel):
-    """What the model says of one text."""
-
-    label: str
-    score: float = Field(ge=0, le=1, description="The probability of `label`.")
-    probabilities: dict[str, float] = Field(description="Calibrated; they sum to 1.")
-    token_count: int = Field(ge=0, description="Tokens read, special tokens included.")
-    truncated: bool
+class _Several(_Request):
+    sentences: Annotated[list[Sentence], BeforeValidator(_not_too_many)] = Field(
+        min_length=1, description="The texts, none of them blank; the answer is a list."
+    )
 
 
-class FieldErrorAnswer(BaseModel):
-    """One fault of a request."""
-
-    loc: list[str | int]
-    msg: str
+# Of several bases the fields of the last come first.
+class AttentionRequest(_Options, _One):
+    """The body of `POST /attention`, and the query of `GET /attention`."""
 
 
-class Problem(BaseModel):
-    """An error, after RFC 9457."""
-
-    type: str = Field(pattern=f"^{TYPE_PREFIX}[a-z-]+$")
-    title: str
-    status: int
-    detail: str
-    errors: list[FieldErrorAnswer] | None = None
-    retry_after: int | None = None
+class AttentionListRequest(_Options, _Several):
+    """The body of `POST /attention` for several sentences."""
 
 
-class ItemError(BaseModel):
-    """Stands in the place of a bad item when `on_error` is `item`."""
-
-    error: Problem
-
-
-class PredictAnswer(BaseModel):
-    """The answer of `POST /predict`."""
-
-    model: ModelName
-    predictions: list[PredictionAnswer | ItemError]
+def _known(label: str | None, info: ValidationInfo) -> str | None:
+    labels = (info.context or {}).get("labels")
+    if label is not None and labels is not None and label not in labels:
+        raise ValueError(f"the model has the labels {', '.join(labels)}")
+    return label
 
 
-class TokenAnswer(BaseModel):
-    """One token; offsets count Unicode code points of the sentence."""
-
-    text: str
-    start: int
-    end: int
-    special: bool
-    word: int | None
+Label = Annotated[
+    str | None,
+    AfterValidator(_known),
+    Field(description="The class to explain; the predicted one if left out."),
+]
 
 
-class AttentionAnswer(BaseModel):
-    """The answer of `/attention`: `attention[l][h][q][k]` is what query q gives to key k."""
+class AttributionsRequest(_Request):
+    """The body of `POST /attributions`, and the query of `GET /attributions`."""
 
-    model: ModelName
-    prediction: PredictionAnswer
-    tokens: list[TokenAnswer]
-    layers: list[int]
-    heads: list[int]
-    attention: list[list[list[list[float]]]]
+    sentence: Sentence
+    truncation: DescribedTruncation = "right"
+    label: Label = None
+    method: Method = Field(
+        "integrated_gradients",
+        description="Gradients in the mean over the path from the baseline, or only at the text.",
+    )
+    steps: int = Field(
+        STEPS,
+        ge=1,
+        le=MOST_STEPS,
+        description="Nodes of the integral; of `integrated_gradients` alone.",
+    )
+    level: Level = Field("token", description="Whether the tokens of a word are summed.")
 
-
-class ModelAnswer(BaseModel):
-    """The answer of `GET /model`."""
-
-    name: str
-    version: str
-    architecture: str
-    labels: list[str]
-    num_layers: int
-    num_heads: int
-    hidden_size: int
-    parameters: int
-    max_length: int
-    temperature: float
-    device: str
-    dtype: str
-    metrics: list[Metric]
+    @field_validator("steps")
+    @classmethod
+    def _of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
+        if info.data.get("method") == "gradient_x_input":
+            raise ValueError("gradient_x_input takes no steps: leave them out")
+        return steps
 
 
-class HealthAnswer(BaseModel):
-    """The answer of a health route."""
+class ImportanceRequest(_Request):
+    """The body of `POST /importance`, and the query of `GET /importance`."""
 
-    status: Literal["live", "ready"]
+    sentence: Sentence
+    truncation: DescribedTruncation = "right"
+    label: Label = None

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -119,7 +120,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
     """
     config = uvicorn.Config(
         app,
-        http=HttpProtocol,
+        http=partial(HttpProtocol, gate=app.state.headlight.gate),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.hosts import read_hosts, read_origins
+
 PREFIX = "HEADLIGHT_"
 
 
@@ -34,11 +36,24 @@ def _finite(value: float) -> float:
     return value
 
 
+def _hosts(value: str | None) -> str | None:
+    if value is not None:
+        read_hosts(value)
+    return value
+
+
+def _origins(value: str | None) -> str | None:
+    if value is not None:
+        read_origins(value)
+    return value
+
+
 def _blank_is_none(value: object) -> object:
     # Set but empty, as compose files pass on what is not set.
     return None if isinstance(value, str) and not value.strip() else value
 
 
+Access = Literal["open", "key", "off"]
 Seconds = Annotated[float, AfterValidator(_finite)]
 
 
@@ -80,6 +95,9 @@ class Settings(BaseSettings):
         2_000_000, ge=1, description="most numbers in one attention response"
     )
     request_timeout: Seconds = Field(10.0, gt=0, description="seconds until a request is given up")
+    watchdog_seconds: Seconds = Field(
+        30.0, gt=0, description="seconds after which a forward pass is held to be stuck"
+    )
     drain_seconds: Seconds = Field(
         5.0, ge=0, description="seconds of answering on after SIGTERM, not ready"
     )
@@ -89,6 +107,19 @@ class Settings(BaseSettings):
     api_keys_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="file of API keys, one a line"
     )
+    metrics: Access = Field("open", description="GET /metrics: open, key (needs an API key) or off")
+    docs: Access = Field("open", description="GET /docs and /openapi.json: open, key or off")
+    page: Access = Field("open", description="GET /: open, key or off")
+    allowed_hosts: Annotated[
+        str | None, BeforeValidator(_blank_is_none), AfterValidator(_hosts)
+    ] = Field(
+        None,
+        description="names in the header Host that are answered, separated by commas; "
+        "*.example.org stands for all under it",
+    )
+    allowed_origins: Annotated[
+        str | None, BeforeValidator(_blank_is_none), AfterValidator(_origins)
+    ] = Field(None, description="origins whose pages in a browser may ask, separated by commas")
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json, text, or auto: text on a terminal"
     )

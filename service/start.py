@@ -25,6 +25,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
         api_keys = load_api_keys(settings)
     except SettingsError as error:
         faults += error.faults
+    faults += _keyless(settings)
     try:
         choose_device(settings.device)
     except ConfigurationError as error:
@@ -39,6 +40,18 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
     if faults or checkpoint is None:
         raise SettingsError(sorted(faults))
     return settings, api_keys, checkpoint
+
+
+def _keyless(settings: Settings) -> list[str]:
+    """What shall need a key though there is none."""
+    if settings.api_keys is not None or settings.api_keys_file is not None:
+        return []
+    return [
+        f"{PREFIX}{name.upper()}: is key, but no key is set: set {PREFIX}API_KEYS or "
+        f"{PREFIX}API_KEYS_FILE, or choose open or off"
+        for name in ("metrics", "docs", "page")
+        if getattr(settings, name) == "key"
+    ]
 
 
 def _check_queue(settings: Settings, checkpoint: Checkpoint) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from model import Checkpoint
 from service.api_keys import ApiKeys
 from service.engine import Engine
+from service.gate import Gate
 from service.lifecycle import Lifecycle
 from service.metrics import Metrics
 from service.settings import Settings
@@ -21,6 +22,7 @@ class State:
         engine: the model and its queue.
         lifecycle: whether the process drains or ends.
         metrics: what is counted.
+        gate: refuses what has no room before it becomes a request.
     """
 
     settings: Settings
@@ -29,3 +31,4 @@ class State:
     engine: Engine
     lifecycle: Lifecycle
     metrics: Metrics
+    gate: Gate

@@ -3,8 +3,9 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.answers import JSON, attention_answer, json_response
+from service.deadline import deadline_of
 from service.explain import explain
+from service.forms import FORMS, make_form
 from service.openapi import ATTENTION_GET, ATTENTION_POST
 from service.requests import (
     choose_form,
@@ -14,7 +15,7 @@ from service.requests import (
     state_of,
     unless_gone,
 )
-from service.schemas import AttentionRequest
+from service.schemas import AttentionListRequest, AttentionRequest
 
 router = APIRouter()
 
@@ -28,19 +29,30 @@ async def attention_of_query(request: Request) -> Response:
 
 @router.post("/attention", **ATTENTION_POST)
 async def attention_of_body(request: Request) -> Response:
-    """The same for a text that is too long or too private for a URL."""
+    """The same for a text that is too long or too private for a URL, or for several."""
     _check(request)
     return await _answer(request, await read_attention_body(request), place="body")
 
 
 def _check(request: Request) -> None:
     require_api_key(request)
-    choose_form(request, JSON)
+    choose_form(request, *FORMS)  # before the work of reading what would be refused
+    state_of(request).engine.check_room(deadline_of(request.scope))
 
 
-async def _answer(request: Request, wanted: AttentionRequest, *, place: str) -> Response:
+async def _answer(
+    request: Request, wanted: AttentionRequest | AttentionListRequest, *, place: str
+) -> Response:
     state = state_of(request)
-    limit = state.settings.max_attention_weights
-    explaining = explain(state.engine, wanted, max_weights=limit, place=place)
-    explanation = await unless_gone(request, explaining)
-    return json_response(attention_answer(state.engine.info, explanation))
+    form = make_form(
+        wanted.format or FORMS[choose_form(request, *FORMS)],
+        state.engine.info,
+        dtype=wanted.dtype,
+        several=isinstance(wanted, AttentionListRequest),
+        max_weights=state.settings.max_attention_weights,
+    )
+    explaining = explain(
+        state.engine, wanted, form, place=place, deadline=deadline_of(request.scope)
+    )
+    body = await unless_gone(request, explaining)
+    return Response(body, media_type=form.media_type)

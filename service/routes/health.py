@@ -16,8 +16,11 @@ router = APIRouter()
 
 @router.head("/health/live", include_in_schema=False, responses=LIVE["responses"])
 @router.get("/health/live", **LIVE)
-async def live() -> Response:
-    """Says that the process can answer at all."""
+async def live(request: Request) -> Response:
+    """Says that the process can answer at all, and that no forward pass hangs."""
+    stuck = state_of(request).engine.stuck
+    if stuck is not None:
+        raise NotReadyError(stuck)
     return json_response({"status": "live"})
 
 

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from service.metrics import CONTENT_TYPE
 from service.openapi import METRICS
-from service.requests import choose_form, state_of
+from service.requests import choose_form, require_access, state_of
 
 router = APIRouter()
 
@@ -13,5 +13,7 @@ router = APIRouter()
 @router.get("/metrics", **METRICS)
 async def metrics(request: Request) -> Response:
     """Shows what this replica has counted since its start."""
+    state = state_of(request)
+    require_access(request, state.settings.metrics)
     choose_form(request, "text/plain")
-    return Response(state_of(request).metrics.render(), media_type=CONTENT_TYPE)
+    return Response(state.metrics.render(), media_type=CONTENT_TYPE)

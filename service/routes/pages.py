@@ -11,7 +11,7 @@ from starlette.responses import Response
 from service.answers import JSON
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.openapi import ASSET, PAGE
-from service.requests import choose_form
+from service.requests import choose_form, require_access, state_of
 
 _HTML = "text/html"
 _ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -24,6 +24,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/", responses=PAGE)
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
+    require_access(request, state_of(request).settings.page)
     choose_form(request, _HTML)
     return Response(_file("index.html"), media_type=_HTML)
 
@@ -31,6 +32,7 @@ async def page(request: Request) -> Response:
 @router.get("/docs", responses=PAGE)
 async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
+    require_access(request, state_of(request).settings.docs)
     choose_form(request, _HTML)
     headers = {"Content-Security-Policy": _DOCS_POLICY}
     return Response(_file("docs.html"), media_type=_HTML, headers=headers)
@@ -39,14 +41,17 @@ async def docs(request: Request) -> Response:
 @router.get("/openapi.json", responses=PAGE)
 async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
+    require_access(request, state_of(request).settings.docs)
     choose_form(request, JSON)
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
 @router.head("/static/{name}", responses=ASSET)
 @router.get("/static/{name}", responses=ASSET)
-async def asset(name: str) -> Response:
+async def asset(request: Request, name: str) -> Response:
     """Sends a file that a page loads."""
+    settings = state_of(request).settings
+    require_access(request, settings.page, settings.docs)
     if name not in _assets():
         raise NotFoundError(NOT_FOUND_DETAIL)
     return Response(_assets()[name], media_type=_ASSET_TYPES[PurePath(name).suffix])

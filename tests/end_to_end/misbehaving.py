@@ -2,7 +2,8 @@
 
 Run as `python -m tests.end_to_end.misbehaving FOLDER`, then the options of the service. In the
 folder, `load` holds what the loading waits for (seconds) or `fail`; `pass` the same for each
-forward pass; `computed` gets a line with the number of texts for each pass that was computed.
+forward pass, or `room N`, which lets a pass of more than N texts run out of memory; `computed`
+gets a line with the number of texts for each pass that was computed.
 """
 
 import sys
@@ -14,7 +15,17 @@ from unittest import mock
 import torch
 
 import service.app
-from model import Checkpoint, Encoding, Explanation, Prediction, Predictor, load_predictor
+from model import (
+    Checkpoint,
+    Encoding,
+    Explanation,
+    Gradients,
+    Network,
+    Prediction,
+    Predictor,
+    Question,
+    load_predictor,
+)
 from service.__main__ import main
 
 
@@ -25,33 +36,45 @@ class MisbehavingPredictor(Predictor):
 
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Counts, and then what the real one does."""
-        misbehave(self.folder / "pass")
-        self._count(len(encodings))
+        misbehave(self.folder / "pass", texts=len(encodings))
+        count(self.folder, len(encodings))
         return super().predict(encodings)
 
-    def explain(
-        self,
-        encoding: Encoding,
-        *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
-    ) -> Explanation:
+    def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
         """Counts, and then what the real one does."""
+        misbehave(self.folder / "pass", texts=len(questions))
+        count(self.folder, len(questions))
+        return super().explain_batch(questions)
+
+
+class MisbehavingGradients(Gradients):
+    """Real gradients that do as they are told first; a pass counts as one text."""
+
+    folder: Path
+
+    def network(self) -> Network:
+        """Counts, and then what the real one does; every pass asks for it."""
         misbehave(self.folder / "pass")
-        self._count(1)
-        return super().explain(encoding, layers=layers, heads=heads)
-
-    def _count(self, texts: int) -> None:
-        with (self.folder / "computed").open("a", encoding="ascii") as file:
-            file.write(f"{texts}\n")
+        count(self.folder, 1)
+        return super().network()
 
 
-def misbehave(order: Path) -> None:
+def count(folder: Path, texts: int) -> None:
+    """Notes a pass."""
+    with (folder / "computed").open("a", encoding="ascii") as file:
+        file.write(f"{texts}\n")
+
+
+def misbehave(order: Path, *, texts: int = 1) -> None:
     """Fails or sleeps as a file says; does nothing if there is none."""
     if order.exists():
         text = order.read_text(encoding="ascii")
         if text == "fail":
             raise RuntimeError("told to fail")
+        if text.startswith("room "):
+            if texts > int(text.removeprefix("room ")):
+                raise torch.OutOfMemoryError("told to run out of memory")
+            return
         time.sleep(float(text))
 
 
@@ -62,6 +85,9 @@ def load(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) ->
     predictor.__class__ = MisbehavingPredictor
     assert isinstance(predictor, MisbehavingPredictor)
     predictor.folder = folder
+    predictor.gradients.__class__ = MisbehavingGradients
+    assert isinstance(predictor.gradients, MisbehavingGradients)
+    predictor.gradients.folder = folder
     return predictor
 
 

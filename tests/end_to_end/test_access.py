@@ -8,7 +8,15 @@ import pytest
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, service
 
-KEYED = [("POST", "/predict"), ("GET", "/attention"), ("POST", "/attention"), ("GET", "/model")]
+KEYED = [
+    ("POST", "/predict"),
+    *(
+        (method, path)
+        for path in ("/attention", "/attributions", "/importance")
+        for method in ("GET", "POST")
+    ),
+    ("GET", "/model"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +111,135 @@ def test_no_key_is_ever_shown(guarded: RunningService) -> None:
     assert '"route":"/model"' in log
     for text in (log, *shown):
         assert "-key" not in text
+
+
+CLOSED = {"/metrics": "--metrics", "/docs": "--docs", "/openapi.json": "--docs", "/": "--page"}
+
+
+@pytest.fixture(scope="module", params=["off", "key"])
+def closed(
+    request: pytest.FixtureRequest,
+    checkpoint_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunningService, str]]:
+    """A service that shows nothing to everybody, and how."""
+    how: str = request.param
+    options = [part for option in sorted(set(CLOSED.values())) for part in (option, how)]
+    settings = {"HEADLIGHT_API_KEYS": "right"}
+    folder = tmp_path_factory.mktemp(how)
+    with service(checkpoint_folder, folder, *options, settings=settings) as running:
+        yield running, how
+
+
+@pytest.mark.parametrize("path", [*CLOSED, "/static/page.css"])
+def test_what_is_switched_off_or_behind_the_key(
+    closed: tuple[RunningService, str], path: str
+) -> None:
+    running, how = closed
+    with running.client() as client:
+        alone = client.get(path)
+        with_key = client.get(path, headers={"Authorization": "Bearer right"})
+    assert (alone.status_code, with_key.status_code) == {"off": (404, 404), "key": (401, 200)}[how]
+    if how == "off":
+        assert alone.json()["type"] == "/problems/not-found"
+
+
+def test_health_needs_no_key_whatever_is_closed(closed: tuple[RunningService, str]) -> None:
+    running, _ = closed
+    with running.client() as client:
+        assert client.get("/health/live").status_code == 200
+        assert client.get("/health/ready").status_code == 200
+
+
+def test_assets_are_open_as_long_as_one_page_is(checkpoint_folder: Path, tmp_path: Path) -> None:
+    closed = service(checkpoint_folder, tmp_path, "--page", "off")
+    with closed as running, running.client() as client:
+        assert client.get("/").status_code == 404
+        assert client.get("/docs").status_code == 200
+        assert client.get("/static/page.css").status_code == 200
+
+
+@pytest.fixture(scope="module")
+def named(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service that answers under some names, and some pages."""
+    options = (
+        "--allowed-hosts",
+        "Example.org, *.example.com, [::1]",
+        "--allowed-origins",
+        "https://pages.example.org",
+    )
+    with service(checkpoint_folder, tmp_path_factory.mktemp("named"), *options) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", "EXAMPLE.ORG:8000", "a.example.com", "a.b.example.com:1", "[::1]:80"]
+)
+def test_its_own_names_are_answered(named: RunningService, host: str) -> None:
+    with named.client() as client:
+        assert client.get("/model", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "example.org.evil.net", "evilexample.com", "example.com", "notexample.org", ""],
+)
+def test_other_names_are_not(named: RunningService, host: str) -> None:
+    with named.client() as client:
+        for path in ("/model", "/", "/metrics", "/nowhere"):
+            assert_problem(
+                client.get(path, headers={"Host": host}),
+                421,
+                "misdirected",
+                "The service has another name",
+                "This service does not answer under the name in the header Host: ask it by one of "
+                "its own names.",
+            )
+        assert client.get("/health/ready", headers={"Host": host}).status_code == 200
+
+
+def test_pages_of_allowed_origins_may_ask(named: RunningService) -> None:
+    with named.client(host="example.org") as client:
+        for origin, allowed in (
+            ("https://pages.example.org", "https://pages.example.org"),
+            ("https://other.example.org", None),
+        ):
+            asked = client.post(
+                "/predict", json={"sentences": ["good"]}, headers={"Origin": origin}
+            )
+            assert asked.status_code == 200
+            assert asked.headers.get("access-control-allow-origin") == allowed
+            assert "access-control-allow-credentials" not in asked.headers
+            preflight = client.options(
+                "/predict",
+                headers={
+                    "Origin": origin,
+                    "Access-Control-Request-Method": "POST",
+                    "Access-Control-Request-Headers": "authorization, content-type",
+                },
+            )
+            assert preflight.status_code == (200 if allowed else 400)
+            assert preflight.headers.get("access-control-allow-origin") == allowed
+            assert len(preflight.headers["x-request-id"]) == 32
+
+
+def test_pages_may_read_errors_too(named: RunningService) -> None:
+    headers = {"Origin": "https://pages.example.org", "X-Request-Timeout": "none"}
+    with named.client(host="example.org") as client:
+        for path in ("/model", "/nowhere"):
+            refused = client.get(path, headers=headers)
+            assert refused.status_code == 422
+            allowed = refused.headers.get_list("access-control-allow-origin")
+            assert allowed == ["https://pages.example.org"]
+        missing = client.get("/nowhere", headers={"Origin": "https://pages.example.org"})
+        assert missing.status_code == 404
+        allowed = missing.headers.get_list("access-control-allow-origin")
+        assert allowed == ["https://pages.example.org"]
+
+
+def test_without_the_setting_no_other_page_may_ask(guarded: RunningService) -> None:
+    with guarded.client() as client:
+        asked = client.get("/health/live", headers={"Origin": "https://pages.example.org"})
+        assert not any(name.startswith("access-control") for name in asked.headers)

@@ -120,7 +120,8 @@ HALF = (
     "the text is not valid Unicode: lone surrogate at position 2; send a whole surrogate pair or "
     "leave it out"
 )
-KNOWN = "an unknown field is given; known are sentence, layer, head, truncation"
+OPTIONS = "layer, head, truncation, reduce, level, format, dtype"
+KNOWN = f"an unknown field is given; known are sentence, {OPTIONS}"
 LAYERS = "the model has layers 0 to 1"
 NUMBER = "input should be a valid integer"
 
@@ -199,7 +200,11 @@ def test_queries_that_cannot_be_read(client: httpx.Client, query: str, message: 
         ({"sentence": "a", "head": [0.0]}, ["body", "head", 0], NUMBER),
         ({"sentence": "a", "head": [2]}, ["body", "head"], "the model has heads 0 to 1"),
         ({"sentence": "a", "head": [10**30]}, ["body", "head"], "the model has heads 0 to 1"),
-        ({"sentence": "a", "sentences": ["b"]}, ["body"], KNOWN),
+        (
+            {"sentence": "a", "sentences": ["b"]},
+            ["body"],
+            f"an unknown field is given; known are sentences, {OPTIONS}",
+        ),
     ],
 )
 def test_wrong_bodies(

@@ -1,5 +1,6 @@
 """Forward passes that fail or take too long, a queue that is full, a model that does not load."""
 
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -8,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.problems import assert_problem, error
 from tests.end_to_end.servers import RunningService, service, wait_until
 
 Start = Callable[..., AbstractContextManager[RunningService]]
@@ -27,6 +28,15 @@ def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
         return service(checkpoint_folder, tmp_path, *options, program=program, ready=ready)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def shared(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service that behaves."""
+    with service(checkpoint_folder, tmp_path_factory.mktemp("shared")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -109,6 +119,50 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(
         assert running.metric("headlight_queue_requests") == 0
 
 
+def test_while_nothing_has_room_requests_are_refused_before_they_are_read(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
+    with start(*options) as running, running.client() as client:
+        (tmp_path / "pass").write_text("1", encoding="ascii")
+        waiting = [pool.submit(predict, client, *["good " * 30] * 4)]
+        wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
+        waiting.append(pool.submit(predict, client, "good " * 30))
+        wait_until(lambda: running.metric("headlight_queue_tokens") == 128)
+        with running.client() as kept:
+            for method, path, content in (
+                ("POST", "/predict", b"this is not even JSON"),
+                ("POST", "/attention", b"x" * 100_000),
+                ("GET", "/attention?nothing=right", b""),
+            ):
+                refused = kept.request(method, path, content=content)
+                assert_problem(
+                    refused,
+                    503,
+                    "overloaded",
+                    "The service is overloaded",
+                    "128 tokens are waiting, and the queue holds 128: come back later, or try "
+                    "another replica.",
+                    retry_after=1,
+                )
+                assert refused.headers["cache-control"] == "no-store"
+                assert refused.headers["x-content-type-options"] == "nosniff"
+            named = kept.post("/predict", headers={"X-Request-ID": "mine"})
+            assert (named.status_code, named.headers["x-request-id"]) == (503, "mine")
+            # The connection goes on, and what does not wait for the network is answered.
+            assert kept.get("/model").status_code == 200
+            assert kept.get("/health/ready").status_code == 200
+            closed = running.send(
+                b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            )
+            assert closed.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+        refusals = 'headlight_requests_total{method="POST",route="/predict",status="503"}'
+        assert running.metric(refusals) == 2
+        assert '"request_id":"mine"' not in running.log.read_text("utf-8")  # never was a request
+        (tmp_path / "pass").unlink()
+        assert [future.result().status_code for future in waiting] == [200, 200]
+
+
 def test_a_request_past_its_deadline_is_dropped(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
@@ -131,6 +185,110 @@ def test_a_request_past_its_deadline_is_dropped(
         wait_until(lambda: len(computed(tmp_path)) == before + 1)
         assert predict(client, "four").status_code == 200
         assert len(computed(tmp_path)) == before + 2  # two and three never were
+
+
+def test_a_client_may_want_its_answer_sooner(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    with start("--max-batch-tokens", "1") as running, running.client() as client:
+        before = len(computed(tmp_path))
+        (tmp_path / "pass").write_text("1.5", encoding="ascii")
+        first = pool.submit(predict, client, "one")
+        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
+        hasty = client.post(
+            "/predict", json={"sentences": ["two"]}, headers={"X-Request-Timeout": "0.25"}
+        )
+        assert_problem(
+            hasty,
+            504,
+            "timeout",
+            "The request took too long",
+            "No answer was ready within 0.25 seconds, and the work was dropped: send fewer or "
+            "shorter sentences at once, or try again later.",
+        )
+        assert first.result().status_code == 200
+        (tmp_path / "pass").unlink()
+        # More than the service allows is as if nothing were said.
+        patient = client.get("/attention?sentence=three", headers={"X-Request-Timeout": "1000000"})
+        assert patient.status_code == 200
+        assert len(computed(tmp_path)) == before + 2  # two never was
+
+
+@pytest.mark.parametrize("value", ["", "0", "0.0", "-1", "1e3", "soon", "nan", "inf", "1,5", "5 s"])
+def test_a_time_that_is_none_is_refused(shared: RunningService, value: str) -> None:
+    with shared.client() as client:
+        headers = {"X-Request-Timeout": value}
+        fault = "must be a number of seconds above 0, such as 2.5, given once"
+        assert_problem(
+            client.post("/predict", json={"sentences": ["good"]}, headers=headers),
+            422,
+            "invalid-request",
+            "The request is not valid",
+            f"X-Request-Timeout: {fault}.",
+            errors=[error("header", "X-Request-Timeout", msg=fault)],
+        )
+        assert client.get("/health/ready", headers=headers).status_code == 200
+
+
+def test_what_could_not_be_answered_in_time_is_refused_at_once(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    options = ("--max-batch-tokens", "1", "--request-timeout", "60")
+    with start(*options) as running, running.client() as client:
+        (tmp_path / "pass").write_text("0.25", encoding="ascii")  # 12 tokens a second
+        waiting = [pool.submit(predict, client, "good") for _ in range(8)]
+        computing = len(computed(tmp_path)) + 3
+        wait_until(lambda: len(computed(tmp_path)) >= computing)
+        refused = client.post(
+            "/predict", json={"sentences": ["bad"]}, headers={"X-Request-Timeout": "0.3"}
+        )
+        assert refused.status_code == 503
+        assert refused.json()["type"] == "/problems/overloaded"
+        assert "can be computed in the time that it has" in refused.json()["detail"]
+        assert [future.result().status_code for future in waiting] == [200] * 8
+
+
+def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(
+    start: Start, tmp_path: Path
+) -> None:
+    with start("--max-batch-tokens", "100") as running, running.client() as client:
+        texts = ["good", "bad", "a film", "the plot", "good good"]
+        whole = predict(client, *texts)
+        before = computed(tmp_path)
+        (tmp_path / "pass").write_text("room 2", encoding="ascii")
+        scores = [each["score"] for each in whole.json()["predictions"]]
+        halved = predict(client, *texts).json()["predictions"]
+        assert [each["score"] for each in halved] == pytest.approx(scores, abs=1e-5)
+        assert computed(tmp_path)[len(before) :] == [2, 1, 2]
+        assert client.get("/health/ready").status_code == 200
+        assert running.metric("headlight_forward_failures_total") == 0
+        (tmp_path / "pass").write_text("room 0", encoding="ascii")
+        assert predict(client, *texts).status_code == 500
+        assert client.get("/health/ready").status_code == 503
+    log = running.log.read_text("utf-8")
+    assert '"message":"a pass ran out of memory: once more in halves","texts":5' in log
+
+
+def test_a_pass_that_does_not_end_turns_liveness_off_and_hinders_nothing_else(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    options = ("--watchdog-seconds", "1", "--request-timeout", "2", "--drain-seconds", "0.1")
+    with start(*options) as running, running.client() as client:
+        assert client.get("/health/live").status_code == 200
+        (tmp_path / "pass").write_text("600", encoding="ascii")
+        waiting = [pool.submit(predict, client, "good") for _ in range(3)]
+        stuck = "A forward pass has not ended for 1 seconds: the process has to be restarted."
+        live = running.wait_for(503, "/health/live")
+        assert_problem(live, 503, "not-ready", "The model is not ready", stuck)
+        assert client.get("/health/ready").json()["detail"] == stuck
+        assert client.get("/model").status_code == 200
+        assert running.metric("headlight_ready") == 0
+        assert [future.result().status_code for future in waiting] == [504] * 3
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 70
+    log = running.log.read_text("utf-8")
+    assert log.count('"message":"a forward pass does not end"') == 1
+    assert '"message":"ended with a forward pass that does not end"' in log
 
 
 def test_a_client_that_left_costs_nothing(

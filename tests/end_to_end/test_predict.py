@@ -23,7 +23,7 @@ BLANK = (
 
 def random_sentences(count: int, seed: int, longest: int = 25) -> list[str]:
     """Sentences of known words, of many lengths."""
-    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    chance = random.Random(seed)
     return [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
 
 

@@ -11,6 +11,7 @@ from tests.end_to_end.servers import RunningService, service
 CANARY = "KanarienvogelXYZ"
 LONG = f"{CANARY} " * 9
 JSON = {"content-type": "application/json"}
+PATHS = ("/predict", "/attention", "/attributions", "/importance")
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
@@ -44,6 +45,11 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
         {"sentences": ["a"], "on_error": [CANARY]},
         {"sentence": CANARY, "layer": [CANARY]},
         {"sentence": LONG},
+        {"sentence": "a", "label": CANARY},
+        {"sentence": "a", "method": CANARY},
+        {"sentence": "a", "steps": CANARY},
+        {"sentence": "a", "level": [CANARY]},
+        {"sentence": LONG, "truncation": "error"},
         CANARY,
     ]
     queries = [
@@ -52,16 +58,18 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
         f"sentence={CANARY}&sentence={CANARY}",
         f"sentence=a&truncation={CANARY}",
         f"sentence=%ff{CANARY}",
-        f"sentence={LONG}",
+        f"sentence={LONG}&truncation=error",
+        f"sentence=a&label={CANARY}",
+        f"sentence=a&steps={CANARY}",
         CANARY,
     ]
     with running.client() as client:
         responses = [
             client.post(path, content=json.dumps(body), headers=JSON)
             for body in bodies
-            for path in ("/predict", "/attention")
+            for path in PATHS
         ]
-        responses += [client.get(f"/attention?{query}") for query in queries]
+        responses += [client.get(f"{path}?{query}") for query in queries for path in PATHS[1:]]
         responses += [
             client.post("/predict", content=CANARY, headers=JSON),
             client.post("/predict", content="{}", headers={"content-type": f"text/{CANARY}"}),
@@ -82,8 +90,10 @@ def _problems_of_failing_passes(running: RunningService) -> list[str]:
         responses = [
             client.post("/predict", json={"sentences": [CANARY]}),
             client.get(f"/attention?sentence={CANARY}&layer=0&head=0"),
+            client.get(f"/attributions?sentence={CANARY}"),
+            client.get(f"/importance?sentence={CANARY}"),
         ]
-    assert [response.status_code for response in responses] == [500, 500]
+    assert [response.status_code for response in responses] == [500] * 4
     return [_all_of(response) for response in responses]
 
 

@@ -9,6 +9,7 @@ from tests.end_to_end.problems import assert_problem
 def test_not_found(client: httpx.Client) -> None:
     for path in (
         "/nothing", "/predict/", "/attention/", "/model/", "/health", "/health/live/",
+        "/attributions/", "/importance/",
         "/health/ready/", "/metrics/", "/docs/", "/openapi.json/", "/static/nothing.js",
     ):  # fmt: skip
         assert_problem(
@@ -26,6 +27,8 @@ def test_not_found(client: httpx.Client) -> None:
         ("GET", "/predict", "POST"),
         ("HEAD", "/predict", "POST"),
         ("PUT", "/attention", "GET, POST"),
+        ("DELETE", "/attributions", "GET, POST"),
+        ("PUT", "/importance", "GET, POST"),
         ("POST", "/model", "GET"),
         ("POST", "/health/live", "GET, HEAD"),
         ("DELETE", "/health/ready", "GET, HEAD"),
@@ -55,7 +58,8 @@ def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowe
     ("path", "offered"),
     [
         ("/model", "application/json"),
-        ("/attention?sentence=a", "application/json"),
+        ("/attributions?sentence=a", "application/json"),
+        ("/importance?sentence=a", "application/json"),
         ("/metrics", "text/plain"),
         ("/", "text/html"),
         ("/docs", "text/html"),

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, wait_until
+from tests.end_to_end.servers import RunningService, service, wait_until
 
 LIMIT = 250_000
 BODY = b'{"sentences": ["good"]}'
@@ -169,6 +169,28 @@ def test_what_is_not_http_gets_a_bare_400(running: RunningService, data: bytes) 
     assert "kanari" not in running.log.read_text("utf-8").lower()
 
 
+def test_what_is_not_http_behind_a_request_does_not_take_its_answer(
+    running: RunningService,
+) -> None:
+    answer = running.send(b"GET /model HTTP/1.1\r\nHost: a\r\n\r\n\x00\x01 nothing\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert content(answer)["name"] == "tiny"  # type: ignore[index]
+
+
+def test_a_chunk_that_is_none_gets_a_bare_400(running: RunningService) -> None:
+    head = (
+        b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+
+    answer = running.send(head + b'5\r\n{"sen\r\nzz\r\n')
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b"\r\n\r\nInvalid HTTP request received.")
+
+
 def test_a_head_that_never_ends_is_refused(running: RunningService) -> None:
     endless = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000_000
     with running.connect() as connection, pytest.raises(OSError, match=r"reset|[Bb]roken pipe"):
@@ -205,3 +227,23 @@ def test_paths_lead_nowhere_else(running: RunningService) -> None:
         assert b'"type":"/problems/not-found"' in answer
     log = Path(running.log).read_text("utf-8")
     assert "passwd" not in log
+
+
+def test_a_head_that_does_not_end_and_a_client_that_says_nothing_are_left(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    hasty = (
+        "import sys; import service.protocol, service.server; "
+        "service.protocol._HEAD_SECONDS = 0.5; service.server._KEEP_ALIVE_SECONDS = 1; "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    with service(checkpoint_folder, tmp_path, program=("-c", hasty)) as impatient:
+        for said in (b"GET /model HTTP/1.1\r\nHost: a\r\nX-", b""):
+            with impatient.connect() as connection:
+                connection.sendall(said)
+                assert connection.recv(100) == b""  # closed by the service, without a word
+        # What comes slowly, but comes, is answered.
+        answer = impatient.send(
+            b"GET /model HTTP/1.1\r\n", b"Host: a\r\n", b"Connection: close\r\n", b"\r\n"
+        )
+        assert answer.startswith(b"HTTP/1.1 200 ")

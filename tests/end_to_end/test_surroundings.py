@@ -11,7 +11,7 @@ import pytest
 
 from service.errors import ALL_ERRORS
 from tests.builders import VOCABULARY
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import ROOT, RunningService, service
 
 SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
 
@@ -71,6 +71,8 @@ def test_every_series_is_there_from_the_start_and_counts(
         client.post("/predict", json={"sentences": []})
         client.get("/attention?sentence=good")
         client.put("/attention")
+        client.get("/attributions?sentence=good&steps=7")
+        client.post("/importance", json={"sentence": "good", "label": "fair"})
         client.get("/nothing")
         client.get("/static/page.js", headers={"range": "bytes=99999-"})
         client.head("/static/nothing.js")
@@ -88,27 +90,33 @@ def test_every_series_is_there_from_the_start_and_counts(
         'headlight_requests_total{method="POST",route="/predict",status="422"}': 1,
         'headlight_requests_total{method="GET",route="/attention",status="200"}': 1,
         'headlight_requests_total{method="unmatched",route="/attention",status="405"}': 1,
+        'headlight_requests_total{method="GET",route="/attributions",status="200"}': 1,
+        'headlight_requests_total{method="POST",route="/importance",status="422"}': 1,
         'headlight_requests_total{method="unmatched",route="unmatched",status="404"}': 1,
         'headlight_requests_total{method="GET",route="/static/{name}",status="200"}': 1,
         'headlight_requests_total{method="HEAD",route="/static/{name}",status="404"}': 1,
         'headlight_requests_total{method="GET",route="/metrics",status="200"}': 1,
         'headlight_request_duration_seconds_count{route="/predict"}': 3,
         'headlight_request_duration_seconds_count{route="/attention"}': 2,
+        'headlight_request_duration_seconds_count{route="/attributions"}': 1,
+        'headlight_request_duration_seconds_count{route="/importance"}': 1,
         'headlight_request_duration_seconds_count{route="/static/{name}"}': 2,
         'headlight_request_duration_seconds_count{route="/metrics"}': 1,
         'headlight_request_duration_seconds_count{route="unmatched"}': 1,
-        'headlight_problems_total{type="invalid-request"}': 2,
+        'headlight_problems_total{type="invalid-request"}': 3,
         'headlight_problems_total{type="method-not-allowed"}': 1,
         'headlight_problems_total{type="not-found"}': 2,
-        "headlight_texts_total": 5,
-        "headlight_tokens_total": 3 + 4 + 32 + 3 + 3,
+        "headlight_texts_total": 5 + 9,
+        "headlight_tokens_total": 3 + 4 + 32 + 3 + 3 + 9 * 3,
         "headlight_truncated_texts_total": 1,
-        "headlight_batch_texts_count": 4,  # the two short ones share a pass
-        "headlight_batch_texts_sum": 5,
-        "headlight_batch_tokens_count": 4,
-        "headlight_batch_tokens_sum": 2 * 4 + 32 + 3 + 3,
+        # The two short ones share a pass; seven steps of attributions have two.
+        "headlight_batch_texts_count": 4 + 2,
+        "headlight_batch_texts_sum": 5 + 9,
+        "headlight_batch_tokens_count": 4 + 2,
+        "headlight_batch_tokens_sum": 2 * 4 + 32 + 3 + 3 + 9 * 3,
         'headlight_forward_seconds_count{path="fused"}': 3,
         'headlight_forward_seconds_count{path="explicit"}': 1,
+        'headlight_forward_seconds_count{path="gradient"}': 2,
     }
 
 
@@ -149,18 +157,46 @@ def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) ->
             assert answer.headers["content-type"].partition(";")[0] == types[suffix]
 
 
-def test_own_scripts_and_styles_name_no_host(client: httpx.Client) -> None:
-    for name in ("page.js", "page.css", "docs.js"):
-        assert "//" not in re.sub(
-            r"^\s*//.*|(?<= )// .*", "", client.get(f"/static/{name}").text, flags=re.M
-        )
+OWN = sorted(path.name for path in (ROOT / "service" / "page" / "static").iterdir())
+SCRIPTS = [name for name in OWN if name.endswith(".js") and name != "docs.js"]
 
 
-def test_the_page_talks_to_attention_alone(client: httpx.Client) -> None:
-    script = client.get("/static/page.js").text
-    assert re.findall(r"fetch\(([^,)]*)", script) == ['"/attention"']
-    for other in ("XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import(", "eval("):
-        assert other not in script
+@pytest.mark.parametrize("name", [name for name in OWN if not name.endswith(".svg")])
+def test_own_scripts_and_styles_name_no_host(client: httpx.Client, name: str) -> None:
+    answer = client.get(f"/static/{name}")
+    assert answer.status_code == 200
+    without_comments = re.sub(
+        r"/\*.*?\*/|^\s*//.*|(?<= )// .*", "", answer.text, flags=re.MULTILINE | re.DOTALL
+    )
+    assert "//" not in without_comments
+
+
+def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
+    reached, waiting = set(), re.findall(r'src="/static/([^"]+)"', client.get("/").text)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += re.findall(r'from "\./([^"]+)"', client.get(f"/static/{name}").text)
+    assert sorted(reached) == SCRIPTS
+
+
+def test_the_page_talks_to_four_routes_alone(client: httpx.Client) -> None:
+    scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
+    asked = [
+        path
+        for script in scripts.values()
+        for path in re.findall(r"\b(?:get|post)\(([^,)]*)", script)
+    ]
+    assert {path for path in asked if path.startswith('"/')} == {
+        '"/attention"', '"/attributions"', '"/importance"', '"/model"',
+    }  # fmt: skip
+    assert [name for name, script in scripts.items() if "fetch(" in script] == ["api.js"]
+    for other in (
+        *("XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import(", "eval("),
+        *("innerHTML", "insertAdjacentHTML", "localStorage", "sessionStorage", "cookie"),
+    ):
+        assert [name for name, script in scripts.items() if other in script] == []
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +210,8 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     assert {path: sorted(methods) for path, methods in document["paths"].items()} == {
         "/predict": ["post"],
         "/attention": ["get", "post"],
+        "/attributions": ["get", "post"],
+        "/importance": ["get", "post"],
         "/model": ["get"],
         "/health/live": ["get"],
         "/health/ready": ["get"],
@@ -193,17 +231,22 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
         for method, operation in methods.items()
     }
     always = {"internal", "draining", "timeout"}
-    keyed = always | {"unauthorized", "not-acceptable", "not-ready"}
-    computed = keyed | {"invalid-request", "text-too-long", "overloaded"}
+    asked = always | {"misdirected", "invalid-request"}
+    keyed = asked | {"unauthorized", "not-acceptable", "not-ready"}
+    computed = keyed | {"text-too-long", "overloaded"}
     body = {"malformed-json", "payload-too-large", "unsupported-media-type"}
     assert told == {
         "post /predict": computed | body,
         "get /attention": computed | {"too-many-weights"},
         "post /attention": computed | body | {"too-many-weights"},
+        "get /attributions": computed,
+        "post /attributions": computed | body,
+        "get /importance": computed,
+        "post /importance": computed | body,
         "get /model": keyed,
-        "get /health/live": always,
+        "get /health/live": always | {"not-ready"},
         "get /health/ready": always | {"not-ready"},
-        "get /metrics": always | {"not-acceptable"},
+        "get /metrics": asked | {"unauthorized", "not-found", "not-acceptable"},
     }
     # told by the server to any request, whatever the route
     assert set.union(*told.values()) | {"not-found", "method-not-allowed"} == {
@@ -223,7 +266,7 @@ def test_the_examples_work_and_answer_as_documented(
                     assert response.status_code == 200, (path, kwargs, response.text)
                     _check(document, operation, response)
                     tried += 1
-    assert tried == 8
+    assert tried == 13
 
 
 def test_problems_are_documented_as_they_come(
@@ -235,6 +278,8 @@ def test_problems_are_documented_as_they_come(
             ("post", "/predict", {"json": {}}),
             ("post", "/attention", {"json": {"sentence": "a " * 30}}),
             ("get", "/attention", {"params": {"layer": "x"}}),
+            ("get", "/attributions", {"params": {"sentence": "a", "label": "x"}}),
+            ("post", "/importance", {"json": {"sentence": "a", "label": "x"}}),
             ("get", "/model", {"headers": {"accept": "image/png"}}),
         ):
             response = client.request(method, path, **kwargs)
@@ -247,7 +292,11 @@ def _examples(operation: dict[str, Any]) -> list[dict[str, Any]]:
         media = operation["requestBody"]["content"]["application/json"]
         return [{"json": example["value"]} for example in media["examples"].values()]
     parameters = operation.get("parameters", [])
-    return [{"params": {item["name"]: item["example"] for item in parameters}}]
+    query, headers = (
+        {item["name"]: item["example"] for item in parameters if item["in"] == place}
+        for place in ("query", "header")
+    )
+    return [{"params": query, "headers": headers}]
 
 
 def _check(document: dict[str, Any], operation: dict[str, Any], response: httpx.Response) -> None:

@@ -1,6 +1,10 @@
 """The model as the service sees it: loading, failing, healing, ending."""
 
 import asyncio
+import gc
+import os
+import sys
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -9,11 +13,14 @@ from unittest import mock
 import pytest
 import torch
 
-from model import Predictor, load_predictor, open_checkpoint
+from model import Predictor, Question, load_predictor, open_checkpoint
+from model import predictor as predictor_module
+from model.errors import CheckpointError
 from service import engine as engine_module
 from service.engine import Engine
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.metrics import Metrics
+from service.work import Job
 from tests.matching import exactly
 
 Make = Callable[[Callable[[], Predictor]], Engine]
@@ -33,10 +40,16 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_PROBE_SECONDS", 0.01)
 
 
-def make(load: Callable[[], Predictor]) -> Engine:
+def make(load: Callable[[], Predictor], *, watchdog_seconds: float = 30.0) -> Engine:
     """An engine with small limits."""
     return Engine(
-        load, threads=1, lanes=1, max_batch_tokens=100, max_queue_tokens=1000, metrics=Metrics([])
+        load,
+        threads=1,
+        lanes=1,
+        max_batch_tokens=100,
+        max_queue_tokens=1000,
+        watchdog_seconds=watchdog_seconds,
+        metrics=Metrics([]),
     )
 
 
@@ -60,9 +73,11 @@ def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None
             await engine.predict([encoding])
         assert refused.value.retry_after == 1
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.explain(encoding, layers=None, heads=None)
+            await engine.explain([Question(encoding)], lambda _, each: each)
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
             _ = engine.info
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            await engine.run([Job(lambda: None)])
         await engine.close()
 
     run(work())
@@ -89,12 +104,12 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
         await until(lambda: engine.fault is None)
         broken = RuntimeError("told to fail")
         with (
-            mock.patch.object(predictor, "explain", side_effect=broken),
+            mock.patch.object(predictor_module, "collate", side_effect=broken),
             mock.patch.object(predictor, "probe", side_effect=[broken, broken, None]) as probe,
         ):
             for _ in range(2):  # a second failure starts no second round of probes
                 with pytest.raises(InternalError):
-                    await engine.explain(predictor.encode("good"), layers=None, heads=None)
+                    await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
             assert engine.fault == (
                 "The last forward pass failed; the service probes itself every second."
             )
@@ -113,15 +128,48 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
         await until(lambda: engine.fault is None)
         with mock.patch.object(predictor, "probe", side_effect=RuntimeError) as probe:
             with (
-                mock.patch.object(predictor, "explain", side_effect=RuntimeError),
+                mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
-                await engine.explain(predictor.encode("good"), layers=None, heads=None)
+                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
             await engine.predict([predictor.encode("good")])
             assert engine.fault is None
             await asyncio.sleep(0.05)
         assert probe.call_count <= 1
         assert engine.fault is None
+        await engine.close()
+
+    run(work())
+
+
+def test_gradients_that_fail_are_failed_passes_and_a_folder_that_is_gone_is_none(
+    predictor: Predictor,
+) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        encoding = predictor.encode("good", with_tokens=True)
+        job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
+        gone = CheckpointError(Path("model.safetensors"), "is missing")
+        with (
+            mock.patch.object(predictor.gradients, "_load", side_effect=gone),
+            pytest.raises(InternalError) as failed,
+        ):
+            await engine.run([job])
+        assert failed.value.__cause__ is gone
+        assert engine.fault is None  # what is loaded still works
+        with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
+            with (
+                mock.patch.object(predictor.gradients, "_load", side_effect=RuntimeError),
+                pytest.raises(InternalError),
+            ):
+                await engine.run([job])
+            assert engine.fault is not None
+            await until(lambda: engine.fault is None)
+        assert probe.call_count == 2
+        (importance,) = await engine.run([job])
+        assert importance.label in predictor.info.labels
         await engine.close()
 
     run(work())
@@ -136,13 +184,58 @@ def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
         probing.start()
         await until(lambda: probing.fault is None)
         with (
-            mock.patch.object(predictor, "explain", side_effect=RuntimeError),
+            mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
             mock.patch.object(predictor, "probe", side_effect=RuntimeError),
         ):
             with pytest.raises(InternalError):
-                await probing.explain(predictor.encode("good"), layers=None, heads=None)
+                await probing.explain([Question(predictor.encode("good"))], lambda _, each: each)
             await probing.close()
         with pytest.raises(DrainingError):
             await probing.predict([predictor.encode("good")])
+
+    run(work())
+
+
+def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        seen: list[int] = []
+        await engine.run(
+            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
+        )
+        await engine.close()
+        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        assert seen == [max(own, 10) if sys.platform == "linux" else own]
+        assert own == os.getpriority(os.PRIO_PROCESS, os.getpid())
+
+    gc.unfreeze()
+    run(work())
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
+def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.1)
+    release = threading.Event()
+
+    async def work() -> None:
+        engine = make(lambda: predictor, watchdog_seconds=0.05)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        assert engine.stuck is None
+        with mock.patch.object(
+            predictor_module, "collate", side_effect=lambda *_, **__: release.wait()
+        ):
+            waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
+            await until(lambda: engine.stuck is not None)
+            assert engine.stuck == engine.fault
+            assert await engine.close() is False
+            with pytest.raises(DrainingError, match="does not end"):
+                await waiting
+            release.set()
 
     run(work())

@@ -61,6 +61,28 @@ WRONG = [
         "key number 2 holds a character that is not visible ASCII, or a comma",
     ),
     ("API_KEYS_FILE", "no/where", "cannot read no/where: No such file or directory"),
+    ("WATCHDOG_SECONDS", "0", "input should be greater than 0, got '0'"),
+    ("METRICS", "no", "input should be 'open', 'key' or 'off', got 'no'"),
+    ("DOCS", "", "input should be 'open', 'key' or 'off', got ''"),
+    ("PAGE", "ON", "input should be 'open', 'key' or 'off', got 'ON'"),
+    (
+        "METRICS",
+        "key",
+        "is key, but no key is set: set HEADLIGHT_API_KEYS or HEADLIGHT_API_KEYS_FILE, or choose "
+        "open or off",
+    ),
+    (
+        "ALLOWED_HOSTS",
+        "fine.org, example.org:8000",
+        "'example.org:8000' is not a name without a port, such as example.org or *.example.org, "
+        "got 'fine.org, example.org:8000'",
+    ),
+    (
+        "ALLOWED_ORIGINS",
+        "https://fine.org,*",
+        "'*' is not an origin, such as https://example.org, or * alone for all, got "
+        "'https://fine.org,*'",
+    ),
     ("LOG_FORMAT", "xml", "input should be 'auto', 'json' or 'text', got 'xml'"),
 ]
 

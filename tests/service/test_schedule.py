@@ -9,7 +9,10 @@ from service.schedule import Schedule
 
 lengths = st.integers(1, 40)
 requests = st.lists(
-    st.tuples(st.lists(lengths, min_size=1, max_size=8), st.booleans(), st.booleans()), max_size=20
+    st.tuples(
+        st.lists(lengths, min_size=1, max_size=8), st.sampled_from(["text", "asked"]), st.booleans()
+    ),
+    max_size=20,
 )
 
 
@@ -21,14 +24,14 @@ def batches(schedule: Schedule[tuple[int, int]]) -> Iterator[list[tuple[int, int
 
 @given(requests, st.integers(1, 100), st.integers(0, 5))
 def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
-    plans: list[tuple[list[int], bool, bool]], budget: int, early: int
+    plans: list[tuple[list[int], str, bool]], budget: int, early: int
 ) -> None:
     schedule: Schedule[tuple[int, int]] = Schedule(budget)
     taken: list[list[tuple[int, int]]] = []
     turns = []
-    for request, (tokens, alone, _) in enumerate(plans):
+    for request, (tokens, kind, _) in enumerate(plans):
         items = [((request, place), count) for place, count in enumerate(tokens)]
-        turns.append(schedule.add(items, alone=alone))
+        turns.append(schedule.add(items, kind=kind))
         if request == early:
             taken.append(schedule.take())
     before = {item for batch in taken for item in batch}
@@ -61,7 +64,7 @@ def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
     for batch in taken:
         sizes = [plans[request][0][place] for request, place in batch]
         assert len(batch) == 1 or max(sizes, default=0) * len(batch) <= budget
-        assert len(batch) <= 1 or not any(plans[request][1] for request, _ in batch)
+        assert len({plans[request][1] for request, _ in batch}) == 1
 
 
 @given(st.lists(lengths, min_size=1, max_size=30))
@@ -149,3 +152,16 @@ def test_requests_that_come_and_go_leave_nothing_behind() -> None:
     assert sum(len(entries) for entries in schedule._buckets.values()) < 5_000
     assert schedule.tokens == kept.waiting_tokens == 90
     assert [len(batch) for batch in iter(schedule.take, [])] == [3]
+
+
+def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("long", 90)], urgent_at=20.0)
+    schedule.add([("long, later", 90)], urgent_at=30.0)
+    for _ in range(3):
+        schedule.add([("short", 10)] * 10, urgent_at=40.0)
+
+    assert set(schedule.take(now=19.0)) == {"short"}
+    assert schedule.take(now=35.0) == ["long"]
+    assert schedule.take(now=35.0) == ["long, later"]
+    assert set(schedule.take(now=35.0)) == {"short"}

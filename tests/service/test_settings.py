@@ -31,9 +31,15 @@ def test_defaults() -> None:
         "max_queue_tokens": 262_144,
         "max_attention_weights": 2_000_000,
         "request_timeout": 10.0,
+        "watchdog_seconds": 30.0,
         "drain_seconds": 5.0,
         "api_keys": None,
         "api_keys_file": None,
+        "metrics": "open",
+        "docs": "open",
+        "page": "open",
+        "allowed_hosts": None,
+        "allowed_origins": None,
         "log_format": "auto",
     }
 
@@ -51,8 +57,14 @@ VALUES = {
     "max_queue_tokens": ("1", 1),
     "max_attention_weights": ("1", 1),
     "request_timeout": ("0.5", 0.5),
+    "watchdog_seconds": ("0.5", 0.5),
     "drain_seconds": ("0", 0.0),
     "api_keys_file": ("keys", Path("keys")),
+    "metrics": ("off", "off"),
+    "docs": ("key", "key"),
+    "page": ("off", "off"),
+    "allowed_hosts": ("example.org", "example.org"),
+    "allowed_origins": ("https://example.org", "https://example.org"),
     "log_format": ("text", "text"),
 }
 

@@ -1,0 +1,77 @@
+"""The forms that attention is answered in: what makes each of a view, and how much it may hold."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from model import ModelInfo
+from service.answers import JSON, attention_body
+from service.attention_csv import csv_lines, csv_table
+from service.attention_npz import npz_archive, npz_arrays
+from service.attention_svg import MOST_CELLS, draw, svg_picture
+from service.schemas import FormName
+from service.views import View
+
+CSV = "text/csv"
+NPZ = "application/x-npz"
+SVG = "image/svg+xml"
+# The name that `format` takes, by media type; the first is answered if anything is welcome.
+FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", CSV: "csv", SVG: "svg"}
+
+# A line of CSV is several times as long as a number of JSON.
+_CSV_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form, for one request.
+
+    Args:
+        name: as `format` takes it.
+        media_type: of the answer.
+        part: makes the part of one sentence of its view and its number; called where the network
+            runs, not on the event loop.
+        whole: puts the parts of all sentences together.
+        most_weights: that an answer may hold.
+    """
+
+    name: FormName
+    media_type: str
+    part: Callable[[View, int], Any]
+    whole: Callable[[Sequence[Any]], bytes]
+    most_weights: int
+
+
+def make_form(
+    name: FormName, info: ModelInfo, *, dtype: str, several: bool, max_weights: int
+) -> Form:
+    """What makes answers of one form.
+
+    Args:
+        name: of the form.
+        info: of the model that answers.
+        dtype: of the arrays of `npz`.
+        several: whether the answer is a list, of one sentence too.
+        max_weights: the most numbers in an answer of any form.
+    """
+    if name == "npz":
+        return Form(
+            name,
+            NPZ,
+            lambda view, _: npz_arrays(info, view, dtype=dtype),
+            partial(npz_archive, numbered=several),
+            max_weights,
+        )
+    if name == "csv":
+        most = max_weights // _CSV_SHARE
+        return Form(name, f"{CSV}; charset=utf-8", csv_lines, csv_table, most)
+    if name == "svg":
+        most = min(max_weights, MOST_CELLS)
+        return Form(name, SVG, lambda view, _: draw(info, view), svg_picture, most)
+    whole = _json_list if several else b"".join
+    return Form(name, JSON, lambda view, _: attention_body(info, view), whole, max_weights)
+
+
+def _json_list(parts: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(parts) + b"]"

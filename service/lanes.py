@@ -1,0 +1,68 @@
+"""What each lane may take next: a core that a long text keeps busy is lost to short ones."""
+
+import math
+from collections.abc import Iterable
+
+# Below this, sharing a pass among cores costs more than it gains.
+WORTH_SHARING_TOKENS = 100
+# While short ones come this often, in seconds, one lane is theirs.
+SHORT_COME_WITHIN = 0.05
+# What has more tokens keeps a core busy for so long that short texts must not wait for it.
+_LONG_TOKENS = 128
+
+
+class Lanes:
+    """How many lanes are busy, and with what. Not to be used from two threads at once.
+
+    Args:
+        count: of the lanes.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._busy = 0
+        self._busy_with_long = 0
+        self._short_came = -math.inf
+
+    def note_arrival(self, lengths: Iterable[int], now: float) -> None:
+        """Tells that texts came.
+
+        Args:
+            lengths: their tokens.
+            now: the time.
+        """
+        if any(length <= _LONG_TOKENS for length in lengths):
+            self._short_came = now
+
+    def longest(self, now: float) -> float:
+        """The longest text that the next batch may have, in tokens.
+
+        Args:
+            now: the time.
+        """
+        is_last = self.count > 1 and self._busy_with_long >= self.count - 1
+        if is_last and now - self._short_came < SHORT_COME_WITHIN:
+            return _LONG_TOKENS
+        return math.inf
+
+    def begin(self, tokens: int, count: int, *, is_all: bool) -> tuple[int, bool]:
+        """Tells that a lane took a batch.
+
+        Args:
+            tokens: of the batch.
+            count: of its texts.
+            is_all: whether nothing is left that waits.
+
+        Returns:
+            The threads that it may have, and whether it is long, for `end`.
+        """
+        is_long = tokens > _LONG_TOKENS * count
+        self._busy += 1
+        self._busy_with_long += is_long
+        alone = self._busy == 1 and is_all and tokens >= WORTH_SHARING_TOKENS
+        return self.count if alone else 1, is_long
+
+    def end(self, *, is_long: bool) -> None:
+        """Tells that a batch ended."""
+        self._busy -= 1
+        self._busy_with_long -= is_long

@@ -1,0 +1,68 @@
+"""From an explanation to the view of it that was asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import Explanation, Prediction
+from model.tokenizer import Token
+from model.views import Level, Reduce, reduce_weights, view_name
+from model.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Attention in the form in which it is answered.
+
+    Args:
+        name: of the view, `raw` for what the network used.
+        prediction: of the same pass.
+        tokens: W tokens or words, the names of rows and columns.
+        layers: numbers of the layers that went in.
+        heads: numbers of the heads that went in.
+        attention: float32 [L or 1, H or 1, W, W].
+    """
+
+    name: str
+    prediction: Prediction
+    tokens: Sequence[Token]
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    attention: NDArray[np.float32]
+
+    @property
+    def layer_names(self) -> list[int | None]:
+        """For each place of the first axis the number of its layer; None if it is of several."""
+        return [None] if "rollout" in self._parts else list(self.layers)
+
+    @property
+    def head_names(self) -> list[int | None]:
+        """The same of the second axis and heads."""
+        return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
+
+    @property
+    def _parts(self) -> set[str]:
+        return set(self.name.split("+"))
+
+
+def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) -> View:
+    """Makes a view of raw weights.
+
+    Args:
+        explanation: with the raw weights of the chosen layers and heads.
+        reduce: as of `reduce_weights`.
+        words: of the text, if words are asked for.
+    """
+    level: Level = "token" if words is None else "word"
+    tokens = explanation.encoding.tokens if words is None else words.tokens
+    assert tokens is not None  # noqa: S101 - the text was encoded with them
+    return View(
+        name=view_name(reduce, level),
+        prediction=explanation.prediction,
+        tokens=tokens,
+        layers=explanation.layers,
+        heads=explanation.heads,
+        attention=reduce_weights(explanation.attention, reduce=reduce, words=words),
+    )

@@ -1,0 +1,207 @@
+"""The forms of attention, read back by what reads them elsewhere, against the JSON."""
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.end_to_end.problems import assert_problem
+
+TEXT = 'not "bad", ok'
+SVG = "{http://www.w3.org/2000/svg}"
+FORMS = {
+    "json": "application/json",
+    "npz": "application/x-npz",
+    "csv": "text/csv; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def ask(client: httpx.Client, form: str, **fields: object) -> bytes:
+    """The body of an answer in a form."""
+    response = client.post("/attention", json={"format": form, **fields})
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == FORMS[form]
+    return response.content
+
+
+def raw(client: httpx.Client, **fields: object) -> Any:  # noqa: ANN401 - an object or a list
+    """The same as JSON."""
+    return client.post("/attention", json=fields).json()
+
+
+def arrays(content: bytes) -> Mapping[str, NDArray[Any]]:
+    """What an archive holds, without unpickling."""
+    loaded = np.load(io.BytesIO(content), allow_pickle=False)
+    return {name: loaded[name] for name in loaded.files}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) -> None:
+    media_type = FORMS[form].partition(";")[0]
+    query = "/attention?sentence=ok&layer=0&head=0"
+    accepted = client.get(query, headers={"accept": f"{media_type}, */*;q=0.1"})
+    named = client.get(f"{query}&format={form}", headers={"accept": "*/*"})
+    for response in (accepted, named):
+        assert response.status_code == 200
+        assert response.headers["content-type"] == FORMS[form]
+        assert response.headers["cache-control"] == "no-store"
+    assert accepted.content == named.content
+
+
+def test_a_name_goes_before_accept(client: httpx.Client) -> None:
+    response = client.get(
+        "/attention?sentence=ok&format=csv", headers={"accept": "application/json"}
+    )
+    assert response.headers["content-type"] == FORMS["csv"]
+
+
+def test_other_forms_are_not_offered(client: httpx.Client) -> None:
+    assert_problem(
+        client.get("/attention?sentence=ok", headers={"accept": "image/png"}),
+        406,
+        "not-acceptable",
+        "None of the forms asked for is offered",
+        "Accept names none of what is offered here: application/json, application/x-npz, "
+        "text/csv, image/svg+xml.",
+    )
+
+
+def test_arrays_hold_what_json_holds(client: httpx.Client) -> None:
+    answer = raw(client, sentence=TEXT, layer=[1])
+    found = arrays(ask(client, "npz", sentence=TEXT, layer=[1]))
+    assert found["attention"].dtype == np.float32
+    np.testing.assert_allclose(found["attention"], answer["attention"], rtol=0, atol=6e-9)
+    for name, dtype in (("start", np.int32), ("end", np.int32), ("special", np.bool_)):
+        assert found[name].dtype == dtype
+        assert found[name].tolist() == [token[name] for token in answer["tokens"]]
+    assert found["tokens"].tolist() == [token["text"] for token in answer["tokens"]]
+    words = [-1 if token["word"] is None else token["word"] for token in answer["tokens"]]
+    assert found["word"].tolist() == words
+    assert found["layers"].tolist() == [1]
+    assert found["heads"].tolist() == [0, 1]
+    assert str(found["view"]) == "raw"
+    probabilities = answer["prediction"]["probabilities"]
+    assert dict(zip(found["labels"], found["probabilities"], strict=True)) == probabilities
+    assert found["token_count"].tolist() == answer["prediction"]["token_count"]
+    assert found["truncated"].tolist() is False
+    assert found["model"].tolist() == [answer["model"]["name"], answer["model"]["version"]]
+
+
+def test_arrays_of_16_bits(client: httpx.Client) -> None:
+    exact = arrays(ask(client, "npz", sentence=TEXT))["attention"]
+    short = arrays(ask(client, "npz", sentence=TEXT, dtype="float16"))["attention"]
+    assert short.dtype == np.float16
+    np.testing.assert_array_equal(short, exact.astype(np.float16))
+
+
+def test_arrays_of_several_are_numbered(client: httpx.Client) -> None:
+    texts = ["ok", "good film"]
+    found = arrays(ask(client, "npz", sentences=texts, reduce="mean", level="word"))
+    for number, answer in enumerate(raw(client, sentences=texts, reduce="mean", level="word")):
+        assert str(found[f"view_{number}"]) == "mean+word"
+        assert found[f"tokens_{number}"].tolist() == [each["text"] for each in answer["tokens"]]
+        np.testing.assert_allclose(
+            found[f"attention_{number}"], answer["attention"], rtol=0, atol=1e-6
+        )
+    assert len(found) == 2 * len(arrays(ask(client, "npz", sentence="ok")))
+
+
+def table(content: bytes) -> list[dict[str, str]]:
+    """The lines of a table by the names of its columns."""
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+
+
+def test_a_table_has_a_line_for_each_weight(client: httpx.Client) -> None:
+    answer = raw(client, sentence='a "', level="word")
+    tokens = [token["text"] for token in answer["tokens"]]
+    assert tokens[2] == '"'
+    lines = table(ask(client, "csv", sentence='a "', level="word"))
+    expected = [
+        {
+            "sentence": "0",
+            "layer": str(layer),
+            "head": str(head),
+            "query": str(query),
+            "key": str(key),
+            "query_text": tokens[query],
+            "key_text": tokens[key],
+            "weight": f"{answer['attention'][layer][head][query][key]:.8f}",
+        }
+        for layer in range(2)
+        for head in range(2)
+        for query in range(4)
+        for key in range(4)
+    ]
+    assert lines == expected
+
+
+def test_a_table_leaves_out_the_numbers_of_what_was_joined(client: httpx.Client) -> None:
+    mean = table(ask(client, "csv", sentences=["ok", "good"], reduce="mean"))
+    assert {(line["sentence"], line["layer"], line["head"]) for line in mean} == {
+        (sentence, layer, "") for sentence in "01" for layer in "01"
+    }
+    joined = table(ask(client, "csv", sentence="ok", reduce="rollout"))
+    assert {(line["layer"], line["head"]) for line in joined} == {("", "")}
+
+
+def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:
+    answer = raw(client, sentence="not bad", layer=[1])
+    picture = ET.fromstring(ask(client, "svg", sentence="not bad", layer=[1]))  # noqa: S314 - ours
+    assert picture.tag == f"{SVG}svg"
+    maps = [element for element in picture.iter(f"{SVG}g") if "data-head" in element.attrib]
+    assert [(each.get("data-layer"), each.get("data-head")) for each in maps] == [
+        ("1", "0"),
+        ("1", "1"),
+    ]
+    tokens = [token["text"] for token in answer["tokens"]]
+    for each, expected in zip(maps, answer["attention"][0], strict=True):
+        weights = [[float(cell.get("data-weight", "")) for cell in row] for row in each]
+        assert weights == expected
+        titles = [[cell[0].text for cell in row] for row in each]
+        assert titles == [
+            [
+                f"{asking} \u2192 {asked}: {weight:.8f}"
+                for asked, weight in zip(tokens, row, strict=True)
+            ]
+            for asking, row in zip(tokens, expected, strict=True)
+        ]
+    texts = [element.text for element in picture.iter(f"{SVG}text")]
+    assert "layer 1, head 0" in texts
+    assert texts.count("[CLS]") == 4  # beside and above each map
+    # Nothing but itself is needed to see it.
+    assert {name for element in picture.iter() for name in element.attrib} & {
+        "href",
+        "style",
+    } == set()
+    tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
+    assert tags == {"svg", "title", "rect", "g", "text"}
+
+
+def test_a_picture_of_what_was_joined_says_of_what(client: httpx.Client) -> None:
+    content = ask(client, "svg", sentences=["ok", "bad"], reduce="rollout", head=[1]).decode()
+    assert content.count("layers 0 to 1, rollout of head 1") == 2
+    assert content.count("data-sentence=") == 2
+
+
+@pytest.mark.parametrize(("form", "limit"), [("csv", 100), ("svg", 400)])
+def test_long_forms_have_limits_of_their_own(client: httpx.Client, form: str, limit: int) -> None:
+    most = round(limit**0.5) - 2
+    body = {"layer": [0], "head": [0], "format": form}
+    assert client.post("/attention", json={"sentence": "a " * most, **body}).status_code == 200
+    length = most + 3
+    kind = "" if limit == 400 and form == "json" else f" of {form}"
+    assert_problem(
+        client.post("/attention", json={"sentence": "a " * (most + 1), **body}),
+        413,
+        "too-many-weights",
+        "The attention weights are too many",
+        f"1 layer of 1 head over {length} tokens are {length**2} weights; the limit{kind} is "
+        f"{limit}: ask for fewer layers or heads, or for a shorter text.",
+    )
