@@ -1,0 +1,73 @@
+/**
+ * From a sentence and a view to its Weights, in as many parts as the service's limit asks for.
+ */
+
+import { post } from "./api.js";
+import { Weights } from "./weights.js";
+
+/**
+ * The fields of a request; what is the service's own default is left out.
+ * @param {object} question sentence, reduce, level, and the numbers of all layers and heads
+ */
+export function fields(question, layers, heads) {
+  const { sentence, reduce, level, model } = question;
+  const body = { sentence };
+  if (layers.length < model.num_layers) body.layer = layers;
+  if (heads.length < model.num_heads) body.head = heads;
+  if (reduce !== "none") body.reduce = reduce;
+  if (level !== "token") body.level = level;
+  return body;
+}
+
+/** Two smaller parts: half of the layers each, or of the heads; null if neither can be divided. */
+function halves({ layers, heads }, reduce) {
+  const middle = (range) => Math.ceil((range[0] + range[1]) / 2);
+  const divided = (range) => {
+    const half = middle(range);
+    return [
+      [range[0], half],
+      [half, range[1]],
+    ];
+  };
+  // A rollout needs all layers at once, and a mean all heads.
+  if (reduce !== "rollout" && layers[1] - layers[0] > 1) {
+    return divided(layers).map((range) => ({ layers: range, heads }));
+  }
+  if (reduce === "none" && heads[1] - heads[0] > 1) {
+    return divided(heads).map((range) => ({ layers, heads: range }));
+  }
+  return null;
+}
+
+/**
+ * Asks for the weights of a sentence.
+ * @param {object} question sentence, reduce, level, layers, heads, and the model's description
+ * @param {AbortSignal} signal gives the question up
+ * @param {function(number)} onProgress gets the share that is there, above 0 and below 1
+ */
+export async function askAttention(question, signal, onProgress) {
+  const { layers, heads, reduce } = question;
+  const reduced = [reduce === "rollout", reduce !== "none"];
+  const waiting = [{ layers: [0, layers.length], heads: [0, heads.length] }];
+  let whole = null;
+  let done = 0;
+  while (waiting.length > 0) {
+    const part = waiting.shift();
+    const partLayers = layers.slice(...part.layers);
+    const partHeads = heads.slice(...part.heads);
+    let answer;
+    try {
+      answer = await post("/attention", fields(question, partLayers, partHeads), signal);
+    } catch (problem) {
+      const smaller = problem.type === "too-many-weights" ? halves(part, reduce) : null;
+      if (smaller === null) throw problem;
+      waiting.unshift(...smaller);
+      continue;
+    }
+    whole ??= new Weights(answer, layers, heads, reduced);
+    whole.place(answer.attention, part.layers[0], part.heads[0]);
+    done += partLayers.length * partHeads.length;
+    if (waiting.length > 0) onProgress(done / (layers.length * heads.length));
+  }
+  return whole;
+}

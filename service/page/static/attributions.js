@@ -1,0 +1,87 @@
+/**
+ * "What moved the prediction": token attributions by gradients beside the attention weights,
+ * asked for when the user opens the part, because they take longer.
+ */
+
+import { post } from "./api.js";
+import { make } from "./elements.js";
+import { tint } from "./palette.js";
+
+const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+
+export class Attributions {
+  /**
+   * @param {HTMLDetailsElement} details what the user opens
+   * @param {function(Problem)} onProblem gets what went wrong, but for a route that is not there
+   */
+  constructor(details, onProblem) {
+    this.details = details;
+    this.onProblem = onProblem;
+    this.asked = null;
+    this.controller = new AbortController();
+    details.addEventListener("toggle", () => this.#ask());
+  }
+
+  /** Says which sentence it is about from now on. */
+  about(sentence, level, palette) {
+    this.palette = palette;
+    const question = JSON.stringify([sentence, level]);
+    if (question === this.question) {
+      this.#draw();
+      return;
+    }
+    this.controller.abort();
+    this.question = question;
+    this.body = level === "token" ? { sentence } : { sentence, level };
+    this.answer = null;
+    this.asked = null;
+    this.details.querySelector("div").replaceChildren();
+    this.details.querySelector(".note").textContent = "";
+    this.#ask();
+  }
+
+  async #ask() {
+    if (!this.details.open || !this.body || this.asked === this.question) return;
+    const { question } = this;
+    this.asked = question;
+    this.controller = new AbortController();
+    const status = this.details.querySelector(".note");
+    status.textContent = "Asking …";
+    try {
+      const answer = await post("/attributions", this.body, this.controller.signal);
+      if (question !== this.question) return;
+      this.answer = answer;
+      this.#draw();
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      this.asked = null;
+      if (problem.type === "not-found") this.details.hidden = true;
+      else {
+        status.textContent = "";
+        this.details.open = false;
+        this.onProblem(problem);
+      }
+    }
+  }
+
+  #draw() {
+    if (!this.answer) return;
+    const { tokens, attributions, label, value, baseline_value: baseline, gap } = this.answer;
+    const largest = Math.max(...attributions.map(Math.abs)) || 1;
+    const items = tokens.map(({ text }, at) => {
+      const attribution = attributions[at];
+      const colour = attribution < 0 ? this.palette.into : this.palette.out;
+      const chip = make("li", { title: signed(attribution, 6) });
+      chip.style.backgroundColor = tint(colour, (0.45 * Math.abs(attribution)) / largest);
+      const figure = make("span", { className: "figure", textContent: signed(attribution, 2) });
+      chip.append(make("span", { className: "name", textContent: text }), figure);
+      return chip;
+    });
+    this.details.querySelector(".note").textContent =
+      `Blue with + moved the model towards “${label}”, orange with − away from it. The log-odds ` +
+      `of “${label}” are ${signed(value, 4)} for this text and ${signed(baseline, 4)} for one of ` +
+      `padding alone; the numbers add up to the difference but for ${signed(gap, 4)} ` +
+      "(integrated gradients, Sundararajan, Taly and Yan 2017).";
+    this.details.querySelector("div").replaceChildren(make("ol", { className: "moved" }, ...items));
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * From one head's weights to the head view: tokens on both sides, a line from each token that
+ * looks to each that is looked at, the stronger the larger the weight.
+ */
+
+import { tint } from "./palette.js";
+
+const LINES = 3600; // more are not told apart: then only the strongest are drawn
+const FAINT = 0.02; // of the largest weight: under it a line is not seen
+const LEVELS = 16;
+const FONT = '"Segoe UI", system-ui, sans-serif';
+
+/** The height of a row of tokens, in CSS pixels. */
+export const rowHeight = (count) => (count > 60 ? 18 : 24);
+
+/** Where things are for a width and a number of tokens. */
+export function headLayout(context, weights, shown, width) {
+  const row = rowHeight(shown.length);
+  context.font = `${row > 20 ? 14 : 12}px ${FONT}`;
+  const widest = Math.max(...shown.map((at) => context.measureText(weights.tokens[at].text).width));
+  const label = Math.ceil(Math.min(widest + 16, width * 0.36));
+  return { row, label, width, height: row * shown.length, font: context.font };
+}
+
+/** A text shortened to a width. */
+export function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let end = text.length;
+  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
+  return `${text.slice(0, end)}…`;
+}
+
+/** The weight from which on about LINES lines are drawn. */
+function threshold(values, largest) {
+  const counts = new Uint32Array(1024);
+  for (const value of values) counts[Math.min(1023, Math.floor((value / largest) * 1024))] += 1;
+  let left = LINES;
+  let bin = 1023;
+  while (bin > 0 && counts[bin] <= left) {
+    left -= counts[bin];
+    bin -= 1;
+  }
+  return ((bin + 1) / 1024) * largest;
+}
+
+/** All pairs of shown positions that get a line: [row of query, row of key, weight]. */
+function pairs(weights, map, shown, largest) {
+  const found = [];
+  shown.forEach((query, from) => {
+    shown.forEach((key, to) => found.push([from, to, map[query * weights.size + key]]));
+  });
+  const enough = FAINT * largest;
+  const least =
+    found.length > LINES
+      ? Math.max(enough, threshold(found.map((pair) => pair[2]), largest))
+      : enough;
+  return found.filter((pair) => pair[2] >= least && pair[2] > 0);
+}
+
+function drawLines(context, layout, list, largest, colour) {
+  const { row, label, width } = layout;
+  const levels = Array.from({ length: LEVELS }, () => new Path2D());
+  const middle = width / 2;
+  for (const [from, to, weight] of list) {
+    const path = levels[Math.min(LEVELS - 1, Math.floor((weight / largest) * LEVELS))];
+    const [start, end] = [(from + 0.5) * row, (to + 0.5) * row];
+    path.moveTo(label, start);
+    path.bezierCurveTo(middle, start, middle, end, width - label, end);
+  }
+  levels.forEach((path, level) => {
+    const share = (level + 0.5) / LEVELS;
+    context.lineWidth = 0.5 + 3 * share;
+    context.strokeStyle = tint(colour, 0.05 + 0.9 * share);
+    context.stroke(path);
+  });
+}
+
+function drawLabels(context, layout, weights, shown, shares, palette) {
+  const { row, label, width } = layout;
+  context.textBaseline = "middle";
+  context.font = layout.font;
+  shown.forEach((position, at) => {
+    const { text, special } = weights.tokens[position];
+    const middle = (at + 0.5) * row + 1;
+    for (const side of ["query", "key"]) {
+      const x = side === "query" ? 0 : width - label;
+      const share = shares[side](position);
+      if (share) {
+        context.fillStyle = share.colour;
+        context.fillRect(x, at * row + 1, label, row - 2);
+      }
+      context.fillStyle = special ? palette.quiet : palette.ink;
+      context.textAlign = side === "query" ? "right" : "left";
+      const edge = side === "query" ? label - 8 : width - label + 8;
+      context.fillText(fitted(context, text, label - 14), edge, middle);
+    }
+  });
+}
+
+/**
+ * Draws the head view from (0, 0) on.
+ * @param {object} head weights, row, column, shown, largest (end of the scale)
+ * @param {{query: ?number, key: ?number}} chosen the position whose lines alone are drawn
+ * @returns {{drawn: number, all: number}} lines
+ */
+export function drawHead(context, layout, head, chosen, palette) {
+  const { weights, shown, largest } = head;
+  const map = weights.map(head.row, head.column);
+  const weight = (query, key) => map[query * weights.size + key];
+  const { query, key } = chosen;
+  let list = [];
+  if (query === null && key === null) {
+    list = pairs(weights, map, shown, largest);
+    drawLines(context, layout, list, largest, palette.out);
+  }
+  if (key !== null) {
+    const to = shown.indexOf(key);
+    const into = shown.map((from, at) => [at, to, weight(from, key)]);
+    drawLines(context, layout, into, largest, palette.into);
+  }
+  if (query !== null) {
+    const from = shown.indexOf(query);
+    const out = shown.map((to, at) => [from, at, weight(query, to)]);
+    drawLines(context, layout, out, largest, palette.out);
+  }
+  const shade = (colour, share) => ({ colour: tint(colour, 0.06 + 0.34 * share) });
+  const shares = {
+    query(position) {
+      if (position === query) return { colour: tint(palette.out, 0.3) };
+      return key === null ? null : shade(palette.into, weight(position, key) / largest);
+    },
+    key(position) {
+      if (position === key && query === null) return { colour: tint(palette.into, 0.3) };
+      return query === null ? null : shade(palette.out, weight(query, position) / largest);
+    },
+  };
+  drawLabels(context, layout, weights, shown, shares, palette);
+  return { drawn: list.length, all: shown.length ** 2 };
+}
+
+/** What is under a point of the head view: a position, on the side of queries or of keys. */
+export function headAt(layout, shown, x, y) {
+  const position = shown[Math.floor(y / layout.row)] ?? null;
+  return x < layout.width / 2 ? { query: position, key: null } : { query: null, key: position };
+}

@@ -1,0 +1,115 @@
+/**
+ * From one head's weights to heat maps: small ones for the grid, a large one with tokens.
+ */
+
+import { fitted } from "./headview.js";
+import { shadeOf, tint } from "./palette.js";
+
+const SMALL = 64; // pixels of a small map; of a longer text each shows its largest weight
+const CELL = [3, 26]; // CSS pixels
+const LABELLED = 10; // the smallest cell beside which a token can be read
+const FONT = '"Segoe UI", system-ui, sans-serif';
+
+/** Draws a small map on a canvas of its own, on a scale of its own. */
+export function drawSmall(canvas, weights, row, column, shown, palette) {
+  const side = Math.min(shown.length, SMALL);
+  const map = weights.map(row, column);
+  const cells = new Float64Array(side * side);
+  let largest = 0;
+  shown.forEach((query, from) => {
+    const line = Math.floor((from * side) / shown.length) * side;
+    const start = query * weights.size;
+    for (let to = 0; to < shown.length; to += 1) {
+      const weight = map[start + shown[to]];
+      const cell = line + Math.floor((to * side) / shown.length);
+      if (weight > cells[cell]) cells[cell] = weight;
+      if (weight > largest) largest = weight;
+    }
+  });
+  paint(canvas, side, palette, (cell) => shadeOf(cells[cell], largest));
+}
+
+/** Fills a square canvas, one pixel a cell. */
+function paint(canvas, side, palette, shadeAt) {
+  canvas.width = side;
+  canvas.height = side;
+  // In memory, as it is only ever filled from there.
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const image = context.createImageData(side, side);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let cell = 0; cell < pixels.length; cell += 1) pixels[cell] = palette.pixels[shadeAt(cell)];
+  context.putImageData(image, 0, 0);
+}
+
+/** Where things are for a width and the tokens that are shown. */
+export function mapLayout(context, weights, shown, width) {
+  const font = `13px ${FONT}`;
+  context.font = font;
+  const widest = Math.max(...shown.map((at) => context.measureText(weights.tokens[at].text).width));
+  const label = Math.ceil(Math.min(widest + 10, 110, width * 0.3));
+  const fit = (gutter) => Math.floor((width - gutter) / shown.length);
+  const hasLabels = fit(label) >= LABELLED;
+  const gutter = hasLabels ? label : 0;
+  const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
+  const size = Math.min(13, cell + 1);
+  const side = cell * shown.length;
+  const extent = gutter + side + 1;
+  return { cell, gutter, side, hasLabels, width: extent, height: extent, font: `${size}px ${FONT}` };
+}
+
+function drawTokens(context, layout, weights, shown, chosen, palette) {
+  const { cell, gutter } = layout;
+  context.font = layout.font;
+  context.textBaseline = "middle";
+  shown.forEach((position, at) => {
+    const token = weights.tokens[position];
+    const text = fitted(context, token.text, gutter - 8);
+    const middle = gutter + (at + 0.5) * cell;
+    const colour = token.special ? palette.quiet : palette.ink;
+    context.fillStyle = position === chosen.query ? tint(palette.out, 1) : colour;
+    context.textAlign = "right";
+    context.fillText(text, gutter - 5, middle);
+    context.save();
+    context.translate(middle, gutter - 5);
+    context.rotate(-Math.PI / 2);
+    context.fillStyle = position === chosen.key ? tint(palette.into, 1) : colour;
+    context.textAlign = "left";
+    context.fillText(text, 0, 0);
+    context.restore();
+  });
+}
+
+/** Draws the large map from (0, 0) on; its parameters are those of the head view. */
+export function drawMap(context, layout, head, chosen, palette) {
+  const { weights, shown, largest } = head;
+  const { cell, gutter, side } = layout;
+  const map = weights.map(head.row, head.column);
+  const small = document.createElement("canvas");
+  const count = shown.length;
+  paint(small, count, palette, (at) => {
+    const query = shown[Math.floor(at / count)];
+    return shadeOf(map[query * weights.size + shown[at % count]], largest);
+  });
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, gutter, gutter, side, side);
+  context.strokeStyle = palette.line;
+  context.lineWidth = 1;
+  context.strokeRect(gutter + 0.5, gutter + 0.5, side - 1, side - 1);
+  if (layout.hasLabels) drawTokens(context, layout, weights, shown, chosen, palette);
+  context.lineWidth = 2;
+  const frame = (position, colour, isRow) => {
+    const at = gutter + shown.indexOf(position) * cell;
+    context.strokeStyle = tint(colour, 1);
+    if (isRow) context.strokeRect(gutter + 1, at, side - 2, cell);
+    else context.strokeRect(at, gutter + 1, cell, side - 2);
+  };
+  if (chosen.key !== null) frame(chosen.key, palette.into, false);
+  if (chosen.query !== null) frame(chosen.query, palette.out, true);
+}
+
+/** The row and the column under a point of the large map. */
+export function mapAt(layout, shown, x, y) {
+  const place = (distance) => shown[Math.floor((distance - layout.gutter) / layout.cell)] ?? null;
+  const [query, key] = [place(y), place(x)];
+  return { query, key };
+}

@@ -1,0 +1,70 @@
+/**
+ * From a view to the fragment of a link, and back. A fragment never leaves the browser; the
+ * texts are in it only if the user wants them there.
+ */
+
+export const REDUCTIONS = ["none", "mean", "max", "rollout"];
+export const LEVELS = ["token", "word"];
+export const PICTURES = ["lines", "map", "both"];
+
+/** What is shown unless a link or the user says otherwise. */
+export const DEFAULTS = Object.freeze({
+  layer: null,
+  head: null,
+  layers: null,
+  heads: null,
+  reduce: "none",
+  level: "token",
+  picture: "lines",
+  special: true,
+  compare: false,
+  importance: false,
+});
+
+const isNumber = (text) => /^\d{1,3}$/.test(text ?? "");
+const oneOf = (text, choices, fallback) => (choices.includes(text) ? text : fallback);
+
+function numbers(text) {
+  const parts = (text ?? "").split(",");
+  if (!parts.every(isNumber)) return null;
+  return [...new Set(parts.map(Number))].sort((a, b) => a - b);
+}
+
+/** The view and the texts that a fragment names; what it does not name, or names wrongly, is as usual. */
+export function readFragment(fragment) {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const number = (name) => (isNumber(given.get(name)) ? Number(given.get(name)) : null);
+  const view = {
+    layer: number("layer"),
+    head: number("head"),
+    layers: numbers(given.get("layers")),
+    heads: numbers(given.get("heads")),
+    reduce: oneOf(given.get("reduce"), REDUCTIONS, DEFAULTS.reduce),
+    level: oneOf(given.get("level"), LEVELS, DEFAULTS.level),
+    picture: oneOf(given.get("view"), PICTURES, DEFAULTS.picture),
+    special: given.get("special") !== "off",
+    compare: given.get("compare") === "on",
+    importance: given.get("importance") === "on",
+  };
+  return { view, texts: given.has("text") ? [given.get("text"), given.get("text2")] : null };
+}
+
+/**
+ * The fragment that restores a view.
+ * @param {?string[]} texts one sentence or two to take along, or null
+ */
+export function writeFragment(view, texts) {
+  const given = new URLSearchParams();
+  for (const name of ["layer", "head"]) if (view[name] !== null) given.set(name, view[name]);
+  for (const name of ["layers", "heads"]) if (view[name]) given.set(name, view[name].join(","));
+  for (const name of ["reduce", "level"]) {
+    if (view[name] !== DEFAULTS[name]) given.set(name, view[name]);
+  }
+  if (view.picture !== DEFAULTS.picture) given.set("view", view.picture);
+  if (!view.special) given.set("special", "off");
+  if (view.compare) given.set("compare", "on");
+  if (view.importance) given.set("importance", "on");
+  (texts ?? []).forEach((text, place) => given.set(place === 0 ? "text" : "text2", text));
+  const written = given.toString().replaceAll("%2C", ",");
+  return written ? `#${written}` : "";
+}

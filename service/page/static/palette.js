@@ -1,0 +1,61 @@
+/**
+ * From the style sheet's colours, light or dark, to what canvases are painted with.
+ */
+
+const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3"];
+const SHADES = 256;
+
+function channels(hex) {
+  return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+}
+
+/** All colours as they are now; made anew when the scheme changes. */
+export function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const stops = STOPS.map((name) => channels(colour(name)));
+  const shades = [];
+  for (let shade = 0; shade < SHADES; shade += 1) {
+    const place = (shade / (SHADES - 1)) * (stops.length - 1);
+    const below = Math.min(Math.floor(place), stops.length - 2);
+    const part = place - below;
+    shades.push(stops[below].map((value, at) => value + part * (stops[below + 1][at] - value)));
+  }
+  return {
+    ink: colour("--ink"),
+    quiet: colour("--quiet"),
+    line: colour("--line"),
+    paper: colour("--paper"),
+    out: channels(colour("--out")),
+    into: channels(colour("--into")),
+    // One number a pixel, as ImageData holds it on little-endian machines, which all browsers' are.
+    pixels: Uint32Array.from(
+      shades,
+      ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0,
+    ),
+    shades: shades.map((shade) => `rgb(${shade.map(Math.round).join(", ")})`),
+  };
+}
+
+/** The number of the shade for a weight on a scale from 0 to `largest`. */
+export function shadeOf(weight, largest) {
+  return largest > 0 ? Math.min(SHADES - 1, Math.round((weight / largest) * (SHADES - 1))) : 0;
+}
+
+/** A colour let through by a share. */
+export function tint(colour, share) {
+  return `rgba(${colour.join(", ")}, ${share.toFixed(3)})`;
+}
+
+/** Gives a canvas its size in CSS pixels and its resolution, and returns what to draw with. */
+export function prepare(canvas, width, height) {
+  // Browsers hold no more than 16,384 pixels a side, some less.
+  const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(width, height));
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  return context;
+}

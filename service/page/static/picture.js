@@ -1,0 +1,93 @@
+/**
+ * The large view of one head: lines, heat map or both, drawn on canvases, with a scale. What the
+ * pointer is on is told to whoever made it.
+ */
+
+import { drawHead, headAt, headLayout } from "./headview.js";
+import { drawMap, mapAt, mapLayout } from "./heatmap.js";
+import { prepare } from "./palette.js";
+import { full, short } from "./words.js";
+
+const NOTHING = { query: null, key: null };
+const same = (a, b) => a.query === b.query && a.key === b.key;
+
+/** How each picture is laid out, drawn and hit. */
+export const KINDS = {
+  lines: { layout: headLayout, draw: drawHead, at: headAt },
+  map: { layout: mapLayout, draw: drawMap, at: mapAt },
+};
+
+export class Picture {
+  /**
+   * @param {HTMLElement} element holds a canvas for each kind and the scale
+   * @param {function(object, boolean)} onPoint gets {query, key}, and whether it is to stay
+   */
+  constructor(element, onPoint) {
+    this.element = element;
+    this.views = Object.keys(KINDS).map((name) => {
+      const frame = element.querySelector(`.${name}`);
+      const view = { ...KINDS[name], name, frame, canvas: frame.querySelector("canvas") };
+      this.#listen(view, onPoint);
+      return view;
+    });
+    this.chosen = NOTHING;
+    this.waiting = false;
+  }
+
+  /** Draws a head anew: other weights, another size or other colours. */
+  show(head, picture, palette, label) {
+    this.head = head;
+    this.palette = palette;
+    for (const view of this.views) view.frame.hidden = picture !== "both" && picture !== view.name;
+    for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
+      const context = view.canvas.getContext("2d");
+      const width = Math.floor(view.frame.clientWidth);
+      view.plan = view.layout(context, head.weights, head.shown, width);
+      view.context = prepare(view.canvas, view.plan.width, view.plan.height);
+      view.canvas.setAttribute("aria-label", label[view.name]);
+    }
+    const largest = this.element.querySelector(".largest");
+    largest.textContent = short(head.largest);
+    largest.title = full(head.largest);
+    this.#draw();
+  }
+
+  /** Shows what belongs to a token, or all; draws with the next frame. */
+  point(chosen) {
+    if (same(chosen, this.chosen)) return;
+    this.chosen = chosen;
+    if (this.waiting || !this.head) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.#draw();
+    });
+  }
+
+  #draw() {
+    const isThere = (position) => (this.head.shown.includes(position) ? position : null);
+    const chosen = { query: isThere(this.chosen.query), key: isThere(this.chosen.key) };
+    for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
+      view.context.clearRect(0, 0, view.plan.width, view.plan.height);
+      const lines = view.draw(view.context, view.plan, this.head, chosen, this.palette);
+      if (lines && chosen.query === null && chosen.key === null) this.#tell(lines);
+    }
+  }
+
+  #tell({ drawn, all }) {
+    const isThinned = this.head.shown.length > 60;
+    const note = this.element.querySelector(".lines-note");
+    note.hidden = !isThinned;
+    note.textContent = `Of ${all.toLocaleString("en")} lines the ${drawn.toLocaleString("en")} strongest are drawn. Point at a token to see all of its own.`;
+  }
+
+  #listen(view, onPoint) {
+    const under = (event) => {
+      const box = view.canvas.getBoundingClientRect();
+      return view.at(view.plan, this.head.shown, event.clientX - box.left, event.clientY - box.top);
+    };
+    view.canvas.addEventListener("pointermove", (event) => onPoint(under(event), false));
+    view.canvas.addEventListener("pointerleave", () => onPoint(NOTHING, false));
+    view.canvas.addEventListener("click", (event) => onPoint(under(event), true));
+  }
+}

@@ -1,0 +1,44 @@
+/** From a sentence and a view to what is asked, and to the view that an answer begins with. */
+
+import { plainest } from "./words.js";
+
+const all = (count) => Array.from({ length: count }, (_, number) => number);
+
+/** A view without the layers and heads that a model has not; a link may come from another model. */
+export function fitted(view, model) {
+  const some = (numbers, count) => {
+    const there = (numbers ?? []).filter((number) => number < count);
+    return there.length === 0 || there.length === count ? null : there;
+  };
+  const one = (number, count) => (number !== null && number < count ? number : null);
+  return {
+    ...view,
+    layer: one(view.layer, model.num_layers),
+    head: one(view.head, model.num_heads),
+    layers: some(view.layers, model.num_layers),
+    heads: some(view.heads, model.num_heads),
+  };
+}
+
+/** The question of one sentence to a model, as `/model` describes it. */
+export function questionOf(sentence, view, model) {
+  return {
+    sentence,
+    reduce: view.reduce,
+    level: view.level,
+    layers: view.layers ?? all(model.num_layers),
+    heads: view.heads ?? all(model.num_heads),
+    model,
+  };
+}
+
+/** The view with a head to begin with, where it names none: the one with the plainest pattern. */
+export function withHead(view, weights) {
+  if ((view.layer !== null && view.head !== null) || weights.oneColumn) return view;
+  const { row, column } = plainest(weights, weights.shown(view.special));
+  return {
+    ...view,
+    layer: view.layer ?? weights.layers[row],
+    head: view.head ?? weights.heads[column],
+  };
+}

@@ -1,0 +1,45 @@
+/** The link to the view: in the address, in a field, and on the clipboard. */
+
+import { byId } from "./elements.js";
+import { writeFragment } from "./link.js";
+
+export class Share {
+  /**
+   * @param {function()} current gives the view and the sentences that are shown
+   * @param {function(string)} announce tells what was done
+   */
+  constructor(current, announce) {
+    this.current = current;
+    byId("with-text").addEventListener("change", () => this.update());
+    byId("link").addEventListener("focus", () => byId("link").select());
+    byId("copy").addEventListener("click", async () => {
+      await this.#copy();
+      announce("Link copied.");
+      byId("copy").textContent = "Copied";
+      setTimeout(() => {
+        byId("copy").textContent = "Copy link";
+      }, 2000);
+    });
+  }
+
+  /** Writes the link anew. The address takes part, so that loading the page again changes nothing. */
+  update() {
+    const { view, sentences } = this.current();
+    const fragment = writeFragment(view, byId("with-text").checked ? sentences : null);
+    const address = new URL(window.location.href);
+    address.search = "";
+    address.hash = fragment;
+    history.replaceState(null, "", address);
+    byId("link").value = address.href;
+  }
+
+  async #copy() {
+    try {
+      await navigator.clipboard.writeText(byId("link").value);
+    } catch {
+      // Without TLS there is no clipboard for scripts.
+      byId("link").select();
+      document.execCommand("copy");
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/** The sentence as a row of tokens to point at. Arrow keys go from token to token. */
+
+import { make, rove } from "./elements.js";
+import { tint } from "./palette.js";
+
+const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+
+export class Strip {
+  /**
+   * @param {HTMLElement} element where the tokens go
+   * @param {function(?number, boolean)} onPoint gets a position, or null when the pointer
+   *   leaves, and whether it is to stay
+   */
+  constructor(element, onPoint) {
+    this.element = element;
+    this.buttons = [];
+    this.shown = [];
+    const positionOf = (event) => this.shown[this.buttons.indexOf(event.target)] ?? null;
+    element.addEventListener("pointerover", (event) => onPoint(positionOf(event), false));
+    element.addEventListener("pointerleave", () => onPoint(null, false));
+    element.addEventListener("click", (event) => {
+      if (positionOf(event) !== null) onPoint(positionOf(event), true);
+    });
+    element.addEventListener("focusin", (event) => {
+      if (!event.target.matches(":focus-visible")) return; // a click says more
+      rove(this.buttons, this.buttons.indexOf(event.target));
+      onPoint(positionOf(event), true);
+    });
+    element.addEventListener("keydown", (event) => this.#move(event));
+  }
+
+  /**
+   * Makes the tokens.
+   * @param {Set<number>} changed positions that have no like in the other sentence
+   */
+  show(tokens, shown, changed) {
+    this.shown = shown;
+    const focused = this.buttons.indexOf(document.activeElement);
+    this.buttons = shown.map((position) => {
+      const { text, special } = tokens[position];
+      const button = make("button", { type: "button", textContent: text });
+      button.classList.toggle("special", special);
+      button.classList.toggle("changed", changed.has(position));
+      if (changed.has(position)) button.title = "not in the other sentence";
+      return button;
+    });
+    rove(this.buttons, 0);
+    this.element.replaceChildren(...this.buttons);
+    if (focused >= 0) this.buttons[Math.min(focused, this.buttons.length - 1)]?.focus();
+  }
+
+  /** Colours the tokens by what the chosen one gives them, and marks it. */
+  colour(head, chosen, palette) {
+    const map = head.weights.map(head.row, head.column);
+    this.shown.forEach((position, at) => {
+      const button = this.buttons[at];
+      const weight = chosen.query === null ? 0 : map[chosen.query * head.weights.size + position];
+      const share = head.largest > 0 ? weight / head.largest : 0;
+      button.style.backgroundColor = share > 0 ? tint(palette.out, 0.4 * share) : "";
+      button.setAttribute("aria-pressed", position === (chosen.query ?? chosen.key));
+    });
+  }
+
+  #move(event) {
+    const current = this.buttons.indexOf(document.activeElement);
+    if (current < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+    const last = this.buttons.length - 1;
+    let next = current + (STEPS[event.key] ?? 0);
+    if (event.key === "Home") next = 0;
+    else if (event.key === "End") next = last;
+    else if (!(event.key in STEPS)) return;
+    event.preventDefault();
+    this.buttons[Math.min(Math.max(next, 0), last)].focus();
+  }
+}

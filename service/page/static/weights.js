@@ -1,0 +1,79 @@
+/**
+ * From answers of /attention that belong together to one block of numbers with names.
+ * Rows are layers and columns heads; an axis that the service reduced has one place.
+ */
+
+export class Weights {
+  /**
+   * @param {object} answer one of the answers; all have the same tokens and prediction
+   * @param {number[]} layers what went in, likewise `heads`
+   * @param {boolean[]} reduced whether the axis of layers, and that of heads, has one place
+   */
+  constructor(answer, layers, heads, [oneRow, oneColumn]) {
+    this.tokens = answer.tokens;
+    this.prediction = answer.prediction;
+    this.model = answer.model;
+    this.size = answer.tokens.length;
+    this.layers = layers;
+    this.heads = heads;
+    this.oneRow = oneRow;
+    this.oneColumn = oneColumn;
+    this.rows = oneRow ? 1 : layers.length;
+    this.columns = oneColumn ? 1 : heads.length;
+    this.numbers = new Float64Array(this.rows * this.columns * this.size ** 2);
+  }
+
+  /** Puts an answer's `attention` where its first layer and head belong. */
+  place(attention, firstRow, firstColumn) {
+    attention.forEach((heads, row) => {
+      heads.forEach((queries, column) => {
+        const map = this.map(firstRow + row, firstColumn + column);
+        queries.forEach((weights, query) => map.set(weights, query * this.size));
+      });
+    });
+  }
+
+  /** The weights of one place, [size * size], a query's row after the other. */
+  map(row, column) {
+    const area = this.size ** 2;
+    const start = (row * this.columns + column) * area;
+    return this.numbers.subarray(start, start + area);
+  }
+
+  /** The place where a layer and a head are; the first where they are not there. */
+  find(layer, head) {
+    const row = this.oneRow ? 0 : this.layers.indexOf(layer);
+    const column = this.oneColumn ? 0 : this.heads.indexOf(head);
+    return { row: Math.max(row, 0), column: Math.max(column, 0) };
+  }
+
+  /** The positions to draw: all, or all but the special tokens. */
+  shown(withSpecial) {
+    const positions = [...this.tokens.keys()];
+    const words = positions.filter((position) => !this.tokens[position].special);
+    return withSpecial || words.length === 0 ? positions : words;
+  }
+
+  /** The largest weight of a place between the positions that are drawn. */
+  largest(row, column, shown) {
+    const map = this.map(row, column);
+    let largest = 0;
+    for (const query of shown) {
+      for (const key of shown) largest = Math.max(largest, map[query * this.size + key]);
+    }
+    return largest;
+  }
+}
+
+/** The largest of some weights, each with its place: [place, weight], the largest first. */
+export function ranked(places, weightOf, count) {
+  const best = [];
+  for (const place of places) {
+    const weight = weightOf(place);
+    if (best.length === count && weight <= best[count - 1][1]) continue;
+    const at = best.findIndex((other) => weight > other[1]);
+    best.splice(at < 0 ? best.length : at, 0, [place, weight]);
+    best.length = Math.min(best.length, count);
+  }
+  return best;
+}

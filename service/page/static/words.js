@@ -1,0 +1,109 @@
+/**
+ * From weights to plain words: names of places, what most tokens of a head look at, figures.
+ */
+
+const EVEN = 2; // a largest weight under this many times the even share is called even
+const MOST = 0.45; // the share of tokens that makes a pattern
+
+/** A weight as it is shown, and as it is given in full. */
+export const short = (weight) => weight.toFixed(4);
+export const full = (weight) => weight.toFixed(8);
+export const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+/** How a token is written where it stands in a sentence of ours. */
+export const quoted = (token) => `“${token.text}”`;
+
+/** 0 to 5, or 0, 2, 4. */
+function several(numbers) {
+  const isRun = numbers.length > 2 && numbers.at(-1) - numbers[0] === numbers.length - 1;
+  return isRun ? `${numbers[0]} to ${numbers.at(-1)}` : numbers.join(", ");
+}
+
+/** What a place of the grid shows, such as "Layer 2, head 5". */
+export function placeName(weights, row, column, reduce) {
+  const plural = weights.heads.length === 1 ? "head" : "heads";
+  const heads = `${plural} ${several(weights.heads)}`;
+  if (weights.oneRow) {
+    const layers = weights.layers.length === 1 ? "layer" : "layers";
+    return `Rollout through ${layers} ${several(weights.layers)}, ${heads}`;
+  }
+  const layer = `Layer ${weights.layers[row]}`;
+  if (!weights.oneColumn) return `${layer}, head ${weights.heads[column]}`;
+  return `${layer}, ${reduce === "max" ? "largest" : "mean"} of ${heads}`;
+}
+
+/** The kind of place that a query's largest weight goes to. */
+function kindOf(weights, query, key) {
+  if (weights.tokens[key].special) return weights.tokens[key].text;
+  if (key === query) return "itself";
+  if (key === query - 1) return "before";
+  if (key === query + 1) return "after";
+  return /^[\p{P}\p{S}]+$/u.test(weights.tokens[key].text) ? "punctuation" : "other";
+}
+
+/**
+ * What most of the shown tokens look at most.
+ * @returns {{kind: string, count: number, of: number}} kind: `even`, `mixed`, `itself`,
+ *   `before`, `after`, `punctuation`, or the text of a special token
+ */
+export function pattern(weights, row, column, shown) {
+  const map = weights.map(row, column);
+  const { size } = weights;
+  const counts = new Map();
+  let even = 0;
+  for (const query of shown) {
+    let best = 0;
+    for (let key = 1; key < size; key += 1) {
+      if (map[query * size + key] > map[query * size + best]) best = key;
+    }
+    even += map[query * size + best] * size < EVEN;
+    const kind = kindOf(weights, query, best);
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  counts.delete("other");
+  const [kind, count] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? ["mixed", 0];
+  if (size > 4 && even > shown.length / 2) return { kind: "even", count: even, of: shown.length };
+  return { kind: count / shown.length >= MOST ? kind : "mixed", count, of: shown.length };
+}
+
+/** A pattern in a sentence. */
+export function patternText({ kind, count, of }, level) {
+  const unit = level === "word" ? "word" : "token";
+  const places = {
+    itself: "at themselves",
+    before: `at the ${unit} before them`,
+    after: `at the ${unit} after them`,
+    punctuation: "at punctuation",
+  };
+  if (kind === "even") return `Spreads its weight almost evenly, for ${count} of ${of} ${unit}s.`;
+  if (kind === "mixed") return `No one pattern: its ${unit}s look in different directions.`;
+  return `${count} of ${of} ${unit}s look most ${places[kind] ?? `at ${kind}`}.`;
+}
+
+/** The place whose pattern is the plainest, to begin with: neighbours before special tokens. */
+export function plainest(weights, shown) {
+  let best = { row: 0, column: 0, worth: -1 };
+  for (let row = 0; row < weights.rows; row += 1) {
+    for (let column = 0; column < weights.columns; column += 1) {
+      const { kind, count } = pattern(weights, row, column, shown);
+      const worth = ["before", "after"].includes(kind) ? count : 0;
+      if (worth > best.worth) best = { row, column, worth };
+    }
+  }
+  return best;
+}
+
+/** Which position of the second text each position of the first one stands for, or null. */
+export function aligned(first, second) {
+  const same = (a, b) => first[a].text === second[b].text;
+  const least = Math.min(first.length, second.length);
+  let head = 0;
+  while (head < least && same(head, head)) head += 1;
+  let tail = 0;
+  while (tail < least - head && same(first.length - 1 - tail, second.length - 1 - tail)) tail += 1;
+  const isEven = first.length === second.length;
+  return first.map((_, at) => {
+    if (at < head || isEven) return at;
+    return at >= first.length - tail ? at + second.length - first.length : null;
+  });
+}

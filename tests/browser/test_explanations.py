@@ -1,0 +1,102 @@
+"""What stands beside attention: attributions of tokens, and the importance of heads."""
+
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Route
+
+from tests.browser.visits import PATIENCE, Visit
+
+SENTENCE = "The plot drags, but the cast is superb."
+
+
+@pytest.fixture
+def asked(visit: Visit) -> Visit:
+    """The page with an answer."""
+    visit.ask(SENTENCE)
+    return visit
+
+
+def signed(value: float, digits: int) -> str:
+    """A number as the page writes it."""
+    return f"{'−' if value < 0 else '+'}{abs(value):.{digits}f}"  # noqa: RUF001 - a minus
+
+
+def attributions(client: httpx.Client, **fields: str) -> dict[str, Any]:
+    """What the service says."""
+    response = client.post("/attributions", json={"sentence": SENTENCE, **fields})
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
+    return found
+
+
+@pytest.mark.parametrize("level", ["token", "word"])
+def test_attributions_are_the_services(asked: Visit, client: httpx.Client, level: str) -> None:
+    if level == "word":
+        asked.set("level", "word")
+    part = asked.part(".attributions")
+    part.locator("summary").click()
+    part.locator("li").first.wait_for(timeout=PATIENCE)
+
+    answer = attributions(client, level=level)
+    shown = part.locator("li").evaluate_all(
+        "items => items.map(item => [item.querySelector('.name').textContent, "
+        "item.querySelector('.figure').textContent, item.title])"
+    )
+    assert shown == [
+        [token["text"], signed(value, 2), signed(value, 6)]
+        for token, value in zip(answer["tokens"], answer["attributions"], strict=True)
+    ]
+    told = part.locator(".note").inner_text()
+    assert f"“{answer['label']}”" in told
+    for name in ("value", "baseline_value", "gap"):
+        assert signed(answer[name], 4) in told
+
+
+def test_attributions_are_asked_for_only_when_they_are_looked_at(asked: Visit) -> None:
+    paths: list[str] = []
+    asked.page.on("request", lambda request: paths.append(request.url.removeprefix(asked.url)))
+    asked.ask("A superb film.")
+    assert paths == ["/attention"]
+
+    asked.part(".attributions summary").click()
+    asked.part(".attributions li").first.wait_for(timeout=PATIENCE)
+    asked.ask("A dull film.")
+    asked.part(".attributions li", 0).get_by_text("dull").wait_for(timeout=PATIENCE)
+    assert paths == ["/attention", "/attributions", "/attention", "/attributions"]
+
+
+def test_heads_are_marked_by_their_importance(asked: Visit, client: httpx.Client) -> None:
+    answer = client.post("/importance", json={"sentence": SENTENCE}).json()
+    asked.page.get_by_label("Mark importance").check()
+    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+
+    names = asked.part(".cell button").evaluate_all(
+        "buttons => buttons.map(button => button.getAttribute('aria-label'))"
+    )
+    widths = asked.part(".mark").evaluate_all("marks => marks.map(mark => mark.style.width)")
+    values = [value for row in answer["importance"] for value in row]
+    for name, width, value in zip(names, widths, values, strict=True):
+        assert name.endswith(f" Importance {value:.8f}.")
+        assert float(width.removesuffix("%")) == pytest.approx(100 * value / max(values), abs=0.051)
+
+    asked.page.get_by_label("Mark importance").uncheck()
+    assert asked.part(".grid.marked").count() == 0
+    assert "Importance" not in (asked.head(0, 0).get_attribute("aria-label") or "")
+
+
+@pytest.mark.parametrize("path", ["attributions", "importance"])
+def test_a_service_that_does_not_offer_it(asked: Visit, path: str) -> None:
+    def refuse(route: Route) -> None:
+        route.fulfill(status=404, json={"type": "/problems/not-found", "detail": "Nothing."})
+
+    asked.page.route(f"**/{path}", refuse)
+    if path == "attributions":
+        asked.part(".attributions summary").click()
+        asked.part(".attributions").wait_for(state="hidden", timeout=PATIENCE)
+    else:
+        asked.page.get_by_label("Mark importance").click()
+        asked.page.locator("#importance-choice").wait_for(state="hidden", timeout=PATIENCE)
+    assert asked.page.locator("#problem").is_hidden()
+    asked.complained("404")

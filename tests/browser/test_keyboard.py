@@ -1,0 +1,135 @@
+"""Everything can be done with the keys, and the focus is always to be seen."""
+
+import httpx
+from playwright.sync_api import expect
+
+from tests.browser.visits import Visit
+
+
+def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_label("Sentence", exact=True).focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Show its heads")).to_be_focused()
+    with visit.redrawn():
+        page.keyboard.press("Enter")
+    visit.head(0, 0).focus()
+
+    for keys, place in (
+        (["ArrowRight", "ArrowDown", "ArrowDown"], "Layer 2, head 1"),
+        (["End"], "Layer 2, head 11"),
+        (["ArrowRight"], "Layer 2, head 11"),
+        (["ArrowUp", "Home"], "Layer 1, head 0"),
+        (["Control+End"], "Layer 5, head 11"),
+        (["Control+Home"], "Layer 0, head 0"),
+    ):
+        for key in keys:
+            page.keyboard.press(key)
+        assert visit.part(".place").inner_text() == place
+    pressed = visit.part(".cell button[aria-pressed=true]")
+    expect(pressed).to_have_count(1)
+    expect(pressed).to_be_focused()
+
+
+def test_one_step_of_tab_leads_out_of_the_grid_and_one_back(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    page = visit.page
+    visit.head(3, 8).click()
+    page.keyboard.press("Tab")
+    expect(visit.part(".strip button").first).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(visit.head(3, 8)).to_be_focused()
+
+
+def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    page = visit.page
+    visit.head(3, 8).click()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+
+    expect(visit.part(".strip button").nth(2)).to_be_focused()
+    assert visit.part(".lists .out h4").inner_text() == "“plot” looks most at"
+    figure = visit.part(".lists .out .figure").first.inner_text()
+    said = page.get_by_role("status").inner_text()
+    assert said.startswith("“plot” looks most at “")
+    assert figure in said
+    assert "it is looked at most by" in said
+
+    page.keyboard.press("End")
+    expect(visit.part(".strip button").last).to_be_focused()
+    page.keyboard.press("Escape")
+    assert visit.part(".lists h4").first.inner_text() == "Largest weights"
+
+
+def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    visit.part(".strip button").nth(1).click()
+    visit.part(".strip button").nth(2).hover()
+    assert visit.part(".lists h4").first.inner_text() == "“plot” looks most at"
+    visit.page.mouse.move(1, 1)
+    assert visit.part(".lists h4").first.inner_text() == "“the” looks most at"
+
+
+def test_views_are_chosen_with_the_keys(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    page = visit.page
+    page.locator("input[name=reduce][value=none]").focus()
+    with visit.redrawn():
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("input[name=reduce][value=mean]")).to_be_checked()
+    assert visit.part(".overview-title").inner_text() == "6 maps"
+    visit.part(".cell button").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert visit.part(".place").inner_text() == "Layer 1, mean of heads 0 to 11"
+    page.keyboard.press("ArrowDown")
+    assert visit.part(".place").inner_text() == "Layer 2, mean of heads 0 to 11"
+
+
+def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    page = visit.page
+    page.get_by_label("Sentence", exact=True).focus()
+    seen = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        outline = page.evaluate(
+            """() => {
+              const focused = document.activeElement;
+              const drawn = focused.matches('input[type=radio]')
+                ? focused.nextElementSibling : focused;
+              return [focused === document.body ? 'body' : focused.outerHTML.slice(0, 80),
+                getComputedStyle(drawn).outlineStyle];
+            }"""
+        )
+        if outline[0] == "body":
+            break
+        seen.add(outline[0])
+        assert outline[1] == "solid", outline
+    assert len(seen) > 20
+
+
+def test_the_answer_is_announced(visit: Visit) -> None:
+    visit.ask("A superb cast.")
+    label, score = visit.part(".label").inner_text(), visit.part(".score").inner_text()
+    said = visit.page.get_by_role("status").inner_text()
+    assert said == f"{label}, {score}, 6 tokens. The heads are shown below."
+
+
+def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) -> None:
+    sentence = "The plot drags, but the cast is superb."
+    body = {"sentence": sentence, "layer": [0], "head": [2]}
+    weights = client.post("/attention", json=body).json()["attention"][0][0]
+    before = [row.index(max(row)) == query - 1 > 0 for query, row in enumerate(weights)]
+    assert sum(before) > len(weights) / 2, "another model: choose a head of it that looks back"
+    visit.ask(sentence)
+    visit.set("picture", "both")
+    visit.head(0, 2).click()
+
+    said = f"{sum(before)} of {len(weights)} tokens look most at the token before them."
+    assert visit.part(".pattern").inner_text() == said
+    for selector, how in ((".lines", "lines"), (".map", "a heat map")):
+        label = visit.part(f"{selector} canvas").get_attribute("aria-label")
+        assert label == f"Layer 0, head 2 as {how}. {said}"
+    assert visit.head(0, 2).get_attribute("aria-label") == f"Layer 0, head 2. {said}"

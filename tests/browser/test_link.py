@@ -1,0 +1,105 @@
+"""A link restores the view; the text is in it only if the user wants it there."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.visits import Visit, window
+
+SENTENCE = "The plot drags & drags, but 100 % of the cast is “superb” #1."
+
+
+@pytest.fixture
+def chosen(visit: Visit) -> Visit:
+    """The page with a view that is not the usual one."""
+    visit.ask(SENTENCE, "The plot drags.")
+    visit.set("reduce", "max")
+    visit.set("level", "word")
+    visit.set("picture", "both")
+    with visit.redrawn():
+        visit.page.get_by_label("Special tokens").uncheck()
+    visit.part(".cell button").nth(4).click()
+    return visit
+
+
+def link(visit: Visit) -> str:
+    """What the page offers to copy."""
+    return visit.page.get_by_label("Link", exact=True).input_value()
+
+
+def is_restored(visit: Visit) -> None:
+    """Whether the view of `chosen` is on screen."""
+    assert visit.part(".place").inner_text() == "Layer 4, largest of heads 0 to 11"
+    for name, value in (("reduce", "max"), ("level", "word"), ("picture", "both")):
+        expect(visit.page.locator(f"input[name={name}][value={value}]")).to_be_checked()
+    expect(visit.page.get_by_label("Special tokens")).not_to_be_checked()
+    assert visit.page.locator(".panel").count() == 2
+    assert visit.part(".lines canvas").is_visible()
+    assert visit.part(".map canvas").is_visible()
+
+
+def test_a_link_restores_the_view_without_the_text(chosen: Visit, browser: Browser) -> None:
+    address = urlsplit(link(chosen))
+    assert address.query == ""
+    assert parse_qs(address.fragment).keys() == {
+        "layer", "head", "reduce", "level", "view", "special", "compare",
+    }  # fmt: skip
+    assert chosen.page.url == link(chosen)
+    with window(browser, chosen.url) as other:
+        other.open(f"#{address.fragment}")
+        other.page.reload()
+        assert other.page.locator("#results").is_hidden()
+        other.ask("Another text altogether.", "And one more.")
+        is_restored(other)
+
+
+def test_a_link_takes_the_text_along_if_asked(chosen: Visit, browser: Browser) -> None:
+    chosen.page.get_by_label("with the text").check()
+    address = urlsplit(link(chosen))
+    assert address.query == ""
+    fields = parse_qs(address.fragment)
+    assert (fields["text"], fields["text2"]) == ([SENTENCE], ["The plot drags."])
+    with window(browser, chosen.url) as other:
+        with other.redrawn():
+            other.page.evaluate("fragment => { location.hash = fragment; }", address.fragment)
+        assert other.page.get_by_label("Sentence", exact=True).input_value() == SENTENCE
+        is_restored(other)
+
+
+def test_the_address_is_followed_while_an_answer_is_shown(visit: Visit) -> None:
+    visit.ask(SENTENCE)
+    with visit.redrawn():
+        visit.page.evaluate("location.hash = '#layer=4&head=7&view=map'")
+    assert visit.part(".place").inner_text() == "Layer 4, head 7"
+    assert visit.part(".map canvas").is_visible()
+
+
+def test_the_text_leaves_the_link_again(chosen: Visit) -> None:
+    box = chosen.page.get_by_label("with the text")
+    box.check()
+    box.uncheck()
+    assert "text" not in link(chosen)
+    assert "text" not in chosen.page.url
+
+
+def test_the_link_is_copied(chosen: Visit) -> None:
+    chosen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    chosen.page.get_by_role("button", name="Copy link").click()
+    expect(chosen.page.get_by_role("button", name="Copied")).to_be_visible()
+    assert chosen.page.evaluate("navigator.clipboard.readText()") == link(chosen)
+
+
+def test_nonsense_in_a_link_is_passed_over(visit: Visit) -> None:
+    visit.open("#layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&layers=7,99&heads=x")
+    visit.page.reload()
+    visit.ask("The plot drags.")
+    assert visit.part(".overview-title").inner_text() == "72 heads"
+    assert visit.page.locator("#some-told").inner_text() == "all"
+    assert "Layer 0, head" in visit.part(".place").inner_text()
+
+
+def test_markup_in_a_text_stays_text(visit: Visit) -> None:
+    visit.ask("<img src=x onerror=alert(1)> is <b>not</b> a film.")
+    assert visit.page.locator(".panel img").count() == 0
+    assert visit.part(".strip button").nth(1).inner_text() == "<"

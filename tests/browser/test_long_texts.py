@@ -1,0 +1,74 @@
+"""Long texts come in parts, are put together right, and are drawn in time."""
+
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Browser
+
+from tests.browser.visits import Visit, window
+from tests.end_to_end.servers import service
+
+WORDS = ("the", "plot", "is", "slow", "but", "the", "cast", "is", "superb", "and", "warm")
+
+
+def text_of(tokens: int) -> str:
+    """A text of so many tokens, two of them special: each word is one."""
+    return " ".join(WORDS[at % len(WORDS)] for at in range(tokens - 2))
+
+
+def test_two_hundred_tokens_of_all_heads(
+    visit: Visit, client: httpx.Client, figures: list[str]
+) -> None:
+    sentence = text_of(200)
+    visit.ask(sentence)
+    visit.complained("413")  # more than one answer may hold: the page asks for halves
+
+    assert visit.part(".strip button").count() == 200
+    assert visit.part(".overview-title").inner_text() == "72 heads"
+    told = visit.part(".lines-note").inner_text()
+    assert told.startswith("Of 40,000 lines the ")
+    for layer, head in ((0, 0), (2, 11), (3, 0), (5, 11)):  # at the seams and the ends
+        visit.head(layer, head).click()
+        visit.part(".strip button").nth(57).click()
+        body = {"sentence": sentence, "layer": [layer], "head": [head]}
+        weights = client.post("/attention", json=body).json()["attention"][0][0]
+        shown = visit.part(".lists .out .figure").first.get_attribute("title")
+        assert shown == f"{max(weights[57]):.8f}"
+        assert visit.part(".largest").get_attribute("title") == f"{max(map(max, weights)):.8f}"
+        visit.part(".strip button").nth(57).press("Escape")
+    script, painted = visit.drawing_milliseconds()
+    figures.append(f"72 heads of 200 tokens: drawn in {script:.0f} ms, painted after {painted:.0f}")
+
+
+def test_parts_are_divided_down_to_single_heads(
+    browser: Browser, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    limited = service(checkpoint_folder, tmp_path, "--max-attention-weights", "130")
+    with limited as running, window(browser, running.url) as visit, running.client() as client:
+        sentence = "a warm and very superb film , not a bad"  # 12 tokens: two heads are too many
+        visit.ask(sentence[:-6])
+        visit.complained("413")
+        for layer in (0, 1):
+            for head in (0, 1):
+                visit.head(layer, head).click()
+                body = {"sentence": sentence[:-6], "layer": [layer], "head": [head]}
+                weights = client.post("/attention", json=body).json()["attention"][0][0]
+                shown = visit.part(".largest").get_attribute("title")
+                assert shown == f"{max(map(max, weights)):.8f}"
+
+        visit.page.get_by_label("Sentence", exact=True).fill(f"{sentence} and boring cold film")
+        visit.page.get_by_role("button", name="Show its heads").click()
+        assert "These are too many weights for one answer." in visit.problem()
+        visit.complained("413")
+
+
+def test_the_drawing_time_of_forty_tokens(visit: Visit, figures: list[str]) -> None:
+    times = []
+    for _ in range(3):
+        visit.ask(text_of(40))
+        times.append(visit.drawing_milliseconds())
+
+    assert visit.part(".strip button").count() == 40
+    script = ", ".join(f"{milliseconds:.0f}" for milliseconds, _ in times)
+    painted = ", ".join(f"{milliseconds:.0f}" for _, milliseconds in times)
+    figures.append(f"72 heads of 40 tokens: drawn in {script} ms, painted after {painted} ms")

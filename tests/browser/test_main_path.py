@@ -1,0 +1,224 @@
+"""A sentence, its prediction, its heads: what the page shows is what the service answers."""
+
+import itertools
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.browser.visits import Visit
+
+SENTENCE = "The plot drags, but the cast is superb."
+
+
+@pytest.fixture
+def asked(visit: Visit) -> Visit:
+    """The page with an answer."""
+    visit.ask(SENTENCE)
+    return visit
+
+
+def answer_of(client: httpx.Client, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """What the service says of the sentence."""
+    response = client.post("/attention", json={"sentence": SENTENCE, **fields})
+    assert response.status_code == 200
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def table(visit: Visit) -> list[list[str]]:
+    """The numbers of the large view, in full."""
+    visit.part("details.table summary").click()
+    found: list[list[str]] = visit.part(".table table").evaluate(
+        "table => [...table.tBodies[0].rows].map(row => "
+        "[...row.querySelectorAll('td')].map(cell => cell.title))"
+    )
+    return found
+
+
+def written(weights: list[list[float]]) -> list[list[str]]:
+    """Weights as the page writes them in full."""
+    return [[f"{weight:.8f}" for weight in row] for row in weights]
+
+
+def test_before_anything_is_asked_the_page_explains_itself(visit: Visit) -> None:
+    page = visit.page
+    assert page.get_by_role("heading", name="How to read this").count() == 1
+    told = page.locator("#how").inner_text()
+    assert "they are not an explanation of the prediction (Jain and Wallace 2019" in told
+    assert "Wiegreffe and Pinter 2019" in told
+    assert page.locator("#results").is_hidden()
+
+
+def test_the_prediction_is_that_of_the_service(asked: Visit, client: httpx.Client) -> None:
+    prediction = answer_of(client)["prediction"]
+
+    assert asked.part(".label").inner_text() == prediction["label"]
+    assert asked.part(".score").inner_text() == f"{100 * prediction['score']:.1f} %"
+    shown = asked.part("dl").evaluate(
+        "list => [...list.querySelectorAll('dt')].map(term => "
+        "[term.textContent, Number(term.nextElementSibling.nextElementSibling.title)])"
+    )
+    assert dict(shown) == prediction["probabilities"]
+    assert asked.part(".cut").is_hidden()
+
+
+def test_the_footer_names_the_model(asked: Visit, client: httpx.Client) -> None:
+    model = answer_of(client)["model"]
+
+    assert asked.page.locator("#model").inner_text() == f"{model['name']} {model['version']}"
+
+
+def test_every_head_is_a_button_with_a_name(asked: Visit) -> None:
+    names = asked.part(".cell button").evaluate_all(
+        "buttons => buttons.map(button => button.getAttribute('aria-label').split('.')[0])"
+    )
+
+    assert names == [f"Layer {layer}, head {head}" for layer in range(6) for head in range(12)]
+
+
+def test_a_small_map_is_the_darker_the_larger_the_weight(
+    asked: Visit, client: httpx.Client
+) -> None:
+    answer = answer_of(client, layer=[3], head=[8])["attention"][0][0]
+    size = len(answer)
+    pixels = (
+        asked.head(3, 8)
+        .locator("canvas")
+        .evaluate(
+            "canvas => [canvas.width, canvas.height, "
+            "...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+        )
+    )
+    assert pixels[:2] == [size, size]
+    reds = pixels[2::4]
+    cells = sorted(zip(itertools.chain(*answer), reds, strict=True))
+    assert [red for _, red in cells] == sorted(reds, reverse=True)
+    assert cells[-1][1] == 0x0B  # the end of the scale
+
+
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (3, 8), (5, 11)])
+def test_every_number_of_a_head_is_the_services(
+    asked: Visit, client: httpx.Client, layer: int, head: int
+) -> None:
+    asked.head(layer, head).click()
+
+    weights = answer_of(client, layer=[layer], head=[head])["attention"][0][0]
+    assert asked.part(".place").inner_text() == f"Layer {layer}, head {head}"
+    assert asked.part(".largest").inner_text() == f"{max(map(max, weights)):.4f}"
+    assert table(asked) == written(weights)
+
+
+def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
+    asked: Visit, client: httpx.Client
+) -> None:
+    answer = answer_of(client, layer=[3], head=[8])
+    texts = [token["text"] for token in answer["tokens"]]
+    weights = answer["attention"][0][0]
+    at = texts.index("superb")
+    asked.head(3, 8).click()
+
+    asked.part(".strip button", 0).nth(at).hover()
+
+    row = sorted(zip(weights[at], texts, strict=True), key=lambda pair: -pair[0])[:5]
+    column = sorted(
+        ((weights[query][at], texts[query]) for query in range(len(texts))),
+        key=lambda pair: -pair[0],
+    )[:5]
+    for selector, title, expected in (
+        (".out", "“superb” looks most at", row),
+        (".into", "“superb” is looked at most by", column),
+    ):
+        part = asked.part(f".lists {selector}")
+        assert part.locator("h4").inner_text() == title
+        listed = part.locator("li").evaluate_all(
+            "items => items.map(item => [item.querySelector('.figure').title, "
+            "item.querySelector('.name').textContent, item.querySelector('.figure').textContent])"
+        )
+        assert listed == [[f"{weight:.8f}", text, f"{weight:.4f}"] for weight, text in expected]
+    assert asked.part(".readout").inner_text() == f"“superb” gives itself {weights[at][at]:.4f}"
+
+
+def test_a_cell_of_the_large_map_tells_its_weight(asked: Visit, client: httpx.Client) -> None:
+    answer = answer_of(client, layer=[3], head=[8])
+    asked.head(3, 8).click()
+    asked.set("picture", "map")
+    size = len(answer["tokens"])
+    canvas = asked.part(".map canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    cell = 26  # the largest that is drawn
+    start = box["width"] - 1 - cell * size
+
+    canvas.hover(position={"x": start + 4.5 * cell, "y": start + 8.5 * cell})
+
+    texts = [token["text"] for token in answer["tokens"]]
+    weight = answer["attention"][0][0][8][4]
+    told = f"“{texts[8]}” gives “{texts[4]}” {weight:.4f}"
+    assert asked.part(".readout").inner_text() == told
+
+
+@pytest.mark.parametrize(
+    ("reduce", "level", "place"),
+    [
+        ("none", "word", "Layer 2, head 5"),
+        ("mean", "token", "Layer 2, mean of heads 0 to 11"),
+        ("max", "word", "Layer 2, largest of heads 0 to 11"),
+        ("rollout", "token", "Rollout through layers 0 to 5, heads 0 to 11"),
+    ],
+)
+def test_views_are_those_of_the_service(
+    visit: Visit, client: httpx.Client, reduce: str, level: str, place: str
+) -> None:
+    visit.open("#layer=2&head=5")
+    visit.ask(SENTENCE)
+    for name, value in (("reduce", reduce), ("level", level)):
+        if value not in ("none", "token"):
+            visit.set(name, value)
+
+    fields: dict[str, Any] = {"reduce": reduce, "level": level}
+    fields |= {} if reduce == "rollout" else {"layer": [2]}
+    fields |= {"head": [5]} if reduce == "none" else {}
+    assert visit.part(".place").inner_text() == place
+    assert table(visit) == written(answer_of(client, **fields)["attention"][0][0])
+
+
+def test_chosen_layers_and_heads_alone_go_into_a_view(visit: Visit, client: httpx.Client) -> None:
+    visit.open("#reduce=rollout&layers=1,2&heads=0,3")
+    visit.ask(SENTENCE)
+
+    fields = {"reduce": "rollout", "layer": [1, 2], "head": [0, 3]}
+    assert visit.part(".place").inner_text() == "Rollout through layers 1, 2, heads 0, 3"
+    assert visit.page.locator("#some-told").inner_text() == "layers 1, 2; heads 0, 3"
+    assert table(visit) == written(answer_of(client, **fields)["attention"][0][0])
+
+    visit.page.locator("#some summary").click()
+    with visit.redrawn():
+        visit.page.get_by_role("button", name="All of them").click()
+    assert visit.page.locator("#some-told").inner_text() == "all"
+    assert visit.part(".place").inner_text() == "Rollout through layers 0 to 5, heads 0 to 11"
+
+
+def test_special_tokens_are_hidden_and_nothing_else_changes(
+    asked: Visit, client: httpx.Client
+) -> None:
+    asked.head(3, 8).click()
+    with asked.redrawn():
+        asked.page.get_by_label("Special tokens").uncheck()
+
+    answer = answer_of(client, layer=[3], head=[8])
+    inner = [row[1:-1] for row in answer["attention"][0][0][1:-1]]
+    assert table(asked) == written(inner)
+    assert "need not sum to 1" in asked.page.locator("#view-note").inner_text()
+    assert asked.part(".strip button").all_inner_texts() == [
+        token["text"] for token in answer["tokens"][1:-1]
+    ]
+
+
+def test_examples_are_asked_at_once(visit: Visit) -> None:
+    with visit.redrawn():
+        visit.page.get_by_role("button", name="a negation").click()
+
+    assert "not bad" in visit.page.get_by_label("Sentence", exact=True).input_value()
+    assert re.fullmatch(r"(positive|negative)", visit.part(".label").inner_text())

@@ -1,0 +1,127 @@
+"""A visit to the page: its sentences are asked, its answers waited for, its complaints noted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+
+Scheme = Literal["light", "dark"]
+WIDE, NARROW = 1440, 360
+PATIENCE = 20_000.0  # milliseconds
+
+
+@dataclass(slots=True)
+class Visit:
+    """One window with the page in it.
+
+    Args:
+        page: what Playwright drives.
+        url: of the service, without a slash at the end.
+        complaints: errors and warnings of the browser's console, and scripts' faults.
+        elsewhere: addresses of other hosts that were asked.
+    """
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def open(self, fragment: str = "") -> None:
+        """Goes to the page."""
+        self.page.goto(f"{self.url}/{fragment}")
+
+    def ask(self, sentence: str, second: str | None = None) -> None:
+        """Types one sentence or two, asks, and waits until the answer is drawn."""
+        self.page.get_by_label("Compare with a second sentence").set_checked(second is not None)
+        self.page.get_by_label("Sentence", exact=True).fill(sentence)
+        if second is not None:
+            self.page.get_by_label("Second sentence", exact=True).fill(second)
+        with self.redrawn():
+            self.page.get_by_role("button", name="Show its heads").click()
+
+    @contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Waits until what is done inside has been drawn and painted."""
+        self.page.evaluate("delete document.documentElement.dataset.paintMilliseconds")
+        yield
+        drawn = self.page.locator("html[data-paint-milliseconds]")
+        drawn.wait_for(state="attached", timeout=PATIENCE)
+
+    def set(self, name: str, value: str) -> None:
+        """Chooses one of the views above the panels."""
+        with self.redrawn():
+            self.page.locator(f"#controls input[name={name}][value={value}]").check()
+
+    def part(self, selector: str, panel: int = 0) -> Locator:
+        """What is inside one of the panels."""
+        return self.page.locator(".panel").nth(panel).locator(selector)
+
+    def head(self, layer: int, head: int, panel: int = 0) -> Locator:
+        """The button of a head."""
+        name = f"Layer {layer}, head {head}."
+        return self.part(".grid", panel).get_by_role("button", name=name)
+
+    def problem(self) -> str:
+        """What the page says went wrong, once it says so."""
+        box = self.page.locator("#problem")
+        box.wait_for(state="visible", timeout=PATIENCE)
+        return box.inner_text()
+
+    def complained(self, text: str) -> None:
+        """Takes out the complaints that hold a text; there must be one."""
+        rest = [complaint for complaint in self.complaints if text not in complaint]
+        assert len(rest) < len(self.complaints), self.complaints
+        self.complaints[:] = rest
+
+    def drawing_milliseconds(self) -> tuple[float, float]:
+        """How long the last drawing took: until the script was through, and until painted."""
+        dataset: dict[str, str] = self.page.evaluate("({...document.documentElement.dataset})")
+        return float(dataset["drawMilliseconds"]), float(dataset["paintMilliseconds"])
+
+
+def watch(page: Page, url: str) -> Visit:
+    """A visit that notes what the browser complains about and where it asks."""
+    visit = Visit(page, url)
+    host = urlsplit(url).netloc
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            visit.complaints.append(message.text)
+
+    def see(request: Request) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.netloc != host:
+            visit.elsewhere.append(request.url)
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+    page.on("request", see)
+    return visit
+
+
+@contextmanager
+def window(
+    browser: Browser, url: str, *, width: int = WIDE, scheme: Scheme = "light"
+) -> Iterator[Visit]:
+    """A window of its own; at its end nothing may have gone wrong, and nobody else been asked."""
+    context: BrowserContext = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    context.set_default_timeout(PATIENCE)
+    try:
+        visit = watch(context.new_page(), url)
+        visit.open()
+        yield visit
+        assert visit.complaints == []
+        assert visit.elsewhere == []
+    finally:
+        context.close()
+
+
+def weights(answer: dict[str, Any], layer: int = 0, head: int = 0) -> list[list[float]]:
+    """One map of an answer, by its places."""
+    found: list[list[float]] = answer["attention"][layer][head]
+    return found
