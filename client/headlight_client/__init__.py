@@ -1,0 +1,56 @@
+"""Asks a Headlight service: sentences in, labels, probabilities and attention weights out."""
+
+from headlight_client.answers import (
+    FieldError,
+    ItemError,
+    Metric,
+    ModelInfo,
+    ModelName,
+    Prediction,
+    Problem,
+    Token,
+)
+from headlight_client.async_client import AsyncClient
+from headlight_client.attention import Attention
+from headlight_client.attributions import Attributions, Importance
+from headlight_client.client import Client
+from headlight_client.errors import (
+    HeadlightError,
+    InvalidRequestError,
+    NoAnswerError,
+    ProblemError,
+    ServiceTimedOutError,
+    TimedOutError,
+    UnauthorizedError,
+    UnavailableError,
+    UnexpectedAnswerError,
+)
+from headlight_client.plot import plot_heads
+from headlight_client.version import __version__
+
+__all__ = [
+    "AsyncClient",
+    "Attention",
+    "Attributions",
+    "Client",
+    "FieldError",
+    "HeadlightError",
+    "Importance",
+    "InvalidRequestError",
+    "ItemError",
+    "Metric",
+    "ModelInfo",
+    "ModelName",
+    "NoAnswerError",
+    "Prediction",
+    "Problem",
+    "ProblemError",
+    "ServiceTimedOutError",
+    "TimedOutError",
+    "Token",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnexpectedAnswerError",
+    "__version__",
+    "plot_heads",
+]

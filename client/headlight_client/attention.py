@@ -1,0 +1,55 @@
+"""Attention weights as numpy arrays, with the names of their rows and columns.
+
+L layers, H heads, T tokens or words.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headlight_client.answers import ModelName, Prediction, Token
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attention:
+    """The weights of one sentence, or a view of them, with the prediction of the same pass.
+
+    Args:
+        model: that answered.
+        prediction: from the pass that the weights are of.
+        tokens: T of them, or words: the names of rows and columns.
+        layers: numbers of the layers that went in.
+        heads: numbers of the heads that went in.
+        view: `raw` for the softmax as the network used it, else what was derived from it, such as
+            `rollout+word`.
+        weights: float32 [L, H, T, T], `weights[l, h, q, k]` is what token `q` gives to token `k`.
+            An axis whose layers or heads were joined has length 1.
+    """
+
+    model: ModelName
+    prediction: Prediction
+    tokens: tuple[Token, ...]
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    view: str
+    weights: NDArray[np.float32]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each token, as plots and BertViz take them."""
+        return [token.text for token in self.tokens]
+
+    @property
+    def layer_names(self) -> list[int | None]:
+        """For each place of the first axis the number of its layer; None if several were joined."""
+        return [None] if "rollout" in self._parts else list(self.layers)
+
+    @property
+    def head_names(self) -> list[int | None]:
+        """The same of the second axis and heads."""
+        return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
+
+    @property
+    def _parts(self) -> set[str]:
+        return set(self.view.split("+"))

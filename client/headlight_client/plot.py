@@ -1,0 +1,118 @@
+"""From attention weights to a picture of its heads; needs matplotlib, the extra `plot`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headlight_client.attention import Attention
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INCHES_PER_TOKEN = 0.2
+_LEAST_INCHES, _MOST_INCHES = 2.0, 6.0  # of one map
+_LARGEST_INCHES = 32.0  # of all maps, in either direction
+_LARGEST_FONT, _SMALLEST_FONT = 9.0, 3.0  # points
+_POINTS_PER_INCH = 72
+
+
+def plot_heads(
+    attention: Attention,
+    *,
+    layer: int | Sequence[int] | None = None,
+    head: int | Sequence[int] | None = None,
+    vmax: float | None = None,
+    cmap: str = "viridis",
+) -> "Figure":
+    """Draws each chosen head as a heat map: a line for each layer, a column for each head.
+
+    A row of a map belongs to the token that attends, a column to the one that is attended to. All
+    maps share one colour scale, from 0 on. Names of tokens are left out where maps are too many or
+    too long for them to be read.
+
+    Args:
+        attention: raw weights or a view. Layers or heads that a view joined are one map.
+        layer: number of the wanted layer, or several; all that are there if None.
+        head: number of the wanted head, or several; all that are there if None.
+        vmax: the weight at the upper end of the colours, so that several pictures can share it;
+            the largest that is drawn if None.
+        cmap: name of matplotlib's colours.
+
+    Returns:
+        A figure of its own, apart from pyplot: a notebook shows it, `figure.savefig` saves it.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: a layer or head is not in `attention`.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "plot_heads needs matplotlib: pip install 'headlight-client[plot]'"
+        ) from error
+    lines = _places("layer", layer, attention.layer_names)
+    columns = _places("head", head, attention.head_names)
+    weights = attention.weights[lines][:, columns]  # [L, H, T, T]
+    inches, font = _sizes(len(lines), len(columns), len(attention.tokens))
+    # Room for the names beside the maps, for titles and for the colours.
+    figure = Figure(
+        figsize=(inches * len(columns) + 2.0, inches * len(lines) + 1.2), layout="constrained"
+    )
+    grid = figure.subplots(len(lines), len(columns), squeeze=False, sharex=True, sharey=True)
+    top = float(weights.max()) if vmax is None else vmax
+    for row, line in enumerate(lines):
+        for at, column in enumerate(columns):
+            axes: Axes = grid[row][at]
+            image = axes.imshow(weights[row, at], vmin=0.0, vmax=top, cmap=cmap)
+            axes.set_title(
+                _title(attention.layer_names[line], attention.head_names[column]), fontsize=8
+            )
+            _name_tokens(axes, attention.texts, font)
+    bar = figure.colorbar(image, ax=grid, shrink=0.8)
+    bar.set_label("weight" if attention.view == "raw" else f"weight ({attention.view})")
+    figure.supxlabel("attended to", fontsize=9)
+    figure.supylabel("attends", fontsize=9)
+    return figure
+
+
+def _places(
+    what: str, wanted: int | Sequence[int] | None, names: Sequence[int | None]
+) -> list[int]:
+    """Where on an axis the wanted numbers are."""
+    if wanted is None:
+        return list(range(len(names)))
+    numbers = [wanted] if isinstance(wanted, int) else list(wanted)
+    if None in names:
+        raise ValueError(f"this view joined its {what}s to one: leave {what} out")
+    missing = [number for number in numbers if number not in names]
+    if missing or not numbers:
+        there = ", ".join(map(str, names))
+        raise ValueError(f"{what} {missing} is not there: choose of {there}")
+    return [names.index(number) for number in numbers]
+
+
+def _sizes(lines: int, columns: int, tokens: int) -> tuple[float, float]:
+    """The length of a map's sides in inches, and the size of its names in points, 0 for none."""
+    inches = min(max(_INCHES_PER_TOKEN * tokens, _LEAST_INCHES), _MOST_INCHES)
+    inches = min(inches, _LARGEST_INCHES / max(lines, columns))
+    font = min(inches * _POINTS_PER_INCH / tokens * 0.8, _LARGEST_FONT)
+    return inches, font if font >= _SMALLEST_FONT else 0.0
+
+
+def _title(layer: int | None, head: int | None) -> str:
+    parts = ["all layers" if layer is None else f"layer {layer}"]
+    parts.append("heads joined" if head is None else f"head {head}")
+    return ", ".join(parts)
+
+
+def _name_tokens(axes: "Axes", texts: Sequence[str], font: float) -> None:
+    if not font:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    places = range(len(texts))
+    # A token may hold dollar signs, which are not meant as formulas.
+    axes.set_xticks(places, texts, rotation=90, fontsize=font, parse_math=False)
+    axes.set_yticks(places, texts, fontsize=font, parse_math=False)
+    axes.tick_params(length=0)

@@ -1,0 +1,241 @@
+"""From the bytes of an answer to its type.
+
+What is missing or of another shape raises one of `MALFORMED`; members that are not known here are
+passed over, so that a newer service may add some.
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headlight_client.answers import (
+    FieldError,
+    ItemError,
+    Metric,
+    ModelInfo,
+    ModelName,
+    Prediction,
+    Problem,
+    Token,
+)
+from headlight_client.attention import Attention
+from headlight_client.attributions import Attributions, Importance
+from headlight_client.errors import ProblemError, problem_error
+
+MALFORMED = (
+    *(AttributeError, EOFError, LookupError, OSError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+_PROBLEM_PREFIX = "/problems/"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back.
+
+    Args:
+        status: of the response.
+        headers: of the response, by name whatever its case.
+        content: the whole body.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def read_predictions(answer: Answer) -> list[Prediction | ItemError]:
+    """Reads the answer of `/predict`."""
+    content = json.loads(answer.content)
+    model = _model_name(content["model"])
+    return [
+        ItemError(**_problem_members(item["error"]))
+        if "error" in item
+        else _prediction(item, model)
+        for item in content["predictions"]
+    ]
+
+
+def read_model(answer: Answer) -> ModelInfo:
+    """Reads the answer of `/model`."""
+    content = json.loads(answer.content)
+    return ModelInfo(
+        name=content["name"],
+        version=content["version"],
+        architecture=content["architecture"],
+        labels=tuple(content["labels"]),
+        num_layers=content["num_layers"],
+        num_heads=content["num_heads"],
+        hidden_size=content["hidden_size"],
+        parameters=content["parameters"],
+        max_length=content["max_length"],
+        temperature=content["temperature"],
+        device=content["device"],
+        dtype=content["dtype"],
+        metrics=tuple(_metric(metric) for metric in content["metrics"]),
+    )
+
+
+def read_attention(answer: Answer) -> Attention:
+    """Reads the archive of one sentence."""
+    with _archive(answer) as arrays:
+        return _attention(arrays, "")
+
+
+def read_attentions(answer: Answer, count: int) -> list[Attention]:
+    """Reads the archive of several sentences.
+
+    Args:
+        answer: with arrays whose names end in the number of the sentence.
+        count: how many sentences were sent.
+    """
+    with _archive(answer) as arrays:
+        return [_attention(arrays, f"_{number}") for number in range(count)]
+
+
+def read_attributions(answer: Answer) -> Attributions:
+    """Reads the answer of `/attributions`."""
+    content = json.loads(answer.content)
+    model = _model_name(content["model"])
+    tokens = tuple(_token(token) for token in content["tokens"])
+    values = np.array(content["attributions"], np.float64)
+    if values.shape != (len(tokens),):
+        raise ValueError(f"the attributions have the shape {values.shape}")
+    return Attributions(
+        model=model,
+        prediction=_prediction(content["prediction"], model),
+        tokens=tokens,
+        values=values,
+        label=content["label"],
+        view=content["view"],
+        steps=content["steps"],
+        value=content["value"],
+        baseline_value=content["baseline_value"],
+        gap=content["gap"],
+    )
+
+
+def read_importance(answer: Answer) -> Importance:
+    """Reads the answer of `/importance`."""
+    content = json.loads(answer.content)
+    model = _model_name(content["model"])
+    layers, heads = tuple(content["layers"]), tuple(content["heads"])
+    return Importance(
+        model=model,
+        prediction=_prediction(content["prediction"], model),
+        label=content["label"],
+        layers=layers,
+        heads=heads,
+        values=np.array(content["importance"], np.float64).reshape(len(layers), len(heads)),
+    )
+
+
+def read_problem(answer: Answer) -> ProblemError:
+    """Reads an error; one without a problem, as balancers give it, is told by its status."""
+    header = answer.headers.get("retry-after", "")
+    # A date instead of seconds is nothing that the service sends.
+    retry_after = int(header) if header.isascii() and header.isdigit() else None
+    problem = Problem(
+        type="about:blank",
+        status=answer.status,
+        title=_phrase(answer.status),
+        detail=f"{_phrase(answer.status)}: something before the service answered in its place",
+        retry_after=retry_after,
+    )
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        members = {"retry_after": retry_after} | _problem_members(json.loads(answer.content))
+        problem = Problem(**members)
+    return problem_error(problem, request_id=answer.headers.get("x-request-id"))
+
+
+def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name in older numpy
+    return np.load(io.BytesIO(answer.content), allow_pickle=False)
+
+
+def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
+    name, version = arrays[f"model{ending}"].tolist()
+    labels = arrays[f"labels{ending}"].tolist()
+    probabilities = arrays[f"probabilities{ending}"].tolist()
+    best = probabilities.index(max(probabilities))
+    model = ModelName(name, version)
+    prediction = Prediction(
+        label=labels[best],
+        score=probabilities[best],
+        probabilities=dict(zip(labels, probabilities, strict=True)),
+        token_count=int(arrays[f"token_count{ending}"]),
+        truncated=bool(arrays[f"truncated{ending}"]),
+        model=model,
+    )
+    columns = (arrays[name + ending].tolist() for name in ("tokens", "start", "end", "special"))
+    words = (None if word < 0 else word for word in arrays[f"word{ending}"].tolist())
+    attention = Attention(
+        model=model,
+        prediction=prediction,
+        tokens=tuple(Token(*row) for row in zip(*columns, words, strict=True)),
+        layers=tuple(arrays[f"layers{ending}"].tolist()),
+        heads=tuple(arrays[f"heads{ending}"].tolist()),
+        view=str(arrays[f"view{ending}"]),
+        weights=arrays[f"attention{ending}"],
+    )
+    names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
+    if attention.weights.shape != tuple(map(len, names)):
+        raise ValueError(f"the weights have the shape {attention.weights.shape}")
+    return attention
+
+
+def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
+    return Prediction(
+        label=content["label"],
+        score=content["score"],
+        probabilities=dict(content["probabilities"]),
+        token_count=content["token_count"],
+        truncated=content["truncated"],
+        model=model,
+    )
+
+
+def _token(content: Mapping[str, Any]) -> Token:
+    return Token(*(content[name] for name in ("text", "start", "end", "special", "word")))
+
+
+def _model_name(content: Mapping[str, Any]) -> ModelName:
+    return ModelName(content["name"], content["version"])
+
+
+def _metric(content: Mapping[str, Any]) -> Metric:
+    low, high = content["interval"]
+    return Metric(
+        name=content["name"],
+        rows=content["rows"],
+        accuracy=content["accuracy"],
+        interval=(low, high),
+        log_loss=content["log_loss"],
+        ece=content["ece"],
+    )
+
+
+def _problem_members(content: Mapping[str, Any]) -> dict[str, Any]:
+    members: dict[str, Any] = {name: content[name] for name in ("status", "title", "detail")}
+    members["type"] = content["type"].removeprefix(_PROBLEM_PREFIX)
+    members["errors"] = tuple(
+        FieldError(tuple(error["loc"]), error["msg"]) for error in content.get("errors", ())
+    )
+    if "retry_after" in content:
+        members["retry_after"] = content["retry_after"]
+    return members
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return f"Status {status}"

@@ -1,0 +1,71 @@
+"""A real service for the clients, and one way to ask both of them."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headlight_client import AsyncClient, Client
+from tests.end_to_end.servers import RunningService, service
+
+# Of a method's name, its arguments and those of the client: what the method gives.
+Ask = Callable[..., Any]
+
+
+def ask_client(url: str, method: str, /, *given: Any, options: Any = None, **named: Any) -> Any:  # noqa: ANN401
+    """Asks once with a `Client`."""
+    with Client(url, **(options or {})) as client:
+        return getattr(client, method)(*given, **named)
+
+
+def ask_async_client(
+    url: str,
+    method: str,
+    /,
+    *given: Any,  # noqa: ANN401
+    options: Any = None,  # noqa: ANN401
+    **named: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Asks once with an `AsyncClient`."""
+
+    async def ask() -> Any:  # noqa: ANN401
+        async with AsyncClient(url, **(options or {})) as client:
+            return await getattr(client, method)(*given, **named)
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(params=[ask_client, ask_async_client], ids=["sync", "async"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Asks with the one client and with the other."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that clients would have made, in seconds; none is made."""
+    made: list[float] = []
+
+    async def note(seconds: float) -> None:
+        made.append(seconds)
+
+    monkeypatch.setattr("headlight_client.client.sleep", made.append)
+    monkeypatch.setattr("headlight_client.async_client.sleep", note)
+    return made
+
+
+@pytest.fixture(scope="session")
+def running(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service with a key and small limits."""
+    with service(
+        checkpoint_folder,
+        tmp_path_factory.mktemp("client"),
+        *("--max-sentences", "5"),
+        *("--max-attention-weights", "2000"),
+        settings={"HEADLIGHT_API_KEYS": "the-key"},
+    ) as server:
+        yield server

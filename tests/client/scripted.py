@@ -1,0 +1,120 @@
+"""A small HTTP server on a real socket that answers as a script says, and notes what it was asked.
+
+It stands for what a healthy service does not do on demand: to refuse, to break off, to be silent.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer.
+
+    Args:
+        status: of the response; 0 closes the connection instead, -1 is silent until the end.
+        content: the body.
+        headers: of the response.
+    """
+
+    status: int
+    content: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked.
+
+    Args:
+        method: of the request.
+        path: of the request.
+        headers: names in lower case.
+        body: of the request.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """A server that runs.
+
+    Args:
+        url: without a slash at the end.
+        requests: in the order in which they came.
+    """
+
+    url: str
+    requests: list[Request]
+
+
+def problem(status: int, kind: str, *, detail: str = "It is so.", **members: object) -> Reply:
+    """An answer as the service refuses."""
+    content = {"type": f"/problems/{kind}", "title": "A title", "status": status, "detail": detail}
+    headers = {"Content-Type": "application/problem+json", "X-Request-ID": "id-1"}
+    return Reply(status, json.dumps(content | members).encode(), headers)
+
+
+def answered(content: object) -> Reply:
+    """JSON with status 200."""
+    return Reply(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+
+@contextmanager
+def scripted(replies: Sequence[Reply]) -> Iterator[Scripted]:
+    """Runs a server that gives one answer after the other, and the last one again and again."""
+    waiting = list(replies)
+    requests: list[Request] = []
+    ended = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            requests.append(Request(self.command, self.path, headers, body))
+            reply = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+            if reply.status <= 0:
+                if reply.status < 0:
+                    ended.wait()
+                self.close_connection = True
+                return
+            self.send_response(reply.status)
+            for name, value in {**reply.headers, "Content-Length": len(reply.content)}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(reply.content)
+
+        do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield Scripted(f"http://127.0.0.1:{server.server_address[1]}", requests)
+    finally:
+        ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def unused_address() -> Iterator[str]:
+    """An address that refuses connections: bound, so that nobody else listens there."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -1,0 +1,254 @@
+"""Attempts, pauses and the deadline, with a clock that only the test moves."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headlight_client import (
+    HeadlightError,
+    NoAnswerError,
+    ProblemError,
+    ServiceTimedOutError,
+    TimedOutError,
+    UnavailableError,
+    UnexpectedAnswerError,
+)
+from headlight_client.calls import Call, ready_call
+from headlight_client.exchange import Outcome, Send, Wait, exchange
+from headlight_client.manner import Manner, make_manner
+from headlight_client.reading import Answer
+
+CALL = Call("POST", "/predict", lambda answer: answer.content, body=b"{}")
+DONE = Answer(200, httpx.Headers(), b"done")
+REFUSED = httpx.ConnectError("refused")
+
+
+class Clock:
+    """Moves by what is done: each attempt takes some seconds, each pause its length."""
+
+    def __init__(self, *, attempt: float = 0.0) -> None:
+        self.at = 1000.0
+        self.attempt = attempt
+        self.begun: list[float] = []
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def manner(clock: Clock, *, draw: float = 0.5, **changes: Any) -> Manner:  # noqa: ANN401
+    given = {"api_key": None, "timeout": 30.0, "retries": 2, **changes}
+    return replace(make_manner("http://there:8000", **given), now=clock, draw=lambda: draw)
+
+
+def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
+    members: dict[str, object] = {"retry_after": retry_after} if retry_after is not None else {}
+    content = {"type": "/problems/overloaded", "title": "T", "status": status, "detail": "D"}
+    headers = httpx.Headers({"content-type": "application/problem+json"})
+    return Answer(status, headers, json.dumps(content | members).encode())
+
+
+def play(
+    call: Call[Any], how: Manner, clock: Clock, outcomes: Callable[[int], Outcome]
+) -> tuple[Any, list[Send], list[float]]:
+    """Carries a call out: its result or error, what was sent and how long was waited."""
+    steps = exchange(call, how)
+    sends: list[Send] = []
+    waits: list[float] = []
+    outcome: Outcome = None
+    while True:
+        try:
+            step = steps.send(outcome)
+        except StopIteration as end:
+            return end.value, sends, waits
+        except HeadlightError as error:
+            return error, sends, waits
+        if isinstance(step, Wait):
+            waits.append(step.seconds)
+            clock.at += step.seconds
+            outcome = None
+        else:
+            sends.append(step)
+            clock.begun.append(clock.at)
+            clock.at += clock.attempt
+            outcome = outcomes(len(sends) - 1)
+
+
+def test_the_first_answer_is_the_result() -> None:
+    clock = Clock()
+    result, sends, waits = play(CALL, manner(clock), clock, lambda _: DONE)
+
+    assert (result, waits) == (b"done", [])
+    assert sends == [
+        Send(
+            "POST",
+            "http://there:8000/predict",
+            {
+                "User-Agent": "headlight-client/0.1.0",
+                "Accept": "application/json",
+                "X-Request-Timeout": "30.000",
+                "Content-Type": "application/json",
+            },
+            b"{}",
+            30.0,
+            httpx.Timeout(30.0, connect=5.0),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        REFUSED,
+        httpx.ConnectTimeout("slow"),
+        httpx.ReadError("reset"),
+        httpx.RemoteProtocolError("closed"),
+        unavailable(),
+        unavailable(status=502),
+        Answer(503, httpx.Headers(), b"<html>no server</html>"),
+    ],
+)
+def test_what_is_asked_again(failure: Outcome) -> None:
+    clock = Clock(attempt=1.0)
+    outcomes = [failure, failure, DONE]
+    result, sends, waits = play(CALL, manner(clock), clock, lambda at: outcomes[at])
+
+    assert result == b"done"
+    assert waits == [0.25 * 0.75, 0.5 * 0.75]
+    # The service hears what is left, rounded down.
+    left = [send.headers["X-Request-Timeout"] for send in sends]
+    assert left == ["30.000", "28.812", "27.437"]
+    assert [send.seconds for send in sends] == [30.0, 28.8125, 27.4375]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        *((unavailable(status=status), ProblemError) for status in (400, 401, 404, 413, 422, 500)),
+        (unavailable(status=504), ServiceTimedOutError),
+        (Answer(504, httpx.Headers(), b""), ServiceTimedOutError),
+        (Answer(204, httpx.Headers(), b""), UnexpectedAnswerError),
+        (Answer(307, httpx.Headers(), b""), UnexpectedAnswerError),
+        (httpx.ReadTimeout("slow"), TimedOutError),
+        (httpx.PoolTimeout("busy"), TimedOutError),
+        (httpx.DecodingError("not gzip"), UnexpectedAnswerError),
+    ],
+)
+def test_what_is_not_asked_again(outcome: Outcome, kind: type[HeadlightError]) -> None:
+    clock = Clock()
+    error, sends, waits = play(CALL, manner(clock), clock, lambda _: outcome)
+
+    assert isinstance(error, kind)
+    assert (len(sends), waits) == (1, [])
+
+
+def test_the_error_of_the_last_attempt_is_raised() -> None:
+    clock = Clock()
+    outcomes: list[Outcome] = [unavailable(7), REFUSED, unavailable(9)]
+    error, sends, waits = play(CALL, manner(clock), clock, lambda at: outcomes[at])
+
+    assert isinstance(error, UnavailableError)
+    assert error.retry_after == 9
+    assert len(sends) == 3
+    assert waits == [7 + 0.25 * 0.5, 0.5 * 0.75]
+
+
+def test_connections_that_fail_name_the_address_and_the_cause() -> None:
+    clock = Clock()
+    error, *_ = play(CALL, manner(clock, retries=0), clock, lambda _: REFUSED)
+
+    assert isinstance(error, NoAnswerError)
+    assert str(error) == "no answer from http://there:8000: refused; does a service run there?"
+    assert error.__cause__ is REFUSED
+
+
+def test_retry_after_is_waited_for_if_there_is_time() -> None:
+    clock = Clock(attempt=1.0)
+    how = manner(clock, timeout=10.0, retries=9, draw=0.0)
+    error, sends, waits = play(CALL, how, clock, lambda _: unavailable(3))
+
+    # At 9 s a third pause would end after the deadline: the caller hears of it at once.
+    assert isinstance(error, UnavailableError)
+    assert (len(sends), waits) == (3, [3.0, 3.0])
+    assert clock.at == 1009.0
+
+
+def test_a_long_retry_after_is_cut() -> None:
+    clock = Clock()
+    how = manner(clock, timeout=1000.0, retries=1, draw=0.0)
+    *_, waits = play(CALL, how, clock, lambda _: unavailable(600))
+
+    assert waits == [60.0]
+
+
+def test_a_pause_that_lasts_too_long_is_the_end() -> None:
+    clock = Clock()
+    how = manner(clock, timeout=5.0)
+    steps = exchange(CALL, how)
+    assert isinstance(next(steps), Send)
+    assert steps.send(REFUSED) == Wait(0.1875)
+    clock.at += 6.0  # the machine slept
+
+    with pytest.raises(NoAnswerError):
+        steps.send(None)
+
+
+@given(
+    timeout=st.floats(0.01, 100.0),
+    retries=st.integers(0, 8),
+    attempt=st.floats(0.0, 30.0),
+    draw=st.floats(0.0, 1.0),
+    failures=st.lists(st.sampled_from([None, 0, 1, 5, 90]), min_size=9, max_size=9),
+)
+def test_nothing_is_begun_after_the_deadline(
+    timeout: float, retries: int, attempt: float, draw: float, failures: list[int | None]
+) -> None:
+    clock = Clock(attempt=attempt)
+
+    def outcome(at: int) -> Outcome:
+        return REFUSED if failures[at] is None else unavailable(failures[at])
+
+    how = manner(clock, timeout=timeout, retries=retries, draw=draw)
+    error, sends, waits = play(CALL, how, clock, outcome)
+
+    assert isinstance(error, NoAnswerError | UnavailableError)
+    assert 1 <= len(sends) <= retries + 1
+    assert len(waits) == len(sends) - 1
+    assert all(at < 1000.0 + timeout for at in clock.begun)
+    for at, (send, when) in enumerate(zip(sends, clock.begun, strict=True)):
+        left = 1000.0 + timeout - when
+        assert send.seconds == max(left, 0.001)
+        assert send.timeout.read == send.seconds
+        assert send.timeout.connect == min(send.seconds, 5.0)
+        assert 0.001 <= float(send.headers["X-Request-Timeout"]) <= max(left, 0.001)
+        if at < len(waits):
+            growing = min(0.25 * 2**at, 8.0)
+            wanted = failures[at]
+            if wanted is None:
+                assert growing / 2 <= waits[at] <= growing
+            else:
+                assert min(wanted, 60) <= waits[at] <= min(wanted, 60) + growing
+
+
+@pytest.mark.parametrize(
+    "outcome", [REFUSED, httpx.ReadTimeout("slow"), unavailable(1), unavailable(status=504)]
+)
+def test_readiness_is_asked_once(outcome: Outcome) -> None:
+    clock = Clock()
+    ready, sends, waits = play(ready_call(), manner(clock), clock, lambda _: outcome)
+
+    assert ready is False
+    assert (len(sends), waits) == (1, [])
+    assert "Content-Type" not in sends[0].headers
+
+
+def test_readiness_of_another_server_is_an_error() -> None:
+    clock = Clock()
+    error, *_ = play(ready_call(), manner(clock), clock, lambda _: unavailable(status=404))
+
+    assert isinstance(error, ProblemError)

@@ -1,0 +1,41 @@
+"""What a client can be made with, and what it cannot."""
+
+from typing import Any
+
+import pytest
+
+from headlight_client.manner import make_manner
+from tests.matching import exactly
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"base_url": "there:8000"}, "base_url must be like http://127.0.0.1:8000, "
+         "without query and fragment, got 'there:8000'"),
+        ({"base_url": "http://"}, "base_url must be like http://127.0.0.1:8000, "
+         "without query and fragment, got 'http://'"),
+        ({"base_url": "http://there/?a=1"}, "base_url must be like http://127.0.0.1:8000, "
+         "without query and fragment, got 'http://there/?a=1'"),
+        ({"base_url": "http://a:b@there"},
+         "base_url holds a user or a password: give the key as api_key instead"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0 and below 1e9, got 0"),
+        ({"timeout": float("nan")},
+         "timeout must be a number of seconds above 0 and below 1e9, got nan"),
+        ({"retries": -1}, "retries must be 0 or more, got -1"),
+        ({"api_key": ""}, "api_key must be printable ASCII without spaces around it"),
+        ({"api_key": "key\n"}, "api_key must be printable ASCII without spaces around it"),
+        ({"api_key": "schlüssel"}, "api_key must be printable ASCII without spaces around it"),
+    ],
+)  # fmt: skip
+def test_what_a_client_cannot_be_made_with(change: dict[str, Any], message: str) -> None:
+    given = {"base_url": "http://there", "api_key": None, "timeout": 1.0, "retries": 0, **change}
+    with pytest.raises(ValueError, match=exactly(message)):
+        make_manner(**given)
+
+
+def test_a_service_below_a_path() -> None:
+    how = make_manner("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
+
+    assert how.address == "https://there/headlight"
+    assert how.headers["Authorization"] == "Bearer k"

@@ -1,0 +1,80 @@
+"""The client as a distribution of its own: what it needs, and that nothing else takes it in."""
+
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import headlight_client
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "client"
+PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_it_imports_nothing_heavy_and_nothing_of_the_service() -> None:
+    program = (
+        "import headlight_client, json, sys;"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    imported = set(json.loads(done.stdout))
+    assert {"headlight_client", "httpx", "numpy"} <= imported
+    assert imported.isdisjoint(
+        {"torch", "matplotlib", "pydantic", "fastapi", "model", "service", "training"}
+    )
+
+
+def test_the_import_rules_hold() -> None:
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--no-cache"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Contracts: 2 kept, 0 broken", done.stdout)
+
+
+def test_its_requirements() -> None:
+    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]] == ["httpx", "numpy"]
+    assert list(PROJECT["optional-dependencies"]) == ["plot"]
+    assert PROJECT["requires-python"] == ">=3.11"
+
+
+def test_it_is_typed_and_every_module_says_what_it_is() -> None:
+    package = FOLDER / "headlight_client"
+    assert (package / "py.typed").is_file()
+    for source in package.glob("*.py"):
+        assert source.read_text(encoding="utf-8").startswith('"""'), source.name
+
+
+def test_all_that_is_public_is_there() -> None:
+    assert sorted(headlight_client.__all__) == headlight_client.__all__
+    assert all(hasattr(headlight_client, name) for name in headlight_client.__all__)
+
+
+def test_the_service_does_not_take_it_in() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = settings["tool"]["setuptools"]["packages"]["find"]
+    assert "where" not in found
+    assert not any(fnmatch.fnmatch("client", pattern) for pattern in found["include"])
+    assert "!client" not in (ROOT / ".dockerignore").read_text(encoding="utf-8")
+
+
+def test_the_licence_is_the_projects() -> None:
+    assert (FOLDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()

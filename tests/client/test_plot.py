@@ -1,0 +1,135 @@
+"""The picture of heads: which maps, what they hold, and one scale for all."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headlight_client import Attention, ModelName, Prediction, Token, plot_heads
+from tests.matching import exactly
+
+
+def attention(
+    texts: Sequence[str] = ("[CLS]", "good", "$x$ and $y$"),
+    *,
+    layers: Sequence[int] = (0, 2),
+    heads: Sequence[int] = (1, 3, 5),
+    view: str = "raw",
+) -> Attention:
+    model = ModelName("m", "v")
+    names = Attention(
+        model=model,
+        prediction=Prediction("x", 1.0, {"x": 1.0}, len(texts), truncated=False, model=model),
+        tokens=tuple(Token(text, 0, 0, special=False, word=None) for text in texts),
+        layers=tuple(layers),
+        heads=tuple(heads),
+        view=view,
+        weights=np.zeros(0, np.float32),
+    )
+    shape = (len(names.layer_names), len(names.head_names), len(texts), len(texts))
+    weights = np.random.default_rng(0).random(shape, np.float32)
+    return Attention(**{name: getattr(names, name) for name in Attention.__slots__[:-1]},
+                     weights=weights)  # fmt: skip
+
+
+def maps(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_title()]
+
+
+def drawn(axes: Axes) -> np.ndarray:
+    (image,) = axes.images
+    return np.asarray(image.get_array())
+
+
+def test_every_head_is_drawn_on_one_scale() -> None:
+    shown = attention()
+    figure = plot_heads(shown)
+
+    assert [axes.get_title() for axes in maps(figure)] == [
+        f"layer {layer}, head {head}" for layer in (0, 2) for head in (1, 3, 5)
+    ]
+    for axes, weights in zip(maps(figure), shown.weights.reshape(6, 3, 3), strict=True):
+        np.testing.assert_array_equal(drawn(axes), weights)
+        assert axes.images[0].get_clim() == (0.0, shown.weights.max())
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_some_heads_by_their_numbers() -> None:
+    shown = attention()
+    figure = plot_heads(shown, layer=2, head=[5, 1], vmax=2.0, cmap="Blues")
+
+    first, second = maps(figure)
+    assert [first.get_title(), second.get_title()] == ["layer 2, head 5", "layer 2, head 1"]
+    np.testing.assert_array_equal(drawn(first), shown.weights[1, 2])
+    np.testing.assert_array_equal(drawn(second), shown.weights[1, 0])
+    assert [axes.images[0].get_clim() for axes in (first, second)] == [(0.0, 2.0)] * 2
+    assert first.images[0].get_cmap().name == "Blues"
+
+
+@pytest.mark.parametrize(
+    ("view", "titles"),
+    [
+        ("mean", ["layer 0, heads joined", "layer 2, heads joined"]),
+        ("max+word", ["layer 0, heads joined", "layer 2, heads joined"]),
+        ("rollout", ["all layers, heads joined"]),
+    ],
+)
+def test_views(view: str, titles: list[str]) -> None:
+    figure = plot_heads(attention(view=view))
+
+    assert [axes.get_title() for axes in maps(figure)] == titles
+    assert figure.axes[-1].get_ylabel() == f"weight ({view})"
+
+
+def test_tokens_stand_on_both_axes_as_they_are(tmp_path: Path) -> None:
+    figure = plot_heads(attention(), layer=0, head=1)
+    figure.savefig(tmp_path / "heads.svg")
+    figure.savefig(tmp_path / "heads.png")
+
+    (axes,) = maps(figure)
+    texts = ["[CLS]", "good", "$x$ and $y$"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == texts
+    assert [label.get_text() for label in axes.get_yticklabels()] == texts
+    saved = (tmp_path / "heads.svg").read_text()
+    # A formula would lose its dollar signs.
+    assert saved.count("<!-- $x$ and $y$ -->") == 2
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_names_that_nobody_could_read_are_left_out() -> None:
+    long = attention([f"w{number}" for number in range(200)], layers=[0], heads=range(12))
+    figure = plot_heads(long)
+
+    assert all(list(axes.get_xticks()) == [] for axes in maps(figure))
+    assert max(figure.get_size_inches()) < 40
+    (single,) = maps(plot_heads(attention([f"w{x}" for x in range(40)]), layer=0, head=1))
+    assert len(single.get_xticklabels()) == 40
+
+
+@pytest.mark.parametrize(
+    ("view", "layer", "head", "message"),
+    [
+        ("raw", 1, None, "layer [1] is not there: choose of 0, 2"),
+        ("raw", None, [1, 7], "head [7] is not there: choose of 1, 3, 5"),
+        ("raw", None, [], "head [] is not there: choose of 1, 3, 5"),
+        ("mean", None, 1, "this view joined its heads to one: leave head out"),
+        ("rollout", 0, None, "this view joined its layers to one: leave layer out"),
+    ],
+)
+def test_what_is_not_there(
+    view: str, layer: int | None, head: int | list[int] | None, message: str
+) -> None:
+    with pytest.raises(ValueError, match=exactly(message)):
+        plot_heads(attention(view=view), layer=layer, head=head)
+
+
+def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    message = exactly("plot_heads needs matplotlib: pip install 'headlight-client[plot]'")
+    with pytest.raises(ImportError, match=message):
+        plot_heads(attention())

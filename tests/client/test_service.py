@@ -1,0 +1,283 @@
+"""Both clients against a real service, compared with its JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headlight_client import (
+    Attention,
+    Attributions,
+    FieldError,
+    Importance,
+    InvalidRequestError,
+    ItemError,
+    Metric,
+    ModelInfo,
+    ModelName,
+    Prediction,
+    ProblemError,
+    Token,
+    UnauthorizedError,
+)
+from tests.builders import LABELS, MAX_LENGTH
+from tests.client.conftest import Ask
+from tests.end_to_end.servers import RunningService
+from tests.matching import exactly
+
+Named = Mapping[str, Any]
+
+KEY = {"api_key": "the-key"}
+TEXTS = ["A warm, funny film.", "not good 🎬 at all", "Schön"]
+BLANK = (
+    "the text is blank: send at least one character that is not white space, a control or a "
+    "format character"
+)
+
+
+def as_json(running: RunningService, path: str, **content: object) -> Any:  # noqa: ANN401
+    """What the service says, without the client."""
+    with running.client(authorization="Bearer the-key") as client:
+        response = client.post(path, json=content) if content else client.get(path)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+
+def expected_prediction(content: Any, model: ModelName) -> Prediction:  # noqa: ANN401
+    return Prediction(**content, model=model)
+
+
+def model_name(running: RunningService) -> ModelName:
+    answer = as_json(running, "/model")
+    return ModelName(answer["name"], answer["version"])
+
+
+def assert_holds(attention: Attention, answer: Any) -> None:  # noqa: ANN401
+    """Compares with the JSON of the same request."""
+    model = ModelName(**answer["model"])
+    assert attention.model == model
+    assert attention.prediction == expected_prediction(answer["prediction"], model)
+    assert attention.tokens == tuple(Token(**token) for token in answer["tokens"])
+    assert attention.texts == [token["text"] for token in answer["tokens"]]
+    assert attention.layers == tuple(answer["layers"])
+    assert attention.heads == tuple(answer["heads"])
+    assert attention.view == answer.get("view", "raw")
+    assert attention.weights.dtype == np.float32
+    # JSON has eight decimals.
+    np.testing.assert_allclose(attention.weights, answer["attention"], rtol=0, atol=6e-9)
+
+
+def test_predictions(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "predict", TEXTS, options=KEY)
+
+    answer = as_json(running, "/predict", sentences=TEXTS)
+    model = ModelName(**answer["model"])
+    assert found == [expected_prediction(each, model) for each in answer["predictions"]]
+    assert [set(each.probabilities) for each in found] == [set(LABELS)] * 3
+
+
+def test_a_text_is_cut_at_the_end_that_is_asked_for(ask: Ask, running: RunningService) -> None:
+    text = "good " * 40 + "bad"
+    for truncation in ("right", "left"):
+        (found,) = ask(running.url, "predict", [text], truncation=truncation, options=KEY)
+
+        answer = as_json(running, "/predict", sentences=[text], truncation=truncation)
+        assert found.probabilities == answer["predictions"][0]["probabilities"]
+        assert (found.truncated, found.token_count) == (True, MAX_LENGTH)
+
+
+def test_a_bad_sentence_gets_an_error_in_its_place(ask: Ask, running: RunningService) -> None:
+    texts = ["good", " ", "half \ud83c of a pair", "bad"]
+    found = ask(running.url, "predict", texts, on_error="item", options=KEY)
+
+    assert [type(each) for each in found] == [Prediction, ItemError, ItemError, Prediction]
+    assert found[1] == ItemError(
+        type="invalid-request",
+        status=422,
+        title="The request is not valid",
+        detail=f"sentences[1]: {BLANK}.",
+        errors=(FieldError(("body", "sentences", 1), BLANK),),
+    )
+    assert found[2].errors[0].loc == ("body", "sentences", 2)
+    assert found[2].errors[0].msg.startswith("the text is not valid Unicode: lone surrogate at")
+    assert [found[0], found[3]] == ask(running.url, "predict", ["good", "bad"], options=KEY)
+
+
+def test_a_bad_sentence_refuses_all(ask: Ask, running: RunningService) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        ask(running.url, "predict", ["good", " "], options=KEY)
+
+    error = caught.value
+    assert str(error) == f"422 invalid-request: sentences[1]: {BLANK}."
+    assert (error.type, error.status) == ("invalid-request", 422)
+    assert error.title == "The request is not valid"
+    assert error.detail == f"sentences[1]: {BLANK}."
+    assert error.errors == (FieldError(("body", "sentences", 1), BLANK),)
+    assert error.retry_after is None
+    assert error.request_id is not None
+    assert len(error.request_id) == 32
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "named", "kind"),
+    [
+        ("predict", [["good"] * 6], {}, "invalid-request"),
+        ("predict", [[]], {}, "invalid-request"),
+        ("predict", [["good " * 40]], {"truncation": "error"}, "text-too-long"),
+        ("attention", ["good"], {"layers": [2]}, "invalid-request"),
+        ("attention", ["good"], {"layers": []}, "invalid-request"),
+        ("attention", ["good " * 21], {}, "too-many-weights"),
+        ("attentions", [["good", ""]], {}, "invalid-request"),
+    ],
+)
+def test_what_the_service_refuses(
+    ask: Ask, running: RunningService, method: str, given: Sequence[object], named: Named, kind: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        ask(running.url, method, *given, **named, options=KEY)
+
+    assert caught.value.type == kind
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {},
+        {"layers": [1]},
+        {"layers": np.array([0]), "heads": (1, 0)},
+        {"reduce": "mean"},
+        {"reduce": "max", "level": "word"},
+        {"reduce": "rollout", "level": "word"},
+    ],
+)
+def test_attention(ask: Ask, running: RunningService, named: Named) -> None:
+    text = "A warm, funny film 🎬!"
+    attention = ask(running.url, "attention", text, **named, options=KEY)
+
+    asked = {
+        {"layers": "layer", "heads": "head"}.get(name, name): (
+            value if isinstance(value, str) else [int(number) for number in value]
+        )
+        for name, value in named.items()
+    }
+    assert_holds(attention, as_json(running, "/attention", sentence=text, **asked))
+
+
+def test_attention_of_several(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "attentions", TEXTS, layers=[0], level="word", options=KEY)
+
+    answers = as_json(running, "/attention", sentences=TEXTS, layer=[0], level="word")
+    for attention, answer in zip(found, answers, strict=True):
+        assert_holds(attention, answer)
+
+
+def test_attention_of_a_cut_text(ask: Ask, running: RunningService) -> None:
+    text = "good " * 40 + "bad"
+    attention = ask(
+        running.url, "attention", text, layers=[0], heads=[0], truncation="left", options=KEY
+    )
+
+    assert attention.prediction.truncated
+    assert attention.tokens[-2] == Token("bad", 200, 203, special=False, word=40)
+
+
+def test_the_names_of_joined_axes(ask: Ask, running: RunningService) -> None:
+    named: Named
+    for named, layers, heads in (
+        ({}, [0, 1], [0, 1]),
+        ({"layers": [1], "heads": [1]}, [1], [1]),
+        ({"reduce": "mean", "level": "word"}, [0, 1], [None]),
+        ({"reduce": "rollout"}, [None], [None]),
+    ):
+        attention = ask(running.url, "attention", "good", **named, options=KEY)
+        assert (attention.layer_names, attention.head_names) == (layers, heads)
+        assert attention.weights.shape[:2] == (len(layers), len(heads))
+
+
+def test_the_model(ask: Ask, running: RunningService) -> None:
+    answer = as_json(running, "/model")
+
+    assert ask(running.url, "model", options=KEY) == ModelInfo(
+        **answer
+        | {
+            "labels": LABELS,
+            "metrics": (Metric("dev", 100, 0.8, (0.711, 0.867), 0.45, 0.03),),
+        }
+    )
+
+
+def test_readiness_needs_no_key(ask: Ask, running: RunningService) -> None:
+    assert ask(running.url, "is_ready") is True
+    assert ask(f"{running.url}/", "is_ready") is True
+
+
+@pytest.mark.parametrize("options", [{}, {"api_key": "another"}])
+def test_a_key_is_needed(ask: Ask, running: RunningService, options: Named) -> None:
+    with pytest.raises(UnauthorizedError) as caught:
+        ask(running.url, "predict", ["good"], options=options)
+
+    assert caught.value.type == "unauthorized"
+    assert caught.value.detail == (
+        "This service needs an API key: send it as Authorization: Bearer KEY."
+    )
+    assert "another" not in str(caught.value)
+
+
+def test_a_wrong_path(ask: Ask, running: RunningService) -> None:
+    with pytest.raises(ProblemError) as caught:
+        ask(f"{running.url}/sentiment", "predict", ["good"], options=KEY)
+
+    assert type(caught.value) is ProblemError
+    assert (caught.value.type, caught.value.status) == ("not-found", 404)
+
+
+@pytest.mark.parametrize("method", ["predict", "attentions"])
+def test_one_string_is_no_list_of_sentences(ask: Ask, running: RunningService, method: str) -> None:
+    with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):
+        ask(running.url, method, "good", options=KEY)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "gradient_x_input", "level": "word"},
+        {"label": LABELS[0], "steps": 3, "truncation": "left"},
+    ],
+)
+def test_attributions(ask: Ask, running: RunningService, options: Named) -> None:
+    found = ask(running.url, "attributions", TEXTS[0], options=KEY, **options)
+
+    answer = as_json(running, "/attributions", sentence=TEXTS[0], **options)
+    model = ModelName(**answer["model"])
+    assert isinstance(found, Attributions)
+    assert (found.model, found.prediction) == (
+        model,
+        expected_prediction(answer["prediction"], model),
+    )
+    assert found.texts == [token["text"] for token in answer["tokens"]]
+    assert found.tokens == tuple(Token(**token) for token in answer["tokens"])
+    assert found.values.tolist() == answer["attributions"]
+    assert (found.label, found.view, found.steps) == (
+        answer["label"],
+        answer["view"],
+        answer["steps"],
+    )
+    assert (found.value, found.baseline_value, found.gap) == (
+        answer["value"],
+        answer["baseline_value"],
+        answer["gap"],
+    )
+
+
+def test_importance(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "importance", TEXTS[0], options=KEY, label=LABELS[1])
+
+    answer = as_json(running, "/importance", sentence=TEXTS[0], label=LABELS[1])
+    model = ModelName(**answer["model"])
+    assert isinstance(found, Importance)
+    assert (found.model, found.label) == (model, LABELS[1])
+    assert found.prediction == expected_prediction(answer["prediction"], model)
+    assert (found.layers, found.heads) == (tuple(answer["layers"]), tuple(answer["heads"]))
+    assert found.values.tolist() == answer["importance"]
