@@ -1,13 +1,12 @@
 """The engine, the image and the running stack, made once for all tests of this folder."""
 
-import socket
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import ExitStack
 
 import pytest
 
 from tests.containers.engine import CommandError, Engine, running_engine
-from tests.containers.stack import Stack, compose_variables
+from tests.containers.stack import Stack, running_stack
 from tests.containers.standin import can_stand_in, standin_engine
 
 IMAGE = "headlight:under-test"
@@ -38,20 +37,14 @@ def image(engine: Engine) -> str:
 @pytest.fixture(scope="session")
 def stack(engine: Engine, image: str, request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Everything in the compose file, up and healthy."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    variables = {**engine.environment, **compose_variables(image, port)}
-    engine = replace(engine, environment=variables)
-    try:
+    with ExitStack() as exits:
         try:
-            engine.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "120")
+            stack = exits.enter_context(running_stack(engine, image))
         except CommandError as error:
-            pytest.fail(f"{error}\n{engine.compose('logs', '--tail', '40')}", pytrace=False)
-        yield Stack(engine, port)
+            pytest.fail(str(error), pytrace=False)
+        yield stack
         if request.session.testsfailed:
-            _report(request.config, engine.compose("logs", "--tail", "40"))
-    finally:
-        engine.compose("down", "--volumes")
+            _report(request.config, stack.engine.compose("logs", "--tail", "40"))
 
 
 def _report(config: pytest.Config, text: str) -> None:

@@ -2,15 +2,16 @@
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.containers.engine import Engine
+from tests.containers.engine import CommandError, Engine
 
 PROJECT = "headlight-under-test"
 SENTENCE = "The plot drags, but the cast is superb."
@@ -67,6 +68,31 @@ class Outcomes:
     def by_replica(self) -> Counter[str | None]:
         """How many answers of 200 each replica gave."""
         return Counter({key[1]: count for key, count in self.counts.items() if key[0] == "200"})
+
+
+@contextmanager
+def running_stack(engine: Engine, image: str) -> Iterator["Stack"]:
+    """Everything in the compose file, up and healthy for as long as the block lasts.
+
+    Args:
+        engine: where it runs.
+        image: of the replicas.
+
+    Raises:
+        CommandError: it did not come up; the message holds what it logged.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    variables = {**engine.environment, **compose_variables(image, port)}
+    engine = replace(engine, environment=variables)
+    try:
+        try:
+            engine.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "120")
+        except CommandError as error:
+            raise CommandError(f"{error}\n{engine.compose('logs', '--tail', '40')}") from error
+        yield Stack(engine, port)
+    finally:
+        engine.compose("down", "--volumes")
 
 
 class Stack:

@@ -74,6 +74,31 @@ def test_no_text_is_logged(stack: Stack) -> None:
     ]
 
 
+def test_the_ids_in_the_logs_are_those_of_the_answers(stack: Stack) -> None:
+    ids = {stack.predict().headers["x-request-id"] for _ in range(6)}
+    ids.add(
+        stack.request("GET", "/model", headers={"X-Request-ID": "mine-2"}).headers["x-request-id"]
+    )
+    logged = set()
+    for replica in stack.replicas():
+        for line in stack.engine.docker("logs", replica).splitlines():
+            record = json.loads(line)  # every line is JSON
+            if record["message"] == "request":
+                logged.add(record["request_id"])
+    assert "mine-2" in ids
+    assert ids <= logged
+
+
+def test_a_rolling_restart_loses_no_request(disturbed: Stack) -> None:
+    with disturbed.load() as outcomes:
+        for replica in disturbed.replicas():
+            disturbed.engine.docker("stop", "--time", "20", replica)
+            disturbed.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+            disturbed.await_replicas(2)
+    assert outcomes.lost == {}
+    assert len(outcomes.by_replica) == 2
+
+
 def test_a_replica_that_ends_loses_no_request(disturbed: Stack) -> None:
     ending = disturbed.replicas()[0]
     with disturbed.load() as outcomes:
@@ -97,9 +122,14 @@ def test_a_replica_that_is_killed_loses_no_request(disturbed: Stack) -> None:
     assert len(outcomes.by_replica) == 2
 
 
-def test_more_replicas_are_found(disturbed: Stack) -> None:
-    disturbed.engine.compose("up", "--detach", "--no-build", "--no-recreate", "--scale", "api=3")
-    disturbed.await_replicas(3)
+def test_more_replicas_are_found_and_not_asked_before_they_listen(disturbed: Stack) -> None:
+    with disturbed.load() as outcomes:
+        disturbed.engine.compose(
+            "up", "--detach", "--no-build", "--no-recreate", "--wait", "--scale", "api=4"
+        )
+        disturbed.await_replicas(4)
+    assert outcomes.lost == {}
+    assert len(outcomes.by_replica) == 4
 
 
 def test_a_new_checkpoint_is_rolled_out_without_losing_a_request(
