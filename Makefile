@@ -30,7 +30,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check benchmark containers lock clean torch FORCE
+.PHONY: help install serve test check benchmark containers fuzz overload soak lock clean torch FORCE
 # Two pips at once would spoil one environment.
 .NOTPARALLEL:
 
@@ -50,6 +50,7 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	cd client && $(abspath $(BIN))/lint-imports
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/docker-compose config --quiet
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
@@ -60,6 +61,15 @@ benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peer
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
 
+fuzz: $(VENV)/installed-dev ## send a service 100,000 wrong requests and damaged folders (half an hour)
+	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
+
+overload: $(VENV)/installed-dev ## send the default model three times what it can answer, for a minute
+	@$(BIN)/python -m tests.resilience.overload $(ARGS)
+
+soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart replicas under mixed load for twenty minutes
+	@$(BIN)/python -m tests.resilience.soak $(ARGS)
+
 lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	@$(MAKE) --no-print-directory torch BIN=build/lock/bin
@@ -69,7 +79,7 @@ lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
 	} >build/constraints.txt && mv build/constraints.txt constraints.txt
 
 clean: ## remove .venv and all that tools left behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info client/build client/*.egg-info client/.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip itself comes with Python; a stamp for each set of packages, so that nothing is installed twice.
@@ -101,6 +111,8 @@ torch:
 $(VENV)/installed-dev: $(VENV)/installed-serve
 	@echo "Installing what the tests need"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+# It asks for the client of a cloud and for a notebook, which its views of given weights do not use.
+	@$(PIP) install --quiet --no-deps bertviz==1.4.1
 	@touch $@
 
 $(VENV)/installed-benchmark: $(VENV)/installed-serve

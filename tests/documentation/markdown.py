@@ -45,7 +45,7 @@ class Example:
 
 def pages() -> list[Path]:
     """Every Markdown file of the project."""
-    folders = (ROOT / "docs", ROOT / "checkpoints", ROOT / "benchmarks")
+    folders = [ROOT / name for name in ("docs", "checkpoints", "benchmarks", "client")]
     return sorted([*ROOT.glob("*.md"), *(page for x in folders for page in x.rglob("*.md"))])
 
 

@@ -3,16 +3,13 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.documentation.answers import PAGES, agree, ask, curl_examples, shown
-from tests.documentation.markdown import ROOT, Example
-from tests.end_to_end.servers import service
+from tests.documentation.markdown import Example
 
-CHECKPOINT = ROOT / "checkpoints" / "default"
 EXAMPLES = [
     pytest.param(example, id=f"{page.name}: {example.command[:60]}")
     for page in PAGES
@@ -20,15 +17,11 @@ EXAMPLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a service with the checkpoint that ships, as the pages were written with."""
+@pytest.fixture(autouse=True)
+def _with_curl() -> None:
     if shutil.which("curl") is None:
         reason = "curl is not installed"
         (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
-    options = ("--device", "cpu", "--dtype", "bfloat16")
-    with service(CHECKPOINT, tmp_path_factory.mktemp("examples"), *options) as running:
-        yield running.url
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -4,20 +4,24 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from service.app import ROUTERS
-from service.errors import ALL_ERRORS
-from service.schemas import (
+from service.answer_schemas import (
     AttentionAnswer,
-    AttentionRequest,
+    AttributionsAnswer,
+    ImportanceAnswer,
     ModelAnswer,
     PredictionAnswer,
-    PredictRequest,
     Problem,
     TokenAnswer,
 )
+from service.app import ROUTERS
+from service.errors import ALL_ERRORS
+from service.forms import FORMS
+from service.schemas import AttentionRequest, AttributionsRequest, ImportanceRequest, PredictRequest
 from tests.documentation.markdown import REFERENCE, code, codes, rows
 
 PAGE = REFERENCE / "http.md"
+# What a field without a value means.
+_UNSET = {"layer": "all", "head": "all", "format": "by `Accept`", "label": "the predicted one"}
 
 
 def test_every_route_has_its_methods() -> None:
@@ -41,7 +45,7 @@ def test_every_route_has_its_methods() -> None:
 def test_the_paths_that_need_a_key_are_named() -> None:
     keyed = [codes(path)[0] for _, path, _, key in rows(PAGE, "method", "path") if key == "yes"]
 
-    assert keyed == ["/predict", "/attention", "/model"]
+    assert keyed == ["/predict", "/attention", "/attributions", "/importance", "/model"]
 
 
 def test_every_error_has_its_status() -> None:
@@ -59,6 +63,8 @@ def test_every_member_of_a_problem_is_described() -> None:
     [
         ("sent to `/predict`", PredictRequest),
         ("sent to `/attention`", AttentionRequest),
+        ("sent to `/attributions`", AttributionsRequest),
+        ("sent to `/importance`", ImportanceRequest),
         ("a prediction", PredictionAnswer),
         ("answer of `/model`", ModelAnswer),
     ],
@@ -69,7 +75,7 @@ def test_every_field_is_described(header: str, schema: type[BaseModel]) -> None:
 
 def test_every_field_of_an_answer_with_attention_is_described() -> None:
     of_tokens = [f"tokens[].{name}" for name in TokenAnswer.model_fields]
-    before, after = ["prediction", "tokens"], ["layers", "heads", "attention"]
+    before, after = ["prediction", "tokens"], ["layers", "heads", "view", "attention"]
 
     assert _names("answer of `/attention`") == [*before, *of_tokens, *after]
     assert list(AttentionAnswer.model_fields) == ["model", *before, *after]
@@ -77,7 +83,23 @@ def test_every_field_of_an_answer_with_attention_is_described() -> None:
 
 @pytest.mark.parametrize(
     ("header", "schema"),
-    [("sent to `/predict`", PredictRequest), ("sent to `/attention`", AttentionRequest)],
+    [
+        ("answer of `/attributions`", AttributionsAnswer),
+        ("answer of `/importance`", ImportanceAnswer),
+    ],
+)
+def test_every_field_but_the_model_is_described(header: str, schema: type[BaseModel]) -> None:
+    assert ["model", *_names(header)] == list(schema.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("header", "schema"),
+    [
+        ("sent to `/predict`", PredictRequest),
+        ("sent to `/attention`", AttentionRequest),
+        ("sent to `/attributions`", AttributionsRequest),
+        ("sent to `/importance`", ImportanceRequest),
+    ],
 )
 def test_what_is_needed_and_what_has_a_default_is_told(
     header: str, schema: type[BaseModel]
@@ -85,9 +107,15 @@ def test_what_is_needed_and_what_has_a_default_is_told(
     documented = [code(default) for _, default, _ in rows(PAGE, header)]
 
     assert documented == [
-        "required" if field.is_required() else (field.default or "all")
-        for field in schema.model_fields.values()
+        "required" if field.is_required() else str(field.default or _UNSET[name])
+        for name, field in schema.model_fields.items()
     ]
+
+
+def test_every_form_is_described() -> None:
+    documented = {code(media_type): code(form) for form, media_type, _ in rows(PAGE, "form")}
+
+    assert documented == FORMS
 
 
 def _names(header: str) -> list[str]:

@@ -1,23 +1,32 @@
-"""The Python of the pages runs, without a warning, and prints what the pages say."""
+"""The Python of the pages runs, without a warning, and prints what the pages say.
 
+What asks a service asks a real one, with the checkpoint that ships.
+"""
+
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.documentation.answers import ADDRESS
 from tests.documentation.markdown import ROOT, all_blocks, pages
 from tests.end_to_end.servers import environment
 
 PAGES = [page for page in pages() if any(block.language == "python" for block in all_blocks(page))]
 
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "client")])
+
 
 def test_there_are_such_pages() -> None:
-    assert {page.name for page in PAGES} >= {"python.md", "checkpoint.md"}
+    assert {page.name for page in PAGES} >= {"python.md", "checkpoint.md", "python-client.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_python_of_a_page_prints_what_it_says(page: Path) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_of_a_page_prints_what_it_says(
+    page: Path, request: pytest.FixtureRequest
+) -> None:
     program, expected = "", ""
     every = all_blocks(page)
     for block, following in zip(every, [*every[1:], None], strict=True):
@@ -25,10 +34,12 @@ def test_the_python_of_a_page_prints_what_it_says(page: Path) -> None:
             program += block.content
             expected += following.content if following and following.language == "text" else ""
 
+    if ADDRESS in program:
+        program = program.replace(ADDRESS, request.getfixturevalue("url"))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=ROOT,
-        env={**environment(), "HF_HUB_OFFLINE": "1"},
+        env=environment({"HF_HUB_OFFLINE": "1", "NO_PROXY": "*", "PYTHONPATH": PATHS}),
         capture_output=True,
         text=True,
         check=False,
