@@ -9,8 +9,8 @@ from typing import NoReturn
 from service.errors import OverloadedError
 
 # Of the time that a request has, this share may go by in the queue.
-_SHARE_OF_TIME = 0.8
-_HORIZON_SECONDS = 5.0
+_SHARE_OF_TIME = 0.7
+_HORIZON_SECONDS = 2.0
 _WEIGHT_OF_LAST = 0.05
 
 
@@ -59,12 +59,13 @@ class Admission:
         self._max_queue_tokens = max_queue_tokens
         self._usual_tokens = 1.0
 
-    def check(self, tokens: int, *, waiting: int, seconds: float) -> None:
+    def check(self, tokens: int, *, waiting: int, computing: int, seconds: float) -> None:
         """Lets a request in, or refuses it.
 
         Args:
             tokens: of the request.
             waiting: tokens that wait already.
+            computing: tokens that are in a pass.
             seconds: until its answer is of no use any more.
 
         Raises:
@@ -72,18 +73,19 @@ class Admission:
                 the time after which it would have been let in.
         """
         self._usual_tokens += _WEIGHT_OF_LAST * (tokens - self._usual_tokens)
-        room, limit = self._room(waiting, seconds)
+        room, limit = self._room(waiting, computing, seconds)
         if waiting + tokens > room:
             self._refuse(
                 f"{waiting} tokens are waiting, the request has {tokens}, and {limit}",
                 waiting + tokens - room,
             )
 
-    def check_room(self, *, waiting: int, seconds: float, ahead: int = 0) -> None:
+    def check_room(self, *, waiting: int, computing: int, seconds: float, ahead: int = 0) -> None:
         """The same before the request has been read: refuses where a usual one would be.
 
         Args:
             waiting: tokens that wait already.
+            computing: tokens that are in a pass.
             seconds: until the answer is of no use any more.
             ahead: requests before it that were not read yet either, each taken for a usual one.
 
@@ -91,17 +93,18 @@ class Admission:
             OverloadedError: there is no room for a request of the usual size.
         """
         waiting += round(ahead * self._usual_tokens)
-        room, limit = self._room(waiting, seconds)
+        room, limit = self._room(waiting, computing, seconds)
         if waiting and waiting + self._usual_tokens > room:
             missing = waiting + self._usual_tokens - room
             self._refuse(f"{waiting} tokens are waiting, and {limit}", missing)
 
-    def _room(self, waiting: int, seconds: float) -> tuple[float, str]:
+    def _room(self, waiting: int, computing: int, seconds: float) -> tuple[float, str]:
         """How many tokens may wait, and why."""
         rate = self.throughput.tokens_per_second
         # Where nothing waits, nobody knows better than to try.
         if rate is not None and waiting:
-            in_time = rate * _SHARE_OF_TIME * max(seconds, 0.0)
+            # What is in a pass goes first, and may have only begun.
+            in_time = max(rate * _SHARE_OF_TIME * max(seconds, 0.0) - computing, 0.0)
             if in_time < self._max_queue_tokens:
                 return in_time, f"{in_time:.0f} can be computed in the time that it has"
         return self._max_queue_tokens, f"the queue holds {self._max_queue_tokens}"

@@ -76,6 +76,7 @@ class Batcher:
         self._lanes = Lanes(lanes)
         self._admission = Admission(max_queue_tokens)
         self._passes: dict[int, float] = {}
+        self._computing = 0  # tokens in these passes
         self._waiters: set[Waiter[Any]] = set()
         metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
@@ -98,7 +99,9 @@ class Batcher:
             OverloadedError: it has none.
         """
         seconds = deadline - self._loop.time()
-        self._admission.check_room(waiting=self._schedule.tokens, ahead=ahead, seconds=seconds)
+        self._admission.check_room(
+            waiting=self._schedule.tokens, computing=self._computing, ahead=ahead, seconds=seconds
+        )
 
     async def predict(
         self, encodings: Sequence[Encoding], *, deadline: float = math.inf
@@ -230,7 +233,12 @@ class Batcher:
         with self._changed:
             if self._closed:
                 raise DrainingError(_DRAINED)
-            self._admission.check(tokens, waiting=self._schedule.tokens, seconds=seconds)
+            self._admission.check(
+                tokens,
+                waiting=self._schedule.tokens,
+                computing=self._computing,
+                seconds=seconds,
+            )
             now = time.monotonic()
             urgent_at = now + _SHARE_OF_PATIENCE * seconds if hurries else math.inf
             turn = self._schedule.add(entries, kind=kind, urgent_at=urgent_at)
@@ -256,6 +264,7 @@ class Batcher:
                 tell = partial(self._worked, batch, deliver, time.monotonic() - started)
             with self._changed:
                 del self._passes[lane]
+                self._computing -= tokens
                 if tokens:
                     waiting = self._schedule.tokens > 0
                     self._admission.throughput.note(
@@ -287,6 +296,7 @@ class Batcher:
                 return None
             self._passes[threading.get_ident()] = time.monotonic()
             left = self._schedule.tokens
+            self._computing += tokens - left
             threads, is_long = self._lanes.begin(tokens - left, len(entries), is_all=not left)
         return self._form(entries), tokens - left, threads, is_long
 

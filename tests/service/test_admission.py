@@ -44,16 +44,15 @@ def test_the_last_seconds_count_most() -> None:
     assert 100 < rate < 130
 
 
-@given(st.integers(0, 2000), st.integers(1, 2000), st.floats(-1, 100))
+@given(st.integers(0, 2000), st.integers(0, 500), st.integers(1, 2000), st.floats(-1, 100))
 def test_one_request_is_judged_as_many_of_the_same_tokens(
-    waiting: int, tokens: int, seconds: float
+    waiting: int, computing: int, tokens: int, seconds: float
 ) -> None:
     admission = working(100.0)
-    fits = waiting + tokens <= 1000 and (
-        not waiting or waiting + tokens <= 100 * 0.8 * max(seconds, 0)
-    )
+    in_time = max(100 * 0.8 * max(seconds, 0) - computing, 0)
+    fits = waiting + tokens <= 1000 and (not waiting or waiting + tokens <= in_time)
     try:
-        admission.check(tokens, waiting=waiting, seconds=seconds)
+        admission.check(tokens, waiting=waiting, computing=computing, seconds=seconds)
     except OverloadedError:
         assert not fits
     else:
@@ -62,42 +61,55 @@ def test_one_request_is_judged_as_many_of_the_same_tokens(
 
 def test_before_anything_is_known_the_queue_alone_decides() -> None:
     admission = Admission(1000)
-    admission.check(500, waiting=500, seconds=0.001)
+    admission.check(500, waiting=500, computing=0, seconds=0.001)
     message = exactly(
         "500 tokens are waiting, the request has 501, and the queue holds 1000: come back later, "
         "or try another replica."
     )
     with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check(501, waiting=500, seconds=math.inf)
+        admission.check(501, waiting=500, computing=0, seconds=math.inf)
     assert refused.value.retry_after == 1
 
 
 def test_what_cannot_be_done_in_time_is_refused_with_the_time_until_it_could() -> None:
     admission = working(100.0)
-    admission.check(60, waiting=100, seconds=2.0)
+    admission.check(60, waiting=100, computing=0, seconds=2.0)
     message = exactly(
         "500 tokens are waiting, the request has 60, and 160 can be computed in the time that it "
         "has: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check(60, waiting=500, seconds=2.0)
+        admission.check(60, waiting=500, computing=0, seconds=2.0)
     assert refused.value.retry_after == 4  # 400 tokens too many
 
 
+def test_what_is_in_a_pass_takes_its_time_too() -> None:
+    admission = working(100.0)
+    admission.check(60, waiting=50, computing=50, seconds=2.0)
+    message = exactly(
+        "50 tokens are waiting, the request has 60, and 109 can be computed in the time that it "
+        "has: come back later, or try another replica."
+    )
+    with pytest.raises(OverloadedError, match=message):
+        admission.check(60, waiting=50, computing=51, seconds=2.0)
+    with pytest.raises(OverloadedError):
+        admission.check_room(waiting=50, computing=110, seconds=2.0)
+
+
 def test_where_nothing_waits_everything_may_try() -> None:
-    working(1.0).check(1000, waiting=0, seconds=0.5)
+    working(1.0).check(1000, waiting=0, computing=0, seconds=0.5)
 
 
 def test_before_it_is_read_a_request_is_judged_by_the_usual_size() -> None:
     admission = Admission(1000)
     for _ in range(200):
-        admission.check(30, waiting=0, seconds=1.0)
-    admission.check_room(waiting=969, seconds=1.0)
+        admission.check(30, waiting=0, computing=0, seconds=1.0)
+    admission.check_room(waiting=969, computing=0, seconds=1.0)
     message = exactly(
         "971 tokens are waiting, and the queue holds 1000: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check_room(waiting=971, seconds=1.0)
+        admission.check_room(waiting=971, computing=0, seconds=1.0)
     assert refused.value.retry_after == 1
 
 
@@ -105,17 +117,17 @@ def test_before_it_is_read_a_request_is_let_in_where_nothing_waits() -> None:
     admission = Admission(10)
     for _ in range(200):
         with contextlib.suppress(OverloadedError):
-            admission.check(500, waiting=0, seconds=1.0)
-    admission.check_room(waiting=0, seconds=0.0)
+            admission.check(500, waiting=0, computing=0, seconds=1.0)
+    admission.check_room(waiting=0, computing=0, seconds=0.0)
 
 
 def test_those_let_in_before_it_count_before_they_wait() -> None:
     admission = Admission(1000)
     for _ in range(200):
-        admission.check(30, waiting=0, seconds=1.0)
-    admission.check_room(waiting=900, ahead=2, seconds=1.0)
+        admission.check(30, waiting=0, computing=0, seconds=1.0)
+    admission.check_room(waiting=900, computing=0, ahead=2, seconds=1.0)
     message = exactly(
         "990 tokens are waiting, and the queue holds 1000: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=message):
-        admission.check_room(waiting=900, ahead=3, seconds=1.0)
+        admission.check_room(waiting=900, computing=0, ahead=3, seconds=1.0)
