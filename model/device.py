@@ -5,8 +5,10 @@ import re
 import torch
 
 from model.errors import ConfigurationError
+from model.quantized import computes_int8
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 
 
@@ -42,12 +44,20 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     """The type of a setting.
 
     Args:
-        name: `float32`, `bfloat16`, or `auto`: bfloat16 where the processor multiplies it
-            natively, else float32.
+        name: `float32`, `bfloat16`, `int8`, or `auto`: bfloat16 where the processor multiplies
+            it natively, else float32.
         device: where the network runs.
+
+    Raises:
+        ConfigurationError: int8 is asked for where nothing is quick at it.
     """
+    if name == "int8" and not computes_int8(device):
+        raise ConfigurationError(
+            "dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
+            f"which {device} is not: use auto"
+        )
     if name != "auto":
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+        return _DTYPES[name]
     return torch.bfloat16 if computes_bfloat16(device) else torch.float32
 
 

@@ -27,6 +27,7 @@ from torch.nn import functional
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.encoder import EncoderClassifier, EncoderLayer
+from model.quantized import activate, project, quantize_weight
 
 # oneDNN's names: of the function, and of its form.
 _ACTIVATIONS = {
@@ -63,9 +64,10 @@ class PackedEncoder:
     Args:
         network: on the CPU, its projections in the type to compute in. Its parameters are not
             needed any more afterwards.
+        in_int8: whether to compute the projections, which are of float32 then, in bytes.
     """
 
-    def __init__(self, network: EncoderClassifier) -> None:
+    def __init__(self, network: EncoderClassifier, *, in_int8: bool = False) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
         places = embeddings.positions.weight + embeddings.types.weight[0]  # [T, D]
@@ -74,10 +76,11 @@ class PackedEncoder:
         self._eps = norm.eps
         self._activation, self._form = _ACTIVATIONS[layers[0].activation]
         self._run = _compiled()
+        self._prepare = quantize_weight if in_int8 else _pack
         with torch.no_grad():
             self._embeddings = _plain(embeddings.tokens.weight, places, norm.weight, norm.bias)
             self._projections: list[Tensor] = []
-            self._biases: list[Tensor] = []
+            self._terms: list[Tensor] = []
             self._norms: list[Tensor] = []
             for layer in layers:
                 self._add(layer)
@@ -96,7 +99,7 @@ class PackedEncoder:
             *_padding(batch),
             self._embeddings,
             self._projections,
-            self._biases,
+            self._terms,
             self._norms,
             self._head,
             self._num_heads,
@@ -111,20 +114,15 @@ class PackedEncoder:
     def _add(self, layer: EncoderLayer) -> None:
         attention = layer.attention
         three = (attention.query, attention.key, attention.value)
-        joined = torch.cat([part.weight for part in three])  # [3 D, D]
-        for weight in (
-            joined,
-            attention.output.weight,
-            layer.intermediate.weight,
-            layer.output.weight,
-        ):
-            self._projections.append(_pack(weight.detach().contiguous()))
-        self._biases += _plain(
+        joined = (
+            torch.cat([part.weight for part in three]),  # [3 D, D]
             torch.cat([part.bias for part in three]),
-            attention.output.bias,
-            layer.intermediate.bias,
-            layer.output.bias,
         )
+        others = (attention.output, layer.intermediate, layer.output)
+        for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
+            projection, terms = self._prepare(weight.detach().contiguous(), bias.detach())
+            self._projections.append(projection)
+            self._terms.append(terms)
         self._norms += _norms(layer.attention_norm, layer.output_norm)
 
 
@@ -165,9 +163,9 @@ def _fill(places: Tensor) -> Tensor:
     return torch.cat([places, places[:1].expand(extra)]) if extra else places
 
 
-def _pack(weight: Tensor) -> Tensor:
+def _pack(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-    return packed
+    return packed, bias.clone()
 
 
 def _plain(*parameters: Tensor) -> list[Tensor]:
@@ -227,6 +225,13 @@ def _attend(
     return context.view(batch_size, num_heads, count, head_dim), weights
 
 
+def _project(states: Tensor, weight: Tensor, terms: Tensor, activation: str, form: str) -> Tensor:
+    if terms.dim() > 1:
+        return activate(project(states, weight, terms), activation, form)
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, terms, activation, [], form)
+    return out
+
+
 def _forward(
     input_ids: Tensor,
     mask: Tensor,
@@ -235,7 +240,7 @@ def _forward(
     firsts: Tensor,
     embeddings: list[Tensor],
     projections: list[Tensor],
-    biases: list[Tensor],
+    terms: list[Tensor],
     norms: list[Tensor],
     head: list[Tensor],
     num_heads: int,
@@ -247,7 +252,7 @@ def _forward(
 ) -> tuple[Tensor, list[Tensor]]:
     batch_size, length = input_ids.shape
     size = embeddings[0].shape[1]
-    kind = biases[0].dtype
+    kind = terms[0].dtype
     is_padded = len(places) > 0
     summed = functional.embedding(input_ids, embeddings[0]) + embeddings[1][:length]  # [B, T, D]
     hidden = summed.view(-1, size).index_select(0, tokens)  # [N, D]
@@ -258,9 +263,7 @@ def _forward(
     for layer in range(num_layers):
         at = 4 * layer
         is_last = layer == num_layers - 1
-        joined = torch.ops.mkldnn._linear_pointwise(
-            hidden.to(kind), projections[at], biases[at], "none", [], ""
-        )  # [N, 3 D]
+        joined = _project(hidden.to(kind), projections[at], terms[at], "none", "")  # [N, 3 D]
         joined = joined.index_select(0, places) if is_padded else joined[: batch_size * length]
         heads = joined.view(batch_size, length, 3, num_heads, -1)
         context, weights = _attend(
@@ -280,16 +283,10 @@ def _forward(
         missing = len(hidden) - len(context)
         if missing > 0:
             context = torch.cat([context, context[:1].expand(missing, size)])
-        attended = torch.ops.mkldnn._linear_pointwise(
-            context, projections[at + 1], biases[at + 1], "none", [], ""
-        )
+        attended = _project(context, projections[at + 1], terms[at + 1], "none", "")
         hidden = functional.layer_norm(hidden + attended, [size], norms[at], norms[at + 1], eps)
-        inner = torch.ops.mkldnn._linear_pointwise(
-            hidden.to(kind), projections[at + 2], biases[at + 2], activation, [], form
-        )
-        outer = torch.ops.mkldnn._linear_pointwise(
-            inner, projections[at + 3], biases[at + 3], "none", [], ""
-        )
+        inner = _project(hidden.to(kind), projections[at + 2], terms[at + 2], activation, form)
+        outer = _project(inner, projections[at + 3], terms[at + 3], "none", "")
         hidden = functional.layer_norm(hidden + outer, [size], norms[at + 2], norms[at + 3], eps)
     pooled = torch.tanh(functional.linear(hidden, head[0], head[1]))
     return functional.linear(pooled, head[2], head[3]), all_weights

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from model.batch import Batch, collate
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
+from model.config import EncoderConfig
 from model.encoder import EncoderClassifier
+from model.errors import ConfigurationError
 from model.gradients import Gradients
 from model.manifest import Metric
 from model.packed import PackedEncoder, can_pack
@@ -233,19 +235,22 @@ def load_predictor(
     Args:
         checkpoint: a folder that was found sound.
         device: where the network runs.
-        dtype: what its projections compute in.
+        dtype: what its projections compute in, one that `choose_dtype` gives for the device.
 
     Raises:
         CheckpointError: a weight is not finite, or the file changed since it was checked.
+        ConfigurationError: the network cannot compute in that type.
     """
+    check_dtype(checkpoint, dtype)
+    in_int8 = dtype == torch.int8
     network = checkpoint.load_network()
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    network.compute_in(dtype)
+    network.compute_in(torch.float32 if in_int8 else dtype)
     network.to(device)
     info = _describe(checkpoint, parameters, device, dtype)
     ready: Classifier = network
     if isinstance(network, EncoderClassifier) and can_pack(device):
-        ready = PackedEncoder(network)
+        ready = PackedEncoder(network, in_int8=in_int8)
     gradients = Gradients(
         checkpoint.reload_network,
         labels=info.labels,
@@ -256,6 +261,15 @@ def load_predictor(
         device=device,
     )
     return Predictor(ready, checkpoint.tokenizer, info=info, device=device, gradients=gradients)
+
+
+def check_dtype(checkpoint: Checkpoint, dtype: torch.dtype) -> None:
+    """Raises `ConfigurationError` if the network of a checkpoint cannot compute in a type."""
+    if dtype == torch.int8 and not isinstance(checkpoint.config, EncoderConfig):
+        raise ConfigurationError(
+            f"dtype int8 is for encoders, and {checkpoint.name} is a "
+            f"{checkpoint.config.architecture}: use auto"
+        )
 
 
 def _describe(

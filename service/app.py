@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype
+from model.predictor import check_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
 from service.deadline import HEADER as TIMEOUT
@@ -77,13 +78,14 @@ def create_app(
         lifecycle: shared with the server that drains; one of its own if None.
 
     Raises:
-        ConfigurationError: the settings ask for a device that is not there.
+        ConfigurationError: the settings ask for a device that is not there, or for a type that
+            it or the network does not compute in.
     """
     counted = Metrics(_series())
     device = choose_device(settings.device)
-    load = partial(
-        load_predictor, checkpoint, device=device, dtype=choose_dtype(settings.dtype, device)
-    )
+    dtype = choose_dtype(settings.dtype, device)
+    check_dtype(checkpoint, dtype)
+    load = partial(load_predictor, checkpoint, device=device, dtype=dtype)
     threads = choose_threads(settings.threads)
     engine = Engine(
         load,

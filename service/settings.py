@@ -76,9 +76,10 @@ class Settings(BaseSettings):
         pattern=r"^(auto|cpu|cuda|cuda:\d{1,3})$",
         description="auto, cpu, cuda or cuda:N",
     )
-    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+    dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
         "auto",
-        description="float32, bfloat16, or auto: bfloat16 where the processor computes it natively",
+        description="float32, bfloat16, int8, or auto: bfloat16 where the processor computes it "
+        "natively, else float32",
     )
     threads: int = Field(
         0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"

@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dtype",
-        choices=("float32", "bfloat16", "auto"),
+        choices=("float32", "bfloat16", "int8", "auto"),
         default="float32",
         help="what the network computes in; auto: bfloat16 where the processor has it "
         "(default: %(default)s)",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 
+from model.quantized import computes_int8
 from tests.end_to_end.servers import ROOT, environment, service
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
@@ -60,7 +62,8 @@ def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
         "checkpoint folder\n"
         "  HEADLIGHT_DEVICE: string should match pattern '^(auto|cpu|cuda|cuda:\\d{1,3})$', got "
         "'gpu'\n"
-        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32' or 'bfloat16', got 'float16'\n"
+        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32', 'bfloat16' or 'int8', got "
+        "'float16'\n"
         "  HEADLIGHT_HOST: must not be blank, got ' '\n"
         "  HEADLIGHT_MAX_SENTENCES: input should be greater than or equal to 1, got '0'\n"
         "  HEADLIGHT_PORT: input should be a valid integer, unable to parse string as an integer, "
@@ -115,12 +118,17 @@ def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_pat
     assert min(starts) < 2 * min(imports) + 2
 
 
-def test_bfloat16_keeps_its_tolerances(checkpoint_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_fewer_bits_keep_their_tolerances(
+    dtype: str, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    if dtype == "int8" and not computes_int8(torch.device("cpu")):
+        pytest.skip("this processor has no AVX-512 VNNI")
     with (
-        service(checkpoint_folder, tmp_path, "--dtype", "bfloat16") as running,
+        service(checkpoint_folder, tmp_path, "--dtype", dtype) as running,
         running.client() as client,
     ):
-        assert client.get("/model").json()["dtype"] == "bfloat16"
+        assert client.get("/model").json()["dtype"] == dtype
         sentences = ["good", "a long and boring film , but warm", "not bad at all , is it ?"]
         together = client.post("/predict", json={"sentences": sentences}).json()["predictions"]
         for sentence, among_others in zip(sentences, together, strict=True):

@@ -8,6 +8,10 @@ from model.errors import ConfigurationError
 from tests.matching import exactly
 
 CPU = torch.device("cpu")
+NO_INT8 = (
+    "dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
+    "which {} is not: use auto"
+)
 
 
 @pytest.fixture
@@ -104,6 +108,29 @@ def test_bfloat16_on_cuda(
 
 def test_this_processor_can_be_asked() -> None:
     assert computes_bfloat16(CPU) in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "quick"),
+    [({"avx512_vnni": True}, True), ({"avx512_vnni": False, "avx2": True}, False), ({}, False)],
+)
+def test_int8_where_the_processor_multiplies_bytes(
+    capabilities: dict[str, bool], quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch._C, "_has_mkldnn", True)
+
+    if quick:
+        assert choose_dtype("int8", CPU) is torch.int8
+    else:
+        with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cpu"))):
+            choose_dtype("int8", CPU)
+    assert choose_dtype("auto", CPU) is torch.float32
+
+
+def test_int8_is_for_processors() -> None:
+    with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cuda:1"))):
+        choose_dtype("int8", torch.device("cuda", 1))
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])

@@ -12,6 +12,7 @@ from model.batch import Batch, collate
 from model.config import Activation
 from model.encoder import EncoderClassifier, build_encoder
 from model.packed import PackedEncoder, can_pack
+from model.quantized import computes_int8
 from model.tokenizer import Encoding
 from tests.builders import tiny_config
 
@@ -46,6 +47,7 @@ def batch_of(lengths: list[int]) -> Batch:
 
 NETWORK = network()
 PACKED = PackedEncoder(NETWORK)
+needs_int8 = pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
     st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
 )
@@ -74,6 +76,30 @@ def test_the_weights_are_those_of_the_network(lengths: list[int]) -> None:
             # What a place without a token attends to means nothing.
             torch.testing.assert_close(
                 own[row, :, :length], others[row, :, :length], atol=1e-5, rtol=1e-5
+            )
+
+
+@needs_int8
+@pytest.mark.parametrize("activation", get_args(Activation))
+@given(lengths)
+def test_in_bytes_the_numbers_are_near_those_of_the_network(
+    activation: str, lengths: list[int]
+) -> None:
+    plain = network(hidden_act=activation)
+    packed = PackedEncoder(plain, in_int8=True)
+    batch = batch_of(lengths)
+    with torch.inference_mode():
+        found, expected = (each(batch, need_weights=True) for each in (packed, plain))
+
+    # An eighth of what the same network's logits differ by from text to text.
+    torch.testing.assert_close(found.logits, expected.logits, atol=0.1, rtol=0)
+    for own, others in zip(found.attention_weights, expected.attention_weights, strict=True):
+        for row, length in enumerate(lengths):
+            torch.testing.assert_close(
+                own[row, :, :length], others[row, :, :length], atol=0.1, rtol=0
+            )
+            torch.testing.assert_close(
+                own[row, :, :length].sum(-1), torch.ones(own.shape[1], length), atol=1e-5, rtol=0
             )
 
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from model.batch import collate
 from model.checkpoint import open_checkpoint
-from model.errors import BlankTextError, InvalidTextError, TextTooLongError
+from model.errors import BlankTextError, ConfigurationError, InvalidTextError, TextTooLongError
 from model.predictor import Predictor, Question, load_predictor
+from model.quantized import computes_int8
 from model.tokenizer import Encoding
 from tests.builders import (
     MAX_LENGTH,
     WORDS,
     tiny_checkpoint,
     tiny_config,
+    tiny_conv_checkpoint,
     tiny_manifest,
     tiny_network,
 )
@@ -58,8 +60,30 @@ def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Pat
     assert info.metrics == tiny_manifest().metrics
 
 
+@pytest.fixture(scope="module")
+def int8_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    if not computes_int8(CPU):
+        pytest.skip("this processor has no AVX-512 VNNI")
+    folder = tiny_checkpoint(
+        tmp_path_factory.mktemp("int8") / "tiny", network=tiny_network(std=0.3)
+    )
+    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.int8)
+
+
 def test_the_type_is_told(bfloat16_predictor: Predictor) -> None:
     assert bfloat16_predictor.info.dtype == "bfloat16"
+
+
+def test_int8_is_told(int8_predictor: Predictor) -> None:
+    assert int8_predictor.info.dtype == "int8"
+
+
+def test_int8_is_for_encoders(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tiny_conv_checkpoint(tmp_path / "course"))
+    message = "dtype int8 is for encoders, and course is a ConvAttentionClassifier: use auto"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        load_predictor(checkpoint, device=CPU, dtype=torch.int8)
 
 
 def test_probabilities_are_the_softmax_of_logits_over_temperature(predictor: Predictor) -> None:
@@ -126,6 +150,16 @@ def test_alone_and_together_in_bfloat16(bfloat16_predictor: Predictor, texts: li
 
     for encoding, together in zip(encodings, bfloat16_predictor.predict(encodings), strict=True):
         (alone,) = bfloat16_predictor.predict([encoding])
+        for label, probability in alone.probabilities.items():
+            assert together.probabilities[label] == pytest.approx(probability, abs=0.02)
+
+
+@given(st.lists(any_text, min_size=1, max_size=6))
+def test_alone_and_together_in_int8(int8_predictor: Predictor, texts: list[str]) -> None:
+    encodings = [int8_predictor.encode(text) for text in texts]
+
+    for encoding, together in zip(encodings, int8_predictor.predict(encodings), strict=True):
+        (alone,) = int8_predictor.predict([encoding])
         for label, probability in alone.probabilities.items():
             assert together.probabilities[label] == pytest.approx(probability, abs=0.02)
 

@@ -44,7 +44,7 @@ WRONG = [
         "gpu",
         r"string should match pattern '^(auto|cpu|cuda|cuda:\d{1,3})$', got 'gpu'",
     ),
-    ("DTYPE", "float16", "input should be 'auto', 'float32' or 'bfloat16', got 'float16'"),
+    ("DTYPE", "float16", "input should be 'auto', 'float32', 'bfloat16' or 'int8', got 'float16'"),
     ("THREADS", "-1", "input should be greater than or equal to 0, got '-1'"),
     ("MAX_SENTENCES", "0", "input should be greater than or equal to 1, got '0'"),
     ("MAX_BODY_BYTES", "1.5", f"{WHOLE}, got '1.5'"),

@@ -1,0 +1,108 @@
+"""Projections in bytes: near those of float32 numbers, and the same in any company."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hypothesis_numpy
+from torch import Tensor
+from torch.nn import functional
+
+from model.quantized import activate, computes_int8, project, quantize_weight
+
+CPU = torch.device("cpu")
+
+pytestmark = pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
+
+sizes = st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(1, 40))
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def projected(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """By bytes."""
+    return project(states, *quantize_weight(weight, bias))
+
+
+def most_error(states: Tensor, weight: Tensor) -> Tensor:
+    """What rounding may cost each output: half a step of each feature, and of each weight."""
+    steps = (states.amax(1) - states.amin(1)) / 255
+    scales = weight.abs().amax(1) / 127
+    seen = weight.abs() + scales[:, None] / 2
+    return steps[:, None] / 2 * seen.sum(1) + states.abs().sum(1)[:, None] * scales / 2
+
+
+@given(sizes, st.integers(0, 1000), st.sampled_from([1e-3, 1.0, 100.0]), st.integers(-3, 3))
+def test_it_is_a_linear_layer_up_to_rounding(
+    size: tuple[int, int, int], seed: int, width: float, shift: float
+) -> None:
+    tokens, features, outputs = size
+    states = (normal(tokens, features, seed=seed) + shift) * width
+    weight, bias = normal(outputs, features, seed=seed + 1), normal(outputs, seed=seed + 2)
+
+    found = projected(states, weight, bias)
+
+    expected = functional.linear(states.double(), weight.double(), bias.double())
+    assert found.dtype == torch.float32
+    excess = (found.double() - expected).abs() - most_error(states, weight).double()
+    assert excess.max() <= 1e-5 * (1 + expected.abs().max())
+
+
+@given(sizes, st.integers(0, 1000))
+def test_a_token_is_the_same_in_any_company(size: tuple[int, int, int], seed: int) -> None:
+    tokens, features, outputs = size
+    states = normal(tokens, features, seed=seed)
+    prepared = quantize_weight(normal(outputs, features, seed=1), normal(outputs, seed=2))
+
+    together = project(states, *prepared)
+
+    for token in range(tokens):
+        torch.testing.assert_close(
+            project(states[token : token + 1], *prepared)[0], together[token], atol=0, rtol=0
+        )
+
+
+@given(
+    hypothesis_numpy.arrays(
+        np.float32, (3, 8), elements=st.sampled_from([0.0, -1.0, 1.0, 1e-20, 3e4, -0.17, 255.0])
+    )
+)
+def test_bytes_span_what_comes_in(states: np.ndarray) -> None:
+    """A weight of one alone: what comes out is what came in, to the step of its token."""
+    given_states = torch.from_numpy(states)
+
+    found = projected(given_states, torch.eye(8), torch.zeros(8))
+
+    step = (given_states.amax(1, True) - given_states.amin(1, True)) / 255
+    assert bool(((found - given_states).abs() <= step * 0.5001 + 1e-4).all())
+
+
+def test_numbers_that_are_none_stay_so() -> None:
+    states = normal(2, 8, seed=0)
+    states[1, 3] = torch.nan
+
+    found = projected(states, normal(4, 8, seed=1), torch.zeros(4))
+
+    assert found.isnan().all(1).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("activation", "form", "expected"),
+    [
+        ("none", "", lambda states: states),
+        ("gelu", "none", functional.gelu),
+        ("gelu", "tanh", lambda states: functional.gelu(states, approximate="tanh")),
+        ("relu", "", torch.relu),
+        ("swish", "", functional.silu),
+    ],
+)
+def test_activations(activation: str, form: str, expected: object) -> None:
+    states = normal(3, 5, seed=0)
+    assert callable(expected)
+
+    torch.testing.assert_close(
+        activate(states.clone(), activation, form), expected(states), atol=0, rtol=0
+    )
