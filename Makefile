@@ -61,7 +61,7 @@ benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peer
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
 
-fuzz: $(VENV)/installed-dev ## send a service 100,000 wrong requests and damaged folders (half an hour)
+fuzz: $(VENV)/installed-dev ## send a service 110,000 requests, most of them wrong, and damaged folders (half an hour)
 	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
 
 overload: $(VENV)/installed-dev ## send the default model three times what it can answer, for a minute

@@ -1,6 +1,6 @@
 """A service that is sent what no client should send, and checkpoints that are damaged.
 
-    python -m tests.resilience.fuzz --requests 60000 --documents 30000 --folders 10000
+    python -m tests.resilience.fuzz --requests 80000 --documents 30000 --folders 10000
 
 Requests are bytes for a socket (tests.resilience.garble); documents are requests that schemathesis
 makes from the OpenAPI document; folders are checkpoints with a flipped bit, a changed byte or an
