@@ -1,4 +1,4 @@
-"""Projections in bytes: near those of float32 numbers, and the same in any company."""
+"""Projections in bytes: near those of float32 numbers, and a token in any company the same."""
 
 import numpy as np
 import pytest
