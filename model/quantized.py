@@ -5,8 +5,8 @@ Legend: N tokens, K features in, M features out.
 A weight has one scale for each feature that comes out, found once; what comes in has a scale and a
 shift for each token, found as it comes, so that its bytes span from its least to its largest
 feature. So no scale depends on the others of a batch, and sums of bytes are exact. All else stays
-float32. (Dynamic quantization by channel and
-by token, as of Dettmers et al. 2022, "LLM.int8()", section 2, without its outliers apart.)
+float32. (Dynamic quantization by channel and by token, as of Dettmers et al. 2022, "LLM.int8()",
+section 2, without its outliers apart.)
 """
 
 import torch
