@@ -111,7 +111,7 @@ def test_others_are_answered_while_a_long_one_is_computed(
 ) -> None:
     with start("--max-batch-tokens", "5") as running, running.client() as client:
         (tmp_path / "pass").write_text("0.05", encoding="ascii")
-        long = pool.submit(ask, client, "/attributions", steps=100)
+        long = pool.submit(ask, client, "/attributions", steps=60)
         wait_until(lambda: running.metric("headlight_queue_tokens") > 0)
         for _ in range(5):
             assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200

@@ -49,7 +49,7 @@ def test_one_request_is_judged_as_many_of_the_same_tokens(
     waiting: int, computing: int, tokens: int, seconds: float
 ) -> None:
     admission = working(100.0)
-    in_time = max(100 * 0.8 * max(seconds, 0) - computing, 0)
+    in_time = max(100 * 0.7 * max(seconds, 0) - computing, 0)
     fits = waiting + tokens <= 1000 and (not waiting or waiting + tokens <= in_time)
     try:
         admission.check(tokens, waiting=waiting, computing=computing, seconds=seconds)
@@ -73,27 +73,27 @@ def test_before_anything_is_known_the_queue_alone_decides() -> None:
 
 def test_what_cannot_be_done_in_time_is_refused_with_the_time_until_it_could() -> None:
     admission = working(100.0)
-    admission.check(60, waiting=100, computing=0, seconds=2.0)
+    admission.check(60, waiting=80, computing=0, seconds=2.0)
     message = exactly(
-        "500 tokens are waiting, the request has 60, and 160 can be computed in the time that it "
+        "480 tokens are waiting, the request has 60, and 140 can be computed in the time that it "
         "has: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check(60, waiting=500, computing=0, seconds=2.0)
+        admission.check(60, waiting=480, computing=0, seconds=2.0)
     assert refused.value.retry_after == 4  # 400 tokens too many
 
 
 def test_what_is_in_a_pass_takes_its_time_too() -> None:
     admission = working(100.0)
-    admission.check(60, waiting=50, computing=50, seconds=2.0)
+    admission.check(60, waiting=30, computing=50, seconds=2.0)
     message = exactly(
-        "50 tokens are waiting, the request has 60, and 109 can be computed in the time that it "
+        "30 tokens are waiting, the request has 60, and 89 can be computed in the time that it "
         "has: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=message):
-        admission.check(60, waiting=50, computing=51, seconds=2.0)
+        admission.check(60, waiting=30, computing=51, seconds=2.0)
     with pytest.raises(OverloadedError):
-        admission.check_room(waiting=50, computing=110, seconds=2.0)
+        admission.check_room(waiting=30, computing=110, seconds=2.0)
 
 
 def test_where_nothing_waits_everything_may_try() -> None:

@@ -213,7 +213,7 @@ def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) 
             ["a.tsv", "--checkpoint", "x", "--max-batch-tokens", "many"],
             "argument --max-batch-tokens: must be a whole number of at least 1, got 'many'",
         ),
-        (["a.tsv", "--checkpoint", "x", "--dtype", "int8"], "argument --dtype: invalid choice"),
+        (["a.tsv", "--checkpoint", "x", "--dtype", "int4"], "argument --dtype: invalid choice"),
     ],
 )
 def test_wrong_options(
