@@ -67,6 +67,6 @@ COPY --from=build /app /app
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 \
   CMD ["python", "-E", "-S", "/app/healthcheck.py"]
 CMD ["headlight-serve"]
