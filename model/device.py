@@ -5,10 +5,10 @@ import re
 import torch
 
 from model.errors import ConfigurationError
-from model.quantized import computes_int8
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+_NATIVE_INT8 = ("avx512_vnni",)
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 
 
@@ -67,3 +67,15 @@ def computes_bfloat16(device: torch.device) -> bool:
         return torch.cuda.get_device_capability(device) >= (8, 0)
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(feature, False) for feature in _NATIVE_BFLOAT16)
+
+
+def computes_int8(device: torch.device) -> bool:
+    """Whether the processor multiplies bytes and adds up four products in one instruction.
+
+    Args:
+        device: where the network runs.
+    """
+    if device.type != "cpu" or not torch._C._has_mkldnn:
+        return False
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(feature, False) for feature in _NATIVE_INT8)

@@ -15,19 +15,6 @@ from torch.nn import functional
 
 _LARGEST = 127  # of a weight's bytes, which have a sign; those of a state go from 0 to 255
 _TINY = 1e-12
-_INSTRUCTIONS = ("avx512_vnni",)
-
-
-def computes_int8(device: torch.device) -> bool:
-    """Whether the processor multiplies bytes and adds up four products in one instruction.
-
-    Args:
-        device: where the network runs.
-    """
-    if device.type != "cpu" or not torch._C._has_mkldnn:
-        return False
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(feature, False) for feature in _INSTRUCTIONS)
 
 
 def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:

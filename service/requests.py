@@ -61,17 +61,25 @@ def choose_form(request: Request, *media_types: str) -> str:
     return negotiate(request.headers.getlist("accept"), media_types)
 
 
-def admit(request: Request) -> None:
-    """Lets in what will wait for the network and takes JSON, before anything of it is read.
+def admit(request: Request, *media_types: str) -> str:
+    """Lets in what will wait for the network, before the work of reading what would be refused.
+
+    Args:
+        request: of which nothing but the head is read yet.
+        media_types: forms of its answer, the preferred one first; JSON if none is given.
+
+    Returns:
+        The form that the request takes.
 
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
-        NotAcceptableError: it does not take JSON.
+        NotAcceptableError: it takes none of the forms.
         OverloadedError: there is no room for a request of the usual size.
     """
     require_api_key(request)
-    choose_form(request, JSON)
+    chosen = choose_form(request, *(media_types or (JSON,)))
     state_of(request).engine.check_room(deadline_of(request.scope))
+    return chosen
 
 
 async def read_predict(request: Request) -> PredictRequest:

@@ -8,10 +8,9 @@ from service.explain import explain
 from service.forms import FORMS, make_form
 from service.openapi import ATTENTION_GET, ATTENTION_POST
 from service.requests import (
-    choose_form,
+    admit,
     read_attention_body,
     read_attention_query,
-    require_api_key,
     state_of,
     unless_gone,
 )
@@ -23,29 +22,27 @@ router = APIRouter()
 @router.get("/attention", **ATTENTION_GET)
 async def attention_of_query(request: Request) -> Response:
     """Shows which tokens each head attends to, for a sentence in the URL."""
-    _check(request)
-    return await _answer(request, read_attention_query(request), place="query")
+    chosen = admit(request, *FORMS)
+    return await _answer(request, read_attention_query(request), chosen, place="query")
 
 
 @router.post("/attention", **ATTENTION_POST)
 async def attention_of_body(request: Request) -> Response:
     """The same for a text that is too long or too private for a URL, or for several."""
-    _check(request)
-    return await _answer(request, await read_attention_body(request), place="body")
-
-
-def _check(request: Request) -> None:
-    require_api_key(request)
-    choose_form(request, *FORMS)  # before the work of reading what would be refused
-    state_of(request).engine.check_room(deadline_of(request.scope))
+    chosen = admit(request, *FORMS)
+    return await _answer(request, await read_attention_body(request), chosen, place="body")
 
 
 async def _answer(
-    request: Request, wanted: AttentionRequest | AttentionListRequest, *, place: str
+    request: Request,
+    wanted: AttentionRequest | AttentionListRequest,
+    chosen: str,
+    *,
+    place: str,
 ) -> Response:
     state = state_of(request)
     form = make_form(
-        wanted.format or FORMS[choose_form(request, *FORMS)],
+        wanted.format or FORMS[chosen],
         state.engine.info,
         dtype=wanted.dtype,
         several=isinstance(wanted, AttentionListRequest),

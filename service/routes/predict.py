@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.answers import JSON, json_response, predict_answer
+from service.answers import json_response, predict_answer
 from service.classify import classify
 from service.deadline import deadline_of
 from service.errors import ServiceError
 from service.openapi import PREDICT
-from service.requests import choose_form, read_predict, require_api_key, state_of, unless_gone
+from service.requests import admit, read_predict, state_of, unless_gone
 
 router = APIRouter()
 
@@ -16,13 +16,10 @@ router = APIRouter()
 @router.post("/predict", **PREDICT)
 async def predict(request: Request) -> Response:
     """Tells the sentiment of each sentence, in their order."""
-    require_api_key(request)
-    choose_form(request, JSON)
+    admit(request)
     state = state_of(request)
-    deadline = deadline_of(request.scope)
-    state.engine.check_room(deadline)  # before the work of reading what would be refused
     body = await read_predict(request)
-    classifying = classify(state.engine, body, deadline=deadline)
+    classifying = classify(state.engine, body, deadline=deadline_of(request.scope))
     predictions = await unless_gone(request, classifying)
     for item in predictions:
         if isinstance(item, ServiceError):

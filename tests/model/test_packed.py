@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from model.batch import Batch, collate
 from model.config import Activation
+from model.device import computes_int8
 from model.encoder import EncoderClassifier, build_encoder
 from model.packed import PackedEncoder, can_pack
-from model.quantized import computes_int8
 from model.tokenizer import Encoding
 from tests.builders import tiny_config
 
@@ -91,7 +91,6 @@ def test_in_bytes_the_numbers_are_near_those_of_the_network(
     with torch.inference_mode():
         found, expected = (each(batch, need_weights=True) for each in (packed, plain))
 
-    # An eighth of what the same network's logits differ by from text to text.
     torch.testing.assert_close(found.logits, expected.logits, atol=0.1, rtol=0)
     for own, others in zip(found.attention_weights, expected.attention_weights, strict=True):
         for row, length in enumerate(lengths):

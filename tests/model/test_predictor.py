@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from model.batch import collate
 from model.checkpoint import open_checkpoint
+from model.device import computes_int8
 from model.errors import BlankTextError, ConfigurationError, InvalidTextError, TextTooLongError
 from model.predictor import Predictor, Question, load_predictor
-from model.quantized import computes_int8
 from model.tokenizer import Encoding
 from tests.builders import (
     MAX_LENGTH,
