@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -67,6 +67,9 @@ class StageRows(_Part):
             the rest. Texts longer than the teacher reads keep their labels.
         noise: share of the texts that are disturbed (see `training.noise`) after the teacher has
             read them.
+        groups: sentences about a person, each told of several groups of people with the mean of
+            the teacher's probabilities over all groups as its target (see `training.groups`).
+        taught_by: the plan's teacher, or the network itself as the stage begins.
     """
 
     passes: Mapping[str, Passes]
@@ -74,22 +77,31 @@ class StageRows(_Part):
     rules: Count = 0
     soft: Share = 0.0
     noise: Share = 0.0
+    groups: Count = 0
+    taught_by: Literal["teacher", "itself"] = "teacher"
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether anybody's probabilities are among the targets."""
+        return bool(self.soft or self.groups or any(self.sentences.values()))
 
 
 class Stage(_Part):
-    """One run over rows of its own, from the weights that the stage before left.
+    """One run over rows of its own.
 
     Args:
         name: for people, and for what is kept between interruptions.
         rows: what it learns from.
         recipe: how.
         weight: of its weights in the mean of all stages that is the result; 0: none.
+        begin: with the weights that the stage before left, or with the mean of all before it.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     rows: StageRows
     recipe: Recipe
     weight: Annotated[float, Field(ge=0.0)] = 0.0
+    begin: Literal["last", "mean"] = "last"
 
 
 class Teacher(_Part):
@@ -107,8 +119,8 @@ class Teacher(_Part):
 
     @model_validator(mode="after")
     def _no_teacher(self) -> Self:
-        if self.rows.soft or self.rows.sentences:
-            raise ValueError("the teacher has no teacher: leave out soft and sentences")
+        if self.rows.is_taught:
+            raise ValueError("the teacher has no teacher: leave out soft, sentences and groups")
         return self
 
 
@@ -146,14 +158,26 @@ class Plan(_Part):
             bare = [key for key in rows.passes if not self.sources[key].labelled]
             if bare:
                 raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")
-            if (rows.soft or rows.sentences) and self.teacher is None:
-                raise ValueError(f"stage {name}: soft and sentences need a [teacher]")
+            if rows.is_taught and rows.taught_by == "teacher" and self.teacher is None:
+                raise ValueError(f"stage {name}: soft, sentences and groups need a [teacher]")
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise ValueError("two stages have the same name")
         if not any(stage.weight for stage in self.stages):
             raise ValueError("no stage has a weight, so there is no result")
         if not any(source.hold_out for source in self.sources.values()):
             raise ValueError("no source holds rows out, so there is nothing to calibrate by")
+        return self
+
+    @model_validator(mode="after")
+    def _begins_with_something(self) -> Self:
+        first = self.stages[0]
+        if first.rows.is_taught and first.rows.taught_by == "itself":
+            raise ValueError(f"stage {first.name}: the network has learnt nothing to teach yet")
+        weight = 0.0
+        for stage in self.stages:
+            if stage.begin == "mean" and not weight:
+                raise ValueError(f"stage {stage.name}: no stage before it has a weight in a mean")
+            weight += stage.weight
         return self
 
 

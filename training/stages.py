@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -106,9 +105,13 @@ class PlanRun:
             weights = self._finished(name, identity)
             if weights is None:
                 self._here.say(f"stage {name}")
-                rows = self._rows(stage)
+                if stage.begin == "mean":
+                    network.load_state_dict(mean_of(left))
                 tokenizer = plan_tokenizer(
                     self._plan, self._student, max_length=stage.recipe.max_length
+                )
+                rows = self._rows(
+                    stage, self._teacher_of(stage, name, network, tokenizer, identity)
                 )
                 self._fit(name, network, tokenizer, stage.recipe, rows, identity)
                 weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
@@ -120,21 +123,36 @@ class PlanRun:
         network.load_state_dict(mean_of(left))
         network.eval()
 
-    def _rows(self, stage: Stage) -> SoftRows:
+    def _rows(self, stage: Stage, taught: Taught | None) -> SoftRows:
         return draw_rows(
             self._pool,
             stage.rows,
             undo_penn_share=stage.recipe.undo_penn_share,
             seed=stage.recipe.seed,
-            teach=self._teach,
-            fits_teacher=self._fits,
+            teach=taught.probabilities if taught else None,
+            fits_teacher=taught.fits if taught else None,
         )
 
-    def _teach(self, texts: Sequence[str]) -> np.ndarray:
-        return self._ask_teacher().probabilities(texts)
+    def _teacher_of(
+        self, stage: Stage, name: str, network: Trainable, tokenizer: Tokenizer, identity: str
+    ) -> Taught | None:
+        """Whom a stage asks; the network itself is asked before it is fitted."""
+        if not stage.rows.is_taught:
+            return None
+        if stage.rows.taught_by == "teacher":
+            return self._ask_teacher()
+        return self._taught_by(network, tokenizer, f"{name}-labels", identity)
 
-    def _fits(self, text: str) -> bool:
-        return self._ask_teacher().fits(text)
+    def _taught_by(
+        self, network: Trainable, tokenizer: Tokenizer, labels: str, identity: str
+    ) -> Taught:
+        return Taught(
+            network,
+            tokenizer,
+            TeacherLabels(self._here.run_dir / f"{labels}.safetensors", identity),
+            device=self._here.device,
+            bfloat16=self._here.bfloat16,
+        )
 
     def _ask_teacher(self) -> Taught:
         """The fitted teacher; fits it the first time."""
@@ -159,13 +177,8 @@ class PlanRun:
                 self._finish(_TEACHER, network.state_dict(), identity)
             else:
                 network.load_state_dict(weights)
-            self._taught = Taught(
-                network.to(self._here.device),
-                tokenizer,
-                TeacherLabels(self._here.run_dir / "teacher-labels.safetensors", identity),
-                device=self._here.device,
-                bfloat16=self._here.bfloat16,
-            )
+            network.to(self._here.device)
+            self._taught = self._taught_by(network, tokenizer, "teacher-labels", identity)
         return self._taught
 
     def _fit(
@@ -214,8 +227,10 @@ class PlanRun:
     def _fingerprint(self, number: int) -> str:
         """Of all that decides the weights of a stage; -1 for the teacher."""
         plan = self._plan.model_dump(mode="json")
-        plan["stages"] = plan["stages"][: number + 1]
-        for stage in plan["stages"]:
+        stages = plan["stages"] = plan["stages"][: number + 1]
+        means = [at for at, stage in enumerate(stages) if stage["begin"] == "mean"]
+        # A weight in the result decides nothing about a stage, unless one began with such a mean.
+        for stage in stages[max(means, default=0) :]:
             del stage["weight"]
         content = json.dumps({"plan": plan, **self._identity}, sort_keys=True)
         return sha256(content.encode()).hexdigest()

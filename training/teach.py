@@ -1,4 +1,4 @@
-"""The teacher of a plan: fitted once, then asked for its probabilities of many texts.
+"""Who teaches a stage: the fitted teacher of a plan or the network itself, asked for probabilities.
 
 Hinton et al. 2015, "Distilling the knowledge in a neural network".
 
@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.inference import predict_logits
-from training.mpnet import MPNetClassifier, load_mpnet
+from training.mpnet import MPNetClassifier, Trainable, load_mpnet
 from training.plan import Teacher
 from training.teacher_labels import TeacherLabels
 
@@ -40,10 +40,10 @@ def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Toke
 
 
 class Taught:
-    """Answers for a fitted teacher.
+    """Answers for a network that is done learning, or is yet to go on.
 
     Args:
-        network: in evaluation mode, on `device`.
+        network: on `device`; set to evaluation mode when it is asked.
         tokenizer: of the same folder.
         labels: what it said before.
         device: where the network runs.
@@ -52,7 +52,7 @@ class Taught:
 
     def __init__(
         self,
-        network: MPNetClassifier,
+        network: Trainable,
         tokenizer: Tokenizer,
         labels: TeacherLabels,
         *,

@@ -44,6 +44,13 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
         ("soft = 0.5", "soft = 1.5", "stages.0.rows.soft: Input should be less than or equal to"),
         ("max_length = 16\nseed", "max_length = 513\nseed", "max_length: Input should be less"),
         ("a" * 64, "a" * 63, "pretrained.sha256: String should match pattern"),
+        ("soft = 0.5", 'taught_by = "itself"', "stage broad: the network has learnt nothing to"),
+        ('name = "sharp"', 'name = "sharp"\nbegin = "mean"', "stage sharp: no stage before"),
+        (
+            "[teacher.rows.passes]",
+            "[teacher.rows]\ngroups = 4\n[teacher.rows.passes]",
+            "no teacher:",
+        ),
         ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],
@@ -62,7 +69,9 @@ def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:
     head, _, rest = TEXT.partition("[teacher.pretrained]")
     text = head + rest[rest.index("[[stages]]") :]
 
-    with pytest.raises(RecipeError, match=r"stage broad: soft and sentences need a \[teacher\]"):
+    with pytest.raises(
+        RecipeError, match=r"stage broad: soft, sentences and groups need a \[teacher\]"
+    ):
         load_plan(write(tmp_path, text))
 
 

@@ -1,0 +1,112 @@
+"""Stages that begin with a mean, and are taught by the network that they begin with."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
+from training.__main__ import main
+from training.groups import make_sets
+from training.inference import predict_logits
+from training.plan import load_plan
+from training.plan_command import read_material
+from training.setup import start_from_pretrained
+from training.stages import mean_of, plan_tokenizer
+from training.teacher_labels import TeacherLabels
+
+# So low a rate that no weight moves: what the stage leaves is what it began with.
+EVEN = """
+[[stages]]
+name = "even"
+begin = "mean"
+weight = 4.0
+[stages.rows]
+taught_by = "itself"
+soft = 0.5
+groups = 3
+[stages.rows.passes]
+short = 1.0
+[stages.rows.sentences]
+bare = 5
+[stages.recipe]
+max_length = 16
+epochs = 1
+batch_size = 16
+learning_rate = 1e-30
+keep = "last"
+seed = 9
+"""
+TEXT = PLAN.replace('name = "broad"\n', 'name = "broad"\nweight = 3.0\n') + EVEN
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
+    return write_plan(tmp_path_factory.mktemp("plan"), TEXT)
+
+
+@pytest.fixture(scope="module")
+def run_dir(tiny: TinyPlan) -> Path:
+    output = tiny.plan.parent / "out"
+    assert main(tiny.command(output)) == 0
+    return output.with_name("out.run")
+
+
+def test_a_stage_begins_with_the_mean_of_all_before_it(run_dir: Path) -> None:
+    broad, sharp, even = (
+        load_file(run_dir / f"{name}.safetensors") for name in ("1-broad", "2-sharp", "3-even")
+    )
+
+    mean = mean_of([(3.0, broad), (1.0, sharp)])
+    assert even.keys() == mean.keys()
+    assert all(torch.equal(even[name], mean[name]) for name in mean)
+    assert not any(torch.equal(broad[name], even[name]) for name in mean if "weight" in name)
+
+
+def test_it_teaches_itself_what_it_thought_before(tiny: TinyPlan, run_dir: Path) -> None:
+    plan = load_plan(tiny.plan)
+    start = start_from_pretrained(plan.stages[0].recipe, tiny.student, plan.labels)
+    start.network.load_state_dict(load_file(run_dir / "3-even.safetensors"))
+    tokenizer = plan_tokenizer(plan, tiny.student, max_length=16)
+    material = read_material(plan, tiny.data)
+    labels = kept_labels(run_dir / "3-even-labels.safetensors")
+    short = [text for text in material.pool.texts["short"] if text in labels]
+    groups = [text for told in make_sets(3, seed=9) for text in told]
+    texts = [*short, *groups]
+
+    logits = predict_logits(
+        start.network.eval(),
+        [tokenizer.encode(text) for text in texts],
+        pad_token_id=tokenizer.pad_token_id,
+        device=torch.device("cpu"),
+    )
+
+    assert len(short) > 100
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(labels.of(texts), expected, atol=1e-5)
+
+
+def kept_labels(path: Path) -> TeacherLabels:
+    with safe_open(path, "numpy") as file:
+        return TeacherLabels(path, file.metadata()["teacher"])
+
+
+def test_weights_of_earlier_stages_decide_about_a_stage_that_begins_with_their_mean(
+    tiny: TinyPlan, run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def again(old: str, new: str) -> str:
+        changed = tmp_path / "plan.toml"
+        changed.write_text(tiny.plan.read_text(encoding="utf-8").replace(old, new))
+        command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir), "--overwrite")
+        command[command.index(str(tiny.plan))] = str(changed)
+        assert main(command) == 0
+        return capsys.readouterr().out
+
+    # Its own weight is about the result alone; last, since it leaves another third stage.
+    same = again("weight = 4.0", "weight = 5.0")
+    assert "stage 2-sharp is done already\nstage 3-even is done already\n" in same
+    other = again("weight = 3.0", "weight = 2.0")
+    assert "stage 2-sharp is done already\nstage 3-even\n" in other

@@ -1,0 +1,48 @@
+"""Sentences about people of whom nothing but a group is said: the group should change nothing."""
+
+import random
+import tomllib
+from importlib.resources import files
+
+from pydantic import BaseModel, ConfigDict
+
+from training.behaviours import fill
+
+
+class _Groups(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    templates: tuple[str, ...]
+    people: dict[str, tuple[str, ...]]
+    lists: dict[str, tuple[str, ...]]
+
+
+def make_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
+    """Makes different sentences, each told of everybody.
+
+    Args:
+        count: how many sentences; fewer if the templates have no more to say.
+        seed: decides which.
+
+    Returns:
+        For each sentence the texts that differ in the person alone, in the same order of people.
+    """
+    content = (files("training") / "recipes" / "groups.toml").read_text(encoding="utf-8")
+    groups = _Groups.model_validate(tomllib.loads(content))
+    people = [person for members in groups.people.values() for person in members]
+    chance = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
+    made: dict[tuple[str, ...], None] = {}
+    for _ in range(20 * count):
+        if len(made) == count:
+            break
+        # Everything but the person is filled first, so that nothing else differs.
+        sentence = fill(
+            chance.choice(groups.templates).replace("{who}", "\0"), groups.lists, chance
+        )
+        made[tuple(_told(sentence, person) for person in people)] = None
+    return list(made)
+
+
+def _told(sentence: str, person: str) -> str:
+    text = sentence.replace("\0", person)
+    return text[0].upper() + text[1:]
