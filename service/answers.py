@@ -32,7 +32,7 @@ def predict_answer(
     }
 
 
-def attention_body(info: ModelInfo, view: View) -> bytes:
+def attention_body(info: ModelInfo, view: View) -> memoryview:
     """The answer of `/attention` for one sentence as JSON.
 
     Raises:
@@ -47,8 +47,8 @@ def attention_body(info: ModelInfo, view: View) -> bytes:
     }
     if view.name != RAW:
         content["view"] = view.name
-    weights = encode_weights(view.attention)
-    return b"".join((orjson.dumps(content)[:-1], b',"attention":', weights, b"}"))
+    before = orjson.dumps(content)[:-1] + b',"attention":'
+    return encode_weights(view.attention, before=before, after=b"}")
 
 
 def attributions_answer(

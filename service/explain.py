@@ -30,7 +30,7 @@ async def explain(
     *,
     place: str,
     deadline: float,
-) -> bytes:
+) -> bytes | memoryview:
     """Answers one request for attention.
 
     Args:
@@ -70,8 +70,8 @@ async def explain(
 
     questions = [Question(encoding, request.layer, request.head) for encoding in encodings]
     parts = await engine.explain(questions, finish, deadline=deadline)
-    if form.name == "json":
-        return form.whole(parts)
+    if form.name == "json" and isinstance(request, AttentionRequest):
+        return form.whole(parts)  # the one part that there is
     return await asyncio.to_thread(form.whole, parts)
 
 

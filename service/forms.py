@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from model import ModelInfo
@@ -39,7 +40,7 @@ class Form:
     name: FormName
     media_type: str
     part: Callable[[View, int], Any]
-    whole: Callable[[Sequence[Any]], bytes]
+    whole: Callable[[Sequence[Any]], bytes | memoryview]
     most_weights: int
 
 
@@ -69,9 +70,11 @@ def make_form(
     if name == "svg":
         most = min(max_weights, MOST_CELLS)
         return Form(name, SVG, lambda view, _: draw(info, view), svg_picture, most)
-    whole = _json_list if several else b"".join
+    whole: Callable[[Sequence[memoryview]], bytes | memoryview] = (
+        _json_list if several else itemgetter(0)
+    )
     return Form(name, JSON, lambda view, _: attention_body(info, view), whole, max_weights)
 
 
-def _json_list(parts: Sequence[bytes]) -> bytes:
+def _json_list(parts: Sequence[memoryview]) -> bytes:
     return b"[" + b",".join(parts) + b"]"

@@ -23,7 +23,7 @@ weights = hypothesis_numpy.arrays(
 
 @given(weights)
 def test_every_weight_is_in_its_place(attention: NDArray[np.float32]) -> None:
-    found = json.loads(encode_weights(attention), parse_float=Decimal)
+    found = json.loads(bytes(encode_weights(attention)), parse_float=Decimal)
 
     expected = [
         [[[round(Decimal(float(key)), 8) for key in query] for query in head] for head in layer]
@@ -36,7 +36,7 @@ def test_every_weight_is_in_its_place(attention: NDArray[np.float32]) -> None:
 def test_rows_still_sum_to_one(length: int, seed: int) -> None:
     rows = np.random.default_rng(seed).dirichlet(np.ones(length), size=(1, 1, length))
 
-    found = np.array(json.loads(encode_weights(rows.astype(np.float32))))
+    found = np.array(json.loads(bytes(encode_weights(rows.astype(np.float32)))))
 
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, rtol=0, atol=5e-6)
 
@@ -56,7 +56,14 @@ def test_rows_still_sum_to_one(length: int, seed: int) -> None:
 def test_single_weights(weight: float, text: bytes) -> None:
     found = encode_weights(np.full((1, 1, 1, 1), weight, np.float32))
 
-    assert found.replace(b" ", b"") == b"[[[[" + text + b"]]]]"
+    assert bytes(found).replace(b" ", b"") == b"[[[[" + text + b"]]]]"
+
+
+@given(weights)
+def test_what_stands_round_them_stays(attention: NDArray[np.float32]) -> None:
+    found = encode_weights(attention, before=b'{"a":', after=b"}")
+
+    assert bytes(found) == b'{"a":' + bytes(encode_weights(attention)) + b"}"
 
 
 @pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf, -1e-6, 1.01])
