@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from benchmarks import wrk
 from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import BenchmarkError
@@ -15,16 +17,19 @@ from benchmarks.loads import LOADS, Load, Open
 from benchmarks.servers import Program
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts
+from model.device import computes_bfloat16, computes_int8
 
 OURS = Program("headlight", "service", explains=True)
+OURS_INT8 = Program("headlight-int8", "service", ("--dtype", "int8"), explains=True)
 PIPELINE = Program("pipeline", "benchmarks.peers.pipeline_app", explains=True)
 # Of the service, by default.
 MAX_BATCH_TOKENS = 512
 _LITSERVE = "benchmarks.peers.litserve_app"
+_LITSERVE_BF16 = "litserve-bf16"
 
 
 def programs(peers: Path) -> tuple[Program, ...]:
-    """All servers that are measured, ours first.
+    """All servers that can be measured, ours first.
 
     Args:
         peers: folder of the virtual environments of the peers that need their own.
@@ -32,9 +37,10 @@ def programs(peers: Path) -> tuple[Program, ...]:
     litserve = peers / "litserve"
     return (
         OURS,
+        OURS_INT8,
         PIPELINE,
         Program("litserve", _LITSERVE, environment=litserve),
-        Program("litserve-bf16", _LITSERVE, ("--dtype", "bfloat16"), environment=litserve),
+        Program(_LITSERVE_BF16, _LITSERVE, ("--dtype", "bfloat16"), environment=litserve),
         Program("bentoml", "benchmarks.peers.bentoml_app", environment=peers / "bentoml"),
     )
 
@@ -53,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         wrk.check_installed()
-        chosen = _chosen(given.servers, given.peers)
+        chosen = chosen_programs(given.servers, given.peers)
         texts = _texts(given.sentences, given.reviews)
         loads = chosen_loads(given.loads)
         with tempfile.TemporaryDirectory() as folder:
@@ -74,20 +80,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _chosen(names: Sequence[str], folder: Path) -> list[Program]:
-    """The service, and those peers that are asked for and installed."""
-    known = programs(folder)
+def chosen_programs(names: Sequence[str], folder: Path) -> list[Program]:
+    """The service, and those others that are asked for.
+
+    Args:
+        names: of the others; none: all that this processor computes fast.
+        folder: of the virtual environments.
+
+    Raises:
+        BenchmarkError: one of them is not installed.
+    """
+    ours, *others = programs(folder)
+    wanted = set(names) or {each.name for each in others} - _slow_here()
     missing = [
         each.name
-        for each in known
-        if (not names or each.name in names) and each.environment and not Path(each.python).exists()
+        for each in others
+        if each.name in wanted and each.environment and not Path(each.python).exists()
     ]
     if missing:
         raise BenchmarkError(
             f"{', '.join(missing)}: not installed in {folder}: run make benchmark, "
             "which does that, or choose others with --servers"
         )
-    return [known[0], *(each for each in known[1:] if not names or each.name in names)]
+    return [ours, *(each for each in others if each.name in wanted)]
+
+
+def _slow_here() -> set[str]:
+    """Servers that compute in what this processor has no instructions for."""
+    cpu = torch.device("cpu")
+    native = {_LITSERVE_BF16: computes_bfloat16(cpu), OURS_INT8.name: computes_int8(cpu)}
+    slow = {name for name, is_native in native.items() if not is_native}
+    if slow:
+        _report(f"left out, as this processor computes it slowly: {', '.join(sorted(slow))}")
+    return slow
 
 
 def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
@@ -133,7 +158,8 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         choices=[each.name for each in programs(Path())][1:],
-        help="a peer to measure, may be repeated (default: all)",
+        help="a server to measure beside the service, may be repeated (default: all whose numbers "
+        "this processor computes natively)",
     )
     options.add_argument(
         "--loads",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import OURS, PIPELINE, chosen_loads, main
+from benchmarks.__main__ import OURS, PIPELINE, chosen_loads, chosen_programs, main
 from benchmarks.comparison import Bench, Timing
 from benchmarks.errors import MismatchError
 from benchmarks.loads import LOADS as BENCHMARK_LOADS
@@ -131,6 +131,35 @@ def test_a_peer_that_is_not_installed_is_named(
     assert capsys.readouterr().err == (
         f"benchmark: litserve: not installed in {tmp_path}: run make benchmark, which does that, "
         "or choose others with --servers\n"
+    )
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_what_a_processor_computes_slowly_is_measured_when_asked_for_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_native: bool,
+) -> None:
+    for name in ("litserve", "bentoml"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python").touch()
+    for name in ("computes_bfloat16", "computes_int8"):
+        monkeypatch.setattr(f"benchmarks.__main__.{name}", lambda _device: is_native)
+
+    every = [program.name for program in chosen_programs([], tmp_path)]
+    asked = [program.name for program in chosen_programs(["litserve-bf16"], tmp_path)]
+
+    assert asked == ["headlight", "litserve-bf16"]
+    slow = ["headlight-int8", "litserve-bf16"]
+    assert every == [
+        name
+        for name in ("headlight", slow[0], "pipeline", "litserve", slow[1], "bentoml")
+        if is_native or name not in slow
+    ]
+    assert capsys.readouterr().err == (
+        "" if is_native else f"left out, as this processor computes it slowly: {', '.join(slow)}\n"
     )
 
 
