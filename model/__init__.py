@@ -15,10 +15,11 @@ from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier
 from model.encoder import EncoderClassifier, build_encoder
 from model.gradients import Gradients, HeadImportance
+from model.loading import load_predictor
 from model.manifest import Manifest
 from model.masks import causal_mask, padding_mask
 from model.prediction import Prediction
-from model.predictor import Explanation, ModelInfo, Predictor, Question, load_predictor
+from model.predictor import Explanation, ModelInfo, Predictor, Question
 from model.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [

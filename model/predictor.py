@@ -3,7 +3,7 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from model.batch import Batch, collate
-from model.checkpoint import Checkpoint
 from model.classifier import Classifier
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier
-from model.errors import ConfigurationError
 from model.gradients import Gradients
 from model.manifest import Metric
-from model.packed import PackedEncoder, can_pack
 from model.prediction import Prediction, make_predictions
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
@@ -179,26 +174,18 @@ class Predictor:
         with torch.inference_mode():
             output = self._network(self._collate(encodings), need_weights=True)
             predictions = self._predictions(output.logits, encodings)
-            explanations = []
-            for row, encoding in enumerate(encodings):
-                layers, heads = chosen[row]
-                length = len(encoding.input_ids)
-                attention = torch.stack(
-                    [
-                        output.attention_weights[layer][row, list(heads), :length, :length]
-                        for layer in layers
-                    ]
-                )  # [L, H, T, T]
-                explanations.append(
-                    Explanation(
-                        prediction=predictions[row],
-                        encoding=encoding,
-                        layers=layers,
-                        heads=heads,
-                        attention=attention.cpu().numpy(),
-                    )
-                )
-        return explanations
+            wanted = {layer for layers, _ in chosen for layer in layers}
+            weights = {layer: output.attention_weights[layer].cpu().numpy() for layer in wanted}
+        return [
+            Explanation(
+                prediction=predictions[row],
+                encoding=encoding,
+                layers=layers,
+                heads=heads,
+                attention=self._cut(weights, row, layers, heads, len(encoding.input_ids)),
+            )
+            for row, (encoding, (layers, heads)) in enumerate(zip(encodings, chosen, strict=True))
+        ]
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not pay for what is lazy."""
@@ -218,6 +205,19 @@ class Predictor:
             _choose(question.heads, self.info.num_heads, "head"),
         )
 
+    def _cut(
+        self,
+        weights: Mapping[int, NDArray[np.float32]],
+        row: int,
+        layers: Sequence[int],
+        heads: Sequence[int],
+        length: int,
+    ) -> NDArray[np.float32]:
+        """The weights of one text without those of padding, [L, H, T, T]."""
+        # A slice costs nothing, where picking heads one by one makes a copy.
+        some = slice(None) if len(heads) == self.info.num_heads else list(heads)
+        return np.stack([weights[layer][row][some, :length, :length] for layer in layers])
+
     def _collate(self, encodings: Sequence[Encoding]) -> Batch:
         return collate(encodings, pad_token_id=self._tokenizer.pad_token_id, device=self._device)
 
@@ -225,72 +225,6 @@ class Predictor:
         return make_predictions(
             logits, encodings, labels=self.info.labels, temperature=self.info.temperature
         )
-
-
-def load_predictor(
-    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype
-) -> Predictor:
-    """Reads the weights of a checkpoint and makes it ready to answer.
-
-    Args:
-        checkpoint: a folder that was found sound.
-        device: where the network runs.
-        dtype: what its projections compute in, one that `choose_dtype` gives for the device.
-
-    Raises:
-        CheckpointError: a weight is not finite, or the file changed since it was checked.
-        ConfigurationError: the network cannot compute in that type.
-    """
-    check_dtype(checkpoint, dtype)
-    in_int8 = dtype == torch.int8
-    network = checkpoint.load_network()
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    network.compute_in(torch.float32 if in_int8 else dtype)
-    network.to(device)
-    info = _describe(checkpoint, parameters, device, dtype)
-    ready: Classifier = network
-    if isinstance(network, EncoderClassifier) and can_pack(device):
-        ready = PackedEncoder(network, in_int8=in_int8)
-    gradients = Gradients(
-        checkpoint.reload_network,
-        labels=info.labels,
-        temperature=info.temperature,
-        num_layers=info.num_layers,
-        num_heads=info.num_heads,
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-        device=device,
-    )
-    return Predictor(ready, checkpoint.tokenizer, info=info, device=device, gradients=gradients)
-
-
-def check_dtype(checkpoint: Checkpoint, dtype: torch.dtype) -> None:
-    """Raises `ConfigurationError` if the network of a checkpoint cannot compute in a type."""
-    if dtype == torch.int8 and not isinstance(checkpoint.config, EncoderConfig):
-        raise ConfigurationError(
-            f"dtype int8 is for encoders, and {checkpoint.name} is a "
-            f"{checkpoint.config.architecture}: use auto"
-        )
-
-
-def _describe(
-    checkpoint: Checkpoint, parameters: int, device: torch.device, dtype: torch.dtype
-) -> ModelInfo:
-    config = checkpoint.config
-    return ModelInfo(
-        name=checkpoint.name,
-        version=checkpoint.version,
-        architecture=config.architecture,
-        labels=config.labels,
-        num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        hidden_size=config.hidden_size,
-        parameters=parameters,
-        max_length=checkpoint.manifest.max_length,
-        temperature=checkpoint.manifest.temperature,
-        device=str(device),
-        dtype=str(dtype).removeprefix("torch."),
-        metrics=checkpoint.manifest.metrics,
-    )
 
 
 def _choose(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:

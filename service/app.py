@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype
-from model.predictor import check_dtype
+from model.loading import check_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
 from service.deadline import HEADER as TIMEOUT

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from model.checkpoint import open_checkpoint
 from model.device import choose_device, choose_dtype
 from model.files import sync
-from model.predictor import ModelInfo, Predictor, load_predictor
+from model.loading import load_predictor
+from model.predictor import ModelInfo, Predictor
 from model.threads import choose_threads
 from training.data import Columns, Dataset, read_dataset
 from training.errors import DataError, RecipeError

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from model.attribution import Attributor, attribute
 from model.checkpoint import open_checkpoint
-from model.predictor import Predictor, load_predictor
+from model.loading import load_predictor
+from model.predictor import Predictor
 from model.tokenizer import Encoding
 from tests.builders import MAX_LENGTH, WORDS, tiny_checkpoint, tiny_conv_checkpoint, tiny_network
 from tests.matching import exactly

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from model.architecture import Network
 from model.checkpoint import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
+from model.loading import load_predictor
 from model.packed import can_pack
-from model.predictor import Predictor, load_predictor
+from model.predictor import Predictor
 from tests.builders import (
     tiny_checkpoint,
     tiny_config,

@@ -13,7 +13,8 @@ from model.batch import collate
 from model.checkpoint import open_checkpoint
 from model.device import computes_int8
 from model.errors import BlankTextError, ConfigurationError, InvalidTextError, TextTooLongError
-from model.predictor import Predictor, Question, load_predictor
+from model.loading import load_predictor
+from model.predictor import Predictor, Question
 from model.tokenizer import Encoding
 from tests.builders import (
     MAX_LENGTH,

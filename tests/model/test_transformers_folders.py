@@ -20,7 +20,7 @@ from transformers import (
 from model.batch import collate
 from model.checkpoint import MANIFEST, WEIGHTS, open_checkpoint
 from model.errors import CheckpointError
-from model.predictor import load_predictor
+from model.loading import load_predictor
 from model.tokenizer import Tokenizer
 from tests.builders import (
     MAX_LENGTH,
