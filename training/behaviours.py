@@ -95,3 +95,19 @@ def fill(template: str, lists: Mapping[str, Sequence[str]], chance: random.Rando
     filled = _TWO_ARTICLES.sub("", filled)
     filled = _ARTICLE.sub(lambda match: f"{match[1]}n ", filled)
     return _SENTENCE_START.sub(lambda match: match[0].upper(), filled)
+
+
+def tell(
+    template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], chance: random.Random
+) -> list[str]:
+    """One sentence told of each of several people, with nothing else that differs.
+
+    Args:
+        template: as of `fill`, with `{who}` for the person.
+        people: of whom it is told.
+        lists: what may stand in the other gaps.
+        chance: decides what does.
+    """
+    sentence = fill(template.replace("{who}", "\0"), lists, chance)
+    told = [sentence.replace("\0", person) for person in people]
+    return [text[0].upper() + text[1:] for text in told]

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from pydantic import BaseModel, ConfigDict
 
-from training.behaviours import fill
+from training.behaviours import tell
 
 
 class _Groups(BaseModel):
@@ -35,14 +35,5 @@ def make_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     for _ in range(20 * count):
         if len(made) == count:
             break
-        # Everything but the person is filled first, so that nothing else differs.
-        sentence = fill(
-            chance.choice(groups.templates).replace("{who}", "\0"), groups.lists, chance
-        )
-        made[tuple(_told(sentence, person) for person in people)] = None
+        made[tuple(tell(chance.choice(groups.templates), people, groups.lists, chance))] = None
     return list(made)
-
-
-def _told(sentence: str, person: str) -> str:
-    text = sentence.replace("\0", person)
-    return text[0].upper() + text[1:]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from training.behaviours import Kind, fill
+from training.behaviours import Kind, fill, tell
 from training.noise import add_link, contract, lose_apostrophes, shout, slip
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
@@ -135,10 +135,7 @@ def _ask_swap(
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
     said = []
     for _ in range(_OF_EACH_SWAP):
-        # Everything but the person is filled first, so that nothing else differs.
-        template = chance.choice(swap.templates).replace("{who}", "\0")
-        sentence = fill(template, lists, chance)
-        said += [_capital(sentence.replace("\0", person)) for person in everyone]
+        said += tell(chance.choice(swap.templates), everyone, lists, chance)
     values = answers(said).reshape(_OF_EACH_SWAP, len(everyone))  # [sentences, members]
     first = np.broadcast_to(values[:, :1], values[:, 1:].shape)
     found = [_change(swap.name, first.ravel(), values[:, 1:].ravel())]
@@ -160,7 +157,3 @@ def _change(name: str, before: NDArray[np.float64], after: NDArray[np.float64]) 
     same = (before >= 0.5) == (after >= 0.5)
     shift = float(np.abs(before - after).mean()) if len(same) else 0.0
     return Probe("change", name, len(same), int(same.sum()), shift)
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
