@@ -2,8 +2,9 @@
 
 Run as `python -m tests.end_to_end.misbehaving FOLDER`, then the options of the service. In the
 folder, `load` holds what the loading waits for (seconds) or `fail`; `pass` the same for each
-forward pass, or `room N`, which lets a pass of more than N texts run out of memory; `computed`
-gets a line with the number of texts for each pass that was computed.
+forward pass, or `hold`, with which passes wait until it is taken away, or `room N`, which lets a
+pass of more than N texts run out of memory; `computed` gets a line with the number of texts for
+each pass that was computed.
 """
 
 import sys
@@ -27,6 +28,9 @@ from model import (
     load_predictor,
 )
 from service.__main__ import main
+
+# Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
+_LONGEST_HOLD = 60.0
 
 
 class MisbehavingPredictor(Predictor):
@@ -66,9 +70,11 @@ def count(folder: Path, texts: int) -> None:
 
 
 def misbehave(order: Path, *, texts: int = 1) -> None:
-    """Fails or sleeps as a file says; does nothing if there is none."""
-    if order.exists():
-        text = order.read_text(encoding="ascii")
+    """Fails or waits as a file says; does nothing if there is none."""
+    until = time.monotonic() + _LONGEST_HOLD
+    while (text := read(order)) == "hold" and time.monotonic() < until:
+        time.sleep(0.01)
+    if text is not None:
         if text == "fail":
             raise RuntimeError("told to fail")
         if text.startswith("room "):
@@ -76,6 +82,14 @@ def misbehave(order: Path, *, texts: int = 1) -> None:
                 raise torch.OutOfMemoryError("told to run out of memory")
             return
         time.sleep(float(text))
+
+
+def read(order: Path) -> str | None:
+    """What a file says, if there is one."""
+    try:
+        return order.read_text(encoding="ascii")
+    except FileNotFoundError:
+        return None
 
 
 def load(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> Predictor:

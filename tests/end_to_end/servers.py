@@ -65,6 +65,14 @@ class RunningService:
         """A connection for raw bytes."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE)
 
+    def accepts(self) -> bool:
+        """Whether it takes new connections."""
+        try:
+            self.connect().close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
     def send(self, *pieces: bytes) -> bytes:
         """What comes back, until the connection is closed, for raw bytes sent piece by piece."""
         with self.connect() as connection:

@@ -47,10 +47,12 @@ def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> No
         running.client() as client,
         ThreadPoolExecutor() as pool,
     ):
-        (tmp_path / "pass").write_text("2", encoding="ascii")
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
         slow = pool.submit(client.post, "/predict", json={"sentences": ["good", "bad"]})
         wait_until(lambda: running.metric("headlight_queue_requests") == 1)
         running.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not running.accepts())
+        (tmp_path / "pass").unlink()
         assert slow.result().status_code == 200
         assert running.process.wait(PATIENCE) == 0
 
@@ -66,11 +68,13 @@ def test_what_waits_behind_the_last_answer_of_a_connection_is_left_to_other_repl
     program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
     with service(checkpoint_folder, tmp_path, "--drain-seconds", "0", program=program) as running:
         warm_up = _passes(tmp_path)
-        (tmp_path / "pass").write_text("2", encoding="ascii")
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
         with running.connect() as connection:
             connection.sendall(request + request)
             wait_until(lambda: running.metric("headlight_queue_requests") == 1)
             running.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not running.accepts())
+            (tmp_path / "pass").unlink()
             received = receive_all(connection)
         assert received.startswith(b"HTTP/1.1 200 OK\r\n")
         assert received.count(b"HTTP/1.1 ") == 1

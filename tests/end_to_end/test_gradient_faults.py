@@ -137,7 +137,7 @@ def test_what_the_queue_cannot_hold_now_is_refused(
 ) -> None:
     options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
     with start(*options) as running, running.client() as client:
-        (tmp_path / "pass").write_text("1", encoding="ascii")
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
         waiting = pool.submit(
             client.post, "/predict", json={"sentences": ["good " * 30] * 4}
         )  # 128 tokens, of which the first 32 go at once
@@ -155,7 +155,7 @@ def test_while_nothing_has_room_they_are_refused_before_they_are_read(
 ) -> None:
     options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
     with start(*options) as running, running.client() as client:
-        (tmp_path / "pass").write_text("1", encoding="ascii")
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
         body = {"sentences": ["good " * 30] * 4}
         waiting = [pool.submit(client.post, "/predict", json=body)]
         wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
