@@ -21,7 +21,7 @@ class DataSource(_Record):
     """A file that was trained on.
 
     Args:
-        file: its name, without the folder.
+        file: its name, without the folder; of a plan its path as the plan gives it.
         rows: labelled rows read from it.
         sha256: of the file as it lay on disk.
     """

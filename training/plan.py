@@ -63,6 +63,7 @@ class StageRows(_Part):
         sentences: for each source how many sentences of its texts are cut out for the teacher to
             label.
         rules: sentences made by rule (see `training.behaviours`).
+        templates: of which files, each of them as many.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
             the rest. Texts longer than the teacher reads keep their labels.
         noise: share of the texts that are disturbed (see `training.noise`) after the teacher has
@@ -75,6 +76,9 @@ class StageRows(_Part):
     passes: Mapping[str, Passes]
     sentences: Mapping[str, Count] = Field(default_factory=dict)
     rules: Count = 0
+    templates: Annotated[tuple[Literal["behaviours", "everyday"], ...], Field(min_length=1)] = (
+        "behaviours",
+    )
     soft: Share = 0.0
     noise: Share = 0.0
     groups: Count = 0

@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = replace(
         start_from_pretrained(recipe, arguments.init_from, plan.labels),
         tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
+        origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
     )
     network = start.network.to(device)
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def read_material(plan: Plan, folder: Path) -> Material:
         DataError: a file cannot be read or a row cannot be used.
     """
     labelled = {
-        name: read_dataset([folder / source.file], labels=plan.labels)
+        name: _read_source(source.file, folder, plan)
         for name, source in plan.sources.items()
         if source.labelled
     }
@@ -177,6 +178,13 @@ def read_material(plan: Plan, folder: Path) -> Material:
             bare = read_texts(folder / source.file)
             pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
     return Material(Pool(pool_texts, pool_labels), held_out, _join(plan, kept))
+
+
+def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:
+    """One file, known by its path in the plan: the names of many are alike."""
+    dataset = read_dataset([folder / file], labels=plan.labels)
+    named = tuple(source.model_copy(update={"file": file}) for source in dataset.sources)
+    return replace(dataset, sources=named)
 
 
 def _join(plan: Plan, parts: Sequence[Dataset]) -> Dataset:

@@ -83,7 +83,10 @@ def draw_rows(
         taught = teach([texts[at] for at in short])
         targets[short] = rows.soft * taught + (1.0 - rows.soft) * targets[short]
     parts = [targets]
-    made = make_examples(rows.rules, seed=seed) if rows.rules else []
+    share = rows.rules // len(rows.templates)
+    made = [
+        example for name in rows.templates for example in make_examples(share, seed=seed, name=name)
+    ]
     texts += [example.text for example in made]
     parts.append(np.eye(_TWO, dtype=np.float32)[[int(example.positive) for example in made]])
     if rows.sentences and teach is not None:

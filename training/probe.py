@@ -52,6 +52,7 @@ class _Probes(BaseModel):
 
     lists: dict[str, tuple[str, ...]]
     kinds: tuple[Kind, ...]
+    said: tuple[Kind, ...]
     swaps: tuple[_Swap, ...]
     pairs: tuple[_Pairs, ...]
 
@@ -89,19 +90,27 @@ def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Prob
     """
     content = (files("training") / "recipes" / "probes.toml").read_text(encoding="utf-8")
     probes = _Probes.model_validate(tomllib.loads(content))
-    chance = random.Random(f"{seed}/probe")  # noqa: S311 - not for secrets
-    found = [_ask_kind(answers, kind, probes.lists, chance) for kind in probes.kinds]
+    found = [
+        _ask_kind(answers, kind, probes.lists, _chance(seed, kind.name)) for kind in probes.kinds
+    ]
+    found += [_ask_said(answers, kind) for kind in probes.said]
     for pairs in probes.pairs:
         found += _ask_pairs(answers, pairs)
     for swap in probes.swaps:
-        found += _ask_swap(answers, swap, probes.lists, chance)
+        found += _ask_swap(answers, swap, probes.lists, _chance(seed, swap.name))
     before = answers(texts)
     for name, change in _CHANGES.items():
+        chance = _chance(seed, name)
         changed = [change(text, chance) for text in texts]
         places = [at for at, text in enumerate(texts) if changed[at] != text]
         after = answers([changed[at] for at in places])
         found.append(_change(name, before[places], after))
     return found
+
+
+def _chance(seed: int, name: str) -> random.Random:
+    """Its own for each test, so that a new one changes none of the others."""
+    return random.Random(f"{seed}/probe/{name}")  # noqa: S311 - not for secrets
 
 
 def _ask_kind(
@@ -111,8 +120,17 @@ def _ask_kind(
     for positive, templates in ((True, kind.positive), (False, kind.negative)):
         for _ in range(_OF_EACH_KIND // 2):
             made[fill(chance.choice(templates), lists, chance)] = positive
-    right = (answers(list(made)) >= 0.5) == np.array(list(made.values()))
-    return Probe("label", kind.name, len(made), int(right.sum()))
+    return _judge(answers, kind.name, made)
+
+
+def _ask_said(answers: Answers, kind: Kind) -> Probe:
+    said = dict.fromkeys(kind.positive, True) | dict.fromkeys(kind.negative, False)
+    return _judge(answers, kind.name, said)
+
+
+def _judge(answers: Answers, name: str, truth: Mapping[str, bool]) -> Probe:
+    right = (answers(list(truth)) >= 0.5) == np.array(list(truth.values()))
+    return Probe("label", name, len(truth), int(right.sum()))
 
 
 def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:

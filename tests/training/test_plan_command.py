@@ -38,7 +38,7 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
     assert manifest.max_length == 16
     plan = load_plan(tiny.plan)
     assert manifest.recipe["plan"] == plan.model_dump(mode="json", exclude_defaults=True)
-    assert manifest.recipe["init_from"] == "student"
+    assert manifest.recipe["init_from"] == plan.pretrained.name == "tiny BERT"
     assert {source.file for source in manifest.training_data} == {"short.tsv", "other.tsv"}
     (metric,) = manifest.metrics
     assert (metric.name, metric.rows) == ("validation", 20)

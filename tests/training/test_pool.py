@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from training.behaviours import make_examples
 from training.plan import StageRows
 from training.pool import Pool, cut_sentences, draw_rows
 
@@ -108,3 +109,14 @@ def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None
 
     assert len(set(sentences)) == len(sentences) == found
     assert all(sentence.endswith((".", "?!")) for sentence in sentences)
+
+
+def test_rules_are_shared_among_the_files_of_templates() -> None:
+    rows = StageRows(passes={"short": 1.0}, rules=72, templates=("behaviours", "everyday"))
+
+    drawn = draw_rows(POOL, rows, undo_penn_share=0.0, seed=4, teach=None)
+
+    own = make_examples(36, seed=4, name="behaviours")
+    others = make_examples(36, seed=4, name="everyday")
+    assert drawn.texts[10:] == tuple(example.text for example in [*own, *others])
+    assert drawn.targets[10:, 1].tolist() == [float(e.positive) for e in [*own, *others]]

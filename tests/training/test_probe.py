@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from training.behaviours import make_examples
 from training.probe import Probe, probe
 
 TEXTS = [f"I do not think it's a good film, number {number}." for number in range(40)]
@@ -17,6 +18,21 @@ def load(name: str) -> dict[str, list[str]]:
     text = (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
     lists: dict[str, list[str]] = tomllib.loads(text)["lists"]
     return lists
+
+
+def sentences(name: str) -> set[str]:
+    """All templates and sentences of a file, in small letters."""
+    text = (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    return {
+        sentence.lower()
+        for kind in [*content["kinds"], *content.get("said", ())]
+        for sentence in (*kind["positive"], *kind["negative"])
+    }
+
+
+def letters(text: str) -> str:
+    return "".join(character for character in text.lower() if character.isalnum())
 
 
 GOOD = load("probes")["good"]
@@ -88,21 +104,30 @@ def test_every_change_is_asked_of_the_texts_that_it_changes() -> None:
     assert by_name(probe(says_positive, ["so so"]), "change")["apostrophes"].rows == 0
 
 
-def test_what_is_asked_is_not_what_is_trained_on() -> None:
-    asked, trained = load("probes"), load("behaviours")
+@pytest.mark.parametrize("trained", ["behaviours", "everyday"])
+def test_what_is_asked_is_not_what_is_trained_on(trained: str) -> None:
+    asked, known = load("probes"), load(trained)
 
     for name in ("good", "bad", "thing", "part"):
-        assert not set(asked[name]) & set(trained[name])
-    text = {
-        name: (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        for name in ("probes", "behaviours")
-    }
-    templates = {
-        name: {
-            sentence
-            for kind in tomllib.loads(content)["kinds"]
-            for sentence in (*kind["positive"], *kind["negative"])
-        }
-        for name, content in text.items()
-    }
-    assert not templates["probes"] & templates["behaviours"]
+        assert not set(asked[name]) & set(known[name])
+    assert not sentences("probes") & sentences(trained)
+
+
+def test_a_sentence_that_somebody_wrote_is_asked_once_with_its_label() -> None:
+    asked: list[str] = []
+
+    def notes(texts: Sequence[str]) -> NDArray[np.float64]:
+        asked.extend(texts)
+        return np.array([0.9 if text == "Two thumbs up!" else 0.1 for text in texts])
+
+    labels = by_name(probe(notes, TEXTS), "label")
+
+    assert asked.count("Two thumbs up!") == asked.count("Two thumbs down.") == 1
+    assert (labels["marks"].rows, labels["marks"].passed) == (14, 8)  # 7 of them negative
+
+
+@pytest.mark.parametrize("trained", ["behaviours", "everyday"])
+def test_no_filled_template_is_a_sentence_that_is_asked(trained: str) -> None:
+    made = {letters(example.text) for example in make_examples(20_000, seed=0, name=trained)}
+
+    assert not made & {letters(sentence) for sentence in sentences("probes")}
