@@ -22,7 +22,12 @@ from typing import Any, TypeVar
 from model import Encoding, Explanation, Prediction, Question
 from service.admission import Admission
 from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
-from service.lanes import SHORT_COME_WITHIN, WORTH_SHARING_TOKENS, Lanes
+from service.lanes import (
+    SHORT_COME_WITHIN,
+    USUAL_TOKENS_PER_THREAD,
+    WORTH_SHARING_TOKENS,
+    Lanes,
+)
 from service.metrics import Metrics
 from service.schedule import Schedule, Turn
 from service.work import Asked, Call, Classify, Entry, Explain, Job, Pass, Text, Waiter, form_batch
@@ -45,6 +50,7 @@ class Batcher:
         explain: the same with attention.
         executor: has a thread for each lane, which from now on until the end runs passes alone.
         lanes: passes that may run at once.
+        tokens_per_thread: that make another core worth its while to a pass that is alone.
         use_threads: told before a pass how many threads it may have, if that changes.
         max_batch_tokens: `longest * count` of a batch stays within it; a longer text goes alone.
         max_queue_tokens: tokens that may wait.
@@ -59,6 +65,7 @@ class Batcher:
         *,
         executor: Executor,
         lanes: int = 1,
+        tokens_per_thread: int = USUAL_TOKENS_PER_THREAD,
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
@@ -73,7 +80,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._closed = False
-        self._lanes = Lanes(lanes)
+        self._lanes = Lanes(lanes, tokens_per_thread=tokens_per_thread)
         self._admission = Admission(max_queue_tokens)
         self._passes: dict[int, float] = {}
         self._computing = 0  # tokens in these passes
@@ -257,7 +264,7 @@ class Batcher:
                 if threads != threads_before:
                     self._use_threads(threads)
                     threads_before = threads
-                deliver = batch.compute()
+                deliver = batch.compute(self._loop.call_soon_threadsafe)
             except Exception as error:  # whatever a pass raises, all who wait for it must hear
                 tell = partial(self._failed, batch, error)
             else:

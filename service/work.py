@@ -118,21 +118,53 @@ class Pass:
         entries: what they are; all of one kind.
         path: through the network, as metrics name it.
         run: the pass over some of them; a result for each, in their order.
+        finish: makes what is handed out of an entry and its result; None: the result is.
     """
 
     entries: Sequence[Any]
     path: str
-    run: Callable[[Sequence[Any]], Sequence[object]]
+    run: Callable[[Sequence[Any]], Sequence[Any]]
+    finish: Callable[[Any, Any], object] | None = None
 
     @property
     def encodings(self) -> list[Encoding]:
         """The texts, in their order."""
         return [encoding for entry in self.entries for encoding in entry.encodings]
 
-    def compute(self) -> Callable[[], None]:
-        """Runs the pass, and returns what hands its results out on the event loop."""
+    def compute(self, call: Callable[[Callable[[], None]], object]) -> Callable[[], None]:
+        """Runs the pass.
+
+        Results that have to be finished are handed out one by one, so that the first is on its
+        way, and maybe followed by the next request, while the others are still being made.
+
+        Args:
+            call: calls something on the event loop, soon.
+
+        Returns:
+            What hands out the rest of the results, on the event loop.
+
+        Raises:
+            Exception: the pass failed, or a result could not be finished; who has no result by
+                then has to be told.
+        """
         results = in_halves(self.run, self.entries)
-        return lambda: self._deliver(results)
+        if self.finish is None:
+            return lambda: self._deliver(results)
+        hand_out: Callable[[], None] = _nothing
+        failure: Exception | None = None
+        for entry, result in zip(self.entries, results, strict=True):
+            call(hand_out)
+            hand_out = _nothing
+            try:
+                finished = self.finish(entry, result)
+            except Exception as error:  # the others of the pass are none the worse for it
+                failure = failure or error
+            else:
+                hand_out = partial(entry.waiter.deliver, entry.index, finished)
+        if failure is not None:
+            call(hand_out)
+            raise failure
+        return hand_out
 
     def _deliver(self, results: Sequence[Any]) -> None:
         for entry, result in zip(self.entries, results, strict=True):
@@ -142,6 +174,10 @@ class Pass:
         """Tells all who wait for it."""
         for entry in self.entries:
             entry.waiter.fail(error)
+
+
+def _nothing() -> None:
+    """Hands out nothing."""
 
 
 def form_batch(entries: Sequence[Entry], *, classify: Classify, explain: Explain) -> Pass:
@@ -157,9 +193,9 @@ def form_batch(entries: Sequence[Entry], *, classify: Classify, explain: Explain
         return Pass(entries, GRADIENT, lambda calls: [call.job.run() for call in calls])
     if isinstance(first, Text):
         return Pass(entries, FUSED, lambda texts: classify([text.encoding for text in texts]))
-    return Pass(entries, EXPLICIT, partial(_explain, explain))
-
-
-def _explain(explain: Explain, asked: Sequence[Asked]) -> list[object]:
-    explanations = explain([each.question for each in asked])
-    return [each.finish(each.index, one) for each, one in zip(asked, explanations, strict=True)]
+    return Pass(
+        entries,
+        EXPLICIT,
+        lambda asked: explain([each.question for each in asked]),
+        finish=lambda asked, explanation: asked.finish(asked.index, explanation),
+    )

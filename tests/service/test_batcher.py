@@ -373,6 +373,51 @@ def test_an_explanation_that_fails_leaves_the_next_alone(culprit: str) -> None:
     run(work())
 
 
+def test_the_first_of_a_pass_is_answered_while_the_next_is_being_finished() -> None:
+    answered = threading.Event()
+
+    def second(_: int, explanation: Explanation) -> tuple[str, bool]:
+        return explanation.prediction.label, answered.wait(20)
+
+    async def work() -> object:
+        setting = Setting()
+        async with setting.held():
+            first = asyncio.create_task(
+                setting.batcher.explain([Question(encoding(1))], lambda number, _: number)
+            )
+            first.add_done_callback(lambda _: answered.set())
+            await asyncio.sleep(0)
+            last = asyncio.create_task(setting.batcher.explain([Question(encoding(2))], second))
+            await asyncio.sleep(0)
+        found = await first, await last
+        await setting.close()
+        assert [len(batch) for batch in setting.recorder.batches] == [1, 2]
+        return found
+
+    assert run(work()) == ([0], [("2", True)])
+
+
+def test_what_cannot_be_finished_fails_alone() -> None:
+    def fail(_: int, __: Explanation) -> None:
+        raise RuntimeError("told to fail")
+
+    async def work() -> list[object]:
+        setting = Setting()
+        async with setting.held():
+            waiting = []
+            for identity, finish in ((1, label_of), (2, fail), (3, label_of)):
+                asking = setting.batcher.explain([Question(encoding(identity))], finish)
+                waiting.append(asyncio.create_task(asking))
+                await asyncio.sleep(0)
+        found: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
+        await setting.close()
+        assert [len(batch) for batch in setting.recorder.batches] == [1, 3]
+        return found
+
+    first, failed, last = run(work())
+    assert (first, type(failed), last) == (["1"], InternalError, ["3"])
+
+
 def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
