@@ -24,7 +24,6 @@ from service.admission import Admission
 from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
 from service.lanes import (
     SHORT_COME_WITHIN,
-    USUAL_TOKENS_PER_THREAD,
     WORTH_SHARING_TOKENS,
     Lanes,
 )
@@ -50,7 +49,7 @@ class Batcher:
         explain: the same with attention.
         executor: has a thread for each lane, which from now on until the end runs passes alone.
         lanes: passes that may run at once.
-        tokens_per_thread: that make another core worth its while to a pass that is alone.
+        worth_sharing: the fewest tokens for which a pass that is alone has several threads.
         use_threads: told before a pass how many threads it may have, if that changes.
         max_batch_tokens: `longest * count` of a batch stays within it; a longer text goes alone.
         max_queue_tokens: tokens that may wait.
@@ -65,7 +64,7 @@ class Batcher:
         *,
         executor: Executor,
         lanes: int = 1,
-        tokens_per_thread: int = USUAL_TOKENS_PER_THREAD,
+        worth_sharing: int = WORTH_SHARING_TOKENS,
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
@@ -80,7 +79,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._closed = False
-        self._lanes = Lanes(lanes, tokens_per_thread=tokens_per_thread)
+        self._lanes = Lanes(lanes, worth_sharing=worth_sharing)
         self._admission = Admission(max_queue_tokens)
         self._passes: dict[int, float] = {}
         self._computing = 0  # tokens in these passes

@@ -18,7 +18,7 @@ from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Quest
 from model.errors import CheckpointError
 from service.batcher import Batcher
 from service.errors import InternalError, NotReadyError
-from service.lanes import TOKENS_PER_THREAD, USUAL_TOKENS_PER_THREAD
+from service.lanes import WORTH_SHARING_ALONE, WORTH_SHARING_TOKENS
 from service.metrics import Metrics
 from service.work import Job
 
@@ -181,7 +181,7 @@ class Engine:
             predictor.explain_batch,
             executor=self._executor,
             lanes=self._lanes,
-            tokens_per_thread=TOKENS_PER_THREAD.get(predictor.info.dtype, USUAL_TOKENS_PER_THREAD),
+            worth_sharing=WORTH_SHARING_ALONE.get(predictor.info.dtype, WORTH_SHARING_TOKENS),
             use_threads=torch.set_num_threads,
             max_batch_tokens=self._max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable
 
-# What waits is shared among lanes in passes of no fewer tokens, as far as there are so many.
+# Below this, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
-# Tokens that make another core worth its while to a pass that is alone, by what its products are
-# computed in; where that is quick, waiting for each other costs threads more than they gain.
-TOKENS_PER_THREAD = {"float32": 8}
-USUAL_TOKENS_PER_THREAD = 50
+# What is different for a pass that is alone, by what its products are computed in: where they take
+# longer, threads lose less by waiting for each other.
+WORTH_SHARING_ALONE = {"float32": 16}
+_FEWEST_TOKENS_PER_THREAD = 8
 # While short ones come this often, in seconds, one lane is theirs.
 SHORT_COME_WITHIN = 0.05
 # What has more tokens keeps a core busy for so long that short texts must not wait for it.
@@ -20,12 +20,12 @@ class Lanes:
 
     Args:
         count: of the lanes.
-        tokens_per_thread: with fewer of them, a pass that is alone gains nothing from another core.
+        worth_sharing: the fewest tokens for which a pass that is alone has several threads.
     """
 
-    def __init__(self, count: int, *, tokens_per_thread: int) -> None:
+    def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
         self.count = count
-        self._tokens_per_thread = tokens_per_thread
+        self._worth_sharing = worth_sharing
         self._busy = 0
         self._busy_with_long = 0
         self._short_came = -math.inf
@@ -65,9 +65,8 @@ class Lanes:
         is_long = tokens > _LONG_TOKENS * count
         self._busy += 1
         self._busy_with_long += is_long
-        alone = self._busy == 1 and is_all
-        threads = min(self.count, max(1, tokens // self._tokens_per_thread)) if alone else 1
-        return threads, is_long
+        alone = self._busy == 1 and is_all and tokens >= self._worth_sharing
+        return min(self.count, tokens // _FEWEST_TOKENS_PER_THREAD) if alone else 1, is_long
 
     def end(self, *, is_long: bool) -> None:
         """Tells that a batch ended."""

@@ -5,7 +5,7 @@ A batch knows how it is computed, on a lane, and to whom its results are handed,
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -125,6 +125,11 @@ class Pass:
     path: str
     run: Callable[[Sequence[Any]], Sequence[Any]]
     finish: Callable[[Any, Any], object] | None = None
+    unanswered: list[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begins with all of them unanswered."""
+        self.unanswered = list(self.entries)
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -144,40 +149,50 @@ class Pass:
             What hands out the rest of the results, on the event loop.
 
         Raises:
-            Exception: the pass failed, or a result could not be finished; who has no result by
-                then has to be told.
+            Exception: the pass failed, or the first of the results that could not be finished;
+                `fail` tells those who wait for them.
         """
         results = in_halves(self.run, self.entries)
         if self.finish is None:
-            return lambda: self._deliver(results)
-        hand_out: Callable[[], None] = _nothing
-        failure: Exception | None = None
+            return partial(self._deliver, results)
+        return self._finish_each(self.finish, results, call)
+
+    def _finish_each(
+        self,
+        finish: Callable[[Any, Any], object],
+        results: Sequence[Any],
+        call: Callable[[Callable[[], None]], object],
+    ) -> Callable[[], None]:
+        self.unanswered = []
+        failures: list[Exception] = []
+        deliver: list[Callable[[], None]] = []
         for entry, result in zip(self.entries, results, strict=True):
-            call(hand_out)
-            hand_out = _nothing
+            if deliver:
+                call(deliver.pop())
             try:
-                finished = self.finish(entry, result)
+                finished = finish(entry, result)
             except Exception as error:  # the others of the pass are none the worse for it
-                failure = failure or error
+                failures.append(error)
+                self.unanswered.append(entry)
             else:
-                hand_out = partial(entry.waiter.deliver, entry.index, finished)
-        if failure is not None:
-            call(hand_out)
-            raise failure
-        return hand_out
+                deliver.append(partial(entry.waiter.deliver, entry.index, finished))
+        if not failures:
+            return deliver.pop()
+        if deliver:
+            call(deliver.pop())
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()  # their tracebacks keep this frame, and that the weights
 
     def _deliver(self, results: Sequence[Any]) -> None:
         for entry, result in zip(self.entries, results, strict=True):
             entry.waiter.deliver(entry.index, result)
 
     def fail(self, error: Exception) -> None:
-        """Tells all who wait for it."""
-        for entry in self.entries:
+        """Tells those who will get no result."""
+        for entry in self.unanswered:
             entry.waiter.fail(error)
-
-
-def _nothing() -> None:
-    """Hands out nothing."""
 
 
 def form_batch(entries: Sequence[Entry], *, classify: Classify, explain: Explain) -> Pass:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pydantic import BaseModel, ConfigDict
 
 _GAP = re.compile(r"\{(\w+)\}")
-_ARTICLE = re.compile(r"\b([Aa]) (?=[aeiou])")
+_ARTICLE = re.compile(r"\b([Aa]) (?=[aeiou])(?!use)")
 _TWO_ARTICLES = re.compile(r"\b(?:an?|the) (?=an? )", re.IGNORECASE)
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\w")
 
@@ -58,6 +58,11 @@ class Example:
     positive: bool
 
 
+def read_templates(name: str) -> str:
+    """The text of a file of templates in `training/recipes`."""
+    return (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+
+
 def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:
     """Makes different sentences, as many of each kind and of each label.
 
@@ -66,8 +71,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
         seed: decides which.
         name: of the file of templates in `training/recipes`.
     """
-    text = (files("training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-    templates = _Templates.model_validate(tomllib.loads(text))
+    templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     chance = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
     share = count // (2 * len(templates.kinds))
     examples = []

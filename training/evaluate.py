@@ -130,7 +130,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probe",
         action="store_true",
-        help="also ask sentences made by rule, and texts of the files with something changed",
+        help="also ask sentences of known label, and texts of the files with something changed",
     )
 
 

@@ -2,11 +2,10 @@
 
 import random
 import tomllib
-from importlib.resources import files
 
 from pydantic import BaseModel, ConfigDict
 
-from training.behaviours import tell
+from training.behaviours import read_templates, tell
 
 
 class _Groups(BaseModel):
@@ -27,8 +26,7 @@ def make_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     Returns:
         For each sentence the texts that differ in the person alone, in the same order of people.
     """
-    content = (files("training") / "recipes" / "groups.toml").read_text(encoding="utf-8")
-    groups = _Groups.model_validate(tomllib.loads(content))
+    groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
     people = [person for members in groups.people.values() for person in members]
     chance = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
     made: dict[tuple[str, ...], None] = {}

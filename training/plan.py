@@ -63,7 +63,7 @@ class StageRows(_Part):
         sentences: for each source how many sentences of its texts are cut out for the teacher to
             label.
         rules: sentences made by rule (see `training.behaviours`).
-        templates: of which files, each of them as many.
+        templates: the files that the rules take their templates from; each gives as many.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
             the rest. Texts longer than the teacher reads keep their labels.
         noise: share of the texts that are disturbed (see `training.noise`) after the teacher has
@@ -159,6 +159,8 @@ class Plan(_Part):
             unknown = {*rows.passes, *rows.sentences} - self.sources.keys()
             if unknown:
                 raise ValueError(f"stage {name}: there is no source {', '.join(sorted(unknown))}")
+            if len(set(rows.templates)) < len(rows.templates):
+                raise ValueError(f"stage {name}: a file of templates is named twice")
             bare = [key for key in rows.passes if not self.sources[key].labelled]
             if bare:
                 raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")

@@ -1,4 +1,4 @@
-"""From a model to how it behaves: sentences made by rule, and texts with something changed.
+"""From a model to how it behaves: sentences of known label, and changed texts.
 
 After Ribeiro et al. 2020, "Beyond accuracy: behavioral testing of NLP models with CheckList": a
 capability is tested by sentences whose label is known by how they are made, and by changes that
@@ -10,13 +10,12 @@ import random
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from training.behaviours import Kind, fill, tell
+from training.behaviours import Kind, fill, read_templates, tell
 from training.noise import add_link, contract, lose_apostrophes, shout, slip
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
@@ -88,8 +87,7 @@ def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Prob
         texts: real ones, to be disturbed.
         seed: decides which sentences are made.
     """
-    content = (files("training") / "recipes" / "probes.toml").read_text(encoding="utf-8")
-    probes = _Probes.model_validate(tomllib.loads(content))
+    probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
     found = [
         _ask_kind(answers, kind, probes.lists, _chance(seed, kind.name)) for kind in probes.kinds
     ]

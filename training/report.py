@@ -12,7 +12,7 @@ from training.metrics import Figures
 from training.probe import Probe
 
 _PROBE_HEADINGS = {
-    "label": "sentences made by rule",
+    "label": "sentences of known label",
     "change": "what must not matter",
     "group": "groups of people against the mean of all",
 }
@@ -128,7 +128,7 @@ def length_reports(
 
 
 def probes_to_text(probes: Sequence[Probe]) -> str:
-    """Answers to sentences made by rule and to changed texts, as people read them.
+    """Answers to sentences of known label and to changed texts, as people read them.
 
     Args:
         probes: in their order; none give nothing.

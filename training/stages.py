@@ -17,12 +17,13 @@ from torch import Tensor
 
 from model.files import digest, sync
 from model.tokenizer import Tokenizer, load_tokenizer
+from training.behaviours import read_templates
 from training.emoji import read_emoji
 from training.errors import RecipeError
 from training.fit import Fitting
 from training.history import Measurement, write_history
 from training.mpnet import Trainable
-from training.plan import Plan, Stage
+from training.plan import Plan, Stage, StageRows
 from training.plots import plot_history
 from training.pool import Pool, SoftRows, draw_rows
 from training.recipe import Recipe
@@ -226,13 +227,18 @@ class PlanRun:
 
     def _fingerprint(self, number: int) -> str:
         """Of all that decides the weights of a stage; -1 for the teacher."""
-        plan = self._plan.model_dump(mode="json")
-        stages = plan["stages"] = plan["stages"][: number + 1]
-        means = [at for at, stage in enumerate(stages) if stage["begin"] == "mean"]
+        # Without defaults, so that a new option changes nothing about plans that do not use it.
+        plan = self._plan.model_dump(mode="json", exclude_defaults=True)
+        stages = self._plan.stages[: number + 1]
+        plan["stages"] = plan["stages"][: number + 1]
+        means = [at for at, stage in enumerate(stages) if stage.begin == "mean"]
         # A weight in the result decides nothing about a stage, unless one began with such a mean.
-        for stage in stages[max(means, default=0) :]:
-            del stage["weight"]
-        content = json.dumps({"plan": plan, **self._identity}, sort_keys=True)
+        for stage in plan["stages"][max(means, default=0) :]:
+            stage.pop("weight", None)
+        every = [stage.rows for stage in stages]
+        every += [self._plan.teacher.rows] if self._plan.teacher else []
+        made = {name: _digest(name) for name in sorted(set().union(*map(_templates_of, every)))}
+        content = json.dumps({"plan": plan, "templates": made, **self._identity}, sort_keys=True)
         return sha256(content.encode()).hexdigest()
 
     def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
@@ -255,6 +261,15 @@ class PlanRun:
         beside.replace(path)
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
         path.with_suffix(".json").write_text(note, encoding="utf-8")
+
+
+def _templates_of(rows: StageRows) -> set[str]:
+    """The files of templates that the rows of a stage are made from."""
+    return {*(rows.templates if rows.rules else ()), *(("groups",) if rows.groups else ())}
+
+
+def _digest(name: str) -> str:
+    return sha256(read_templates(name).encode()).hexdigest()
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:

@@ -55,9 +55,13 @@ class RunningService:
         wait_until(answers)
         return responses[-1]
 
+    def metrics(self) -> str:
+        """All series."""
+        return httpx.get(f"{self.url}/metrics", timeout=_PATIENCE).text
+
     def metric(self, name: str) -> float:
         """The value of one series."""
-        lines = httpx.get(f"{self.url}/metrics", timeout=_PATIENCE).text.splitlines()
+        lines = self.metrics().splitlines()
         (value,) = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
         return float(value)
 

@@ -418,6 +418,27 @@ def test_what_cannot_be_finished_fails_alone() -> None:
     assert (first, type(failed), last) == (["1"], InternalError, ["3"])
 
 
+def test_what_cannot_be_finished_leaves_alone_who_waits_for_more() -> None:
+    def fail(_: int, __: Explanation) -> None:
+        raise RuntimeError("told to fail")
+
+    async def work() -> list[object]:
+        setting = Setting(max_batch_tokens=8)
+        async with setting.held():
+            two = [Question(encoding(1, 3)), Question(encoding(2, 8))]
+            both = asyncio.create_task(setting.batcher.explain(two, label_of))
+            await asyncio.sleep(0)
+            one = asyncio.create_task(setting.batcher.explain([Question(encoding(3, 3))], fail))
+            await asyncio.sleep(0)
+        found: list[object] = list(await asyncio.gather(both, one, return_exceptions=True))
+        await setting.close()
+        assert [len(batch) for batch in setting.recorder.batches] == [1, 2, 1]
+        return found
+
+    both, failed = run(work())
+    assert (both, type(failed)) == (["1", "2"], InternalError)
+
+
 def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
     meeting = threading.Barrier(3, timeout=20)
 

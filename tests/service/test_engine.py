@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,7 +14,7 @@ from unittest import mock
 import pytest
 import torch
 
-from model import Predictor, Question, load_predictor, open_checkpoint
+from model import Encoding, Predictor, Question, load_predictor, open_checkpoint
 from model import predictor as predictor_module
 from model.errors import CheckpointError
 from service import engine as engine_module
@@ -40,12 +41,14 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_PROBE_SECONDS", 0.01)
 
 
-def make(load: Callable[[], Predictor], *, watchdog_seconds: float = 30.0) -> Engine:
+def make(
+    load: Callable[[], Predictor], *, watchdog_seconds: float = 30.0, threads: int = 1
+) -> Engine:
     """An engine with small limits."""
     return Engine(
         load,
-        threads=1,
-        lanes=1,
+        threads=threads,
+        lanes=threads,
         max_batch_tokens=100,
         max_queue_tokens=1000,
         watchdog_seconds=watchdog_seconds,
@@ -62,6 +65,27 @@ async def until(condition: Callable[[], bool]) -> None:
     """Waits until something holds."""
     while not condition():  # noqa: ASYNC110 - nothing tells of it
         await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", 2), ("bfloat16", 1)])
+def test_a_lone_text_has_more_threads_where_products_take_long(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: str, expected: int
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    predictor.info = replace(predictor.info, dtype=dtype)
+
+    async def work() -> None:
+        engine = make(lambda: predictor, threads=4)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        asked.clear()
+        encoding = Encoding([5] * 16, truncated=False)
+        await engine.predict([encoding])
+        await engine.close()
+
+    run(work())
+    assert asked == [expected]
 
 
 def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:

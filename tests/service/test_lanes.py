@@ -8,7 +8,7 @@ from service.lanes import SHORT_COME_WITHIN, Lanes
 
 
 def test_the_last_lane_is_kept_for_short_texts_while_they_come() -> None:
-    lanes = Lanes(2, tokens_per_thread=50)
+    lanes = Lanes(2)
     assert lanes.longest(0.0) == math.inf
     assert lanes.begin(300, 1, is_all=False) == (1, True)
     assert lanes.longest(0.0) == math.inf  # no short one ever came
@@ -22,7 +22,7 @@ def test_the_last_lane_is_kept_for_short_texts_while_they_come() -> None:
 
 
 def test_a_single_lane_takes_all() -> None:
-    lanes = Lanes(1, tokens_per_thread=50)
+    lanes = Lanes(1)
     lanes.note_arrival([1], 0.0)
     assert lanes.longest(0.0) == math.inf
 
@@ -32,16 +32,19 @@ def test_a_single_lane_takes_all() -> None:
     [
         (300, 1, True, (4, True)),
         (300, 3, True, (4, False)),
-        (199, 2, True, (3, False)),
-        (100, 1, True, (2, False)),
+        (100, 1, True, (4, False)),
         (99, 1, True, (1, False)),
-        (3, 1, True, (1, False)),
         (300, 1, False, (1, True)),
     ],
 )
-def test_who_is_alone_has_the_threads_that_are_worth_it(
+def test_who_is_alone_has_all_threads(
     tokens: int, count: int, *, is_all: bool, expected: tuple[int, bool]
 ) -> None:
-    lanes = Lanes(4, tokens_per_thread=50)
+    lanes = Lanes(4)
     assert lanes.begin(tokens, count, is_all=is_all) == expected
     assert lanes.begin(300, 1, is_all=True) == (1, True)  # it is not alone any more
+
+
+@pytest.mark.parametrize(("tokens", "threads"), [(15, 1), (16, 2), (31, 3), (32, 4), (500, 4)])
+def test_a_short_text_has_no_more_threads_than_it_has_work_for(tokens: int, threads: int) -> None:
+    assert Lanes(4, worth_sharing=16).begin(tokens, 1, is_all=True) == (threads, tokens > 128)

@@ -44,11 +44,15 @@ def test_every_gap_is_filled(name: str) -> None:
     for example in make_examples(4000, seed=2, name=name):
         assert not set(example.text) & set("{}")
         assert not example.text[0].islower()
-        assert not re.search(r"\ba [aeiou]|\b(?:an?|the) an? ", example.text, re.IGNORECASE)
+        assert not re.search(
+            r"\ba (?!use)[aeiou]|\ban use|\b(?:an?|the) an? ", example.text, re.IGNORECASE
+        )
 
 
 def test_every_sentence_is_one() -> None:
-    assert {example.text[-1] for example in make_examples(4000, seed=2)} == set(".!?")
+    for example in make_examples(4000, seed=2):
+        assert example.text[0].isupper()
+        assert example.text[-1] in ".!?"
 
 
 @pytest.mark.parametrize("name", ["behaviours", "everyday"])

@@ -278,7 +278,7 @@ def test_probes_and_the_plot_are_made_if_asked(
 
     printed = capsys.readouterr().out
     probes = json.loads(target.read_text())["probes"]
-    assert "sentences made by rule\n  plain " in printed
+    assert "sentences of known label\n  plain " in printed
     assert "what must not matter\n  ways of speaking " in printed
     assert {item["test"] for item in probes} == {"label", "change", "group"}
     assert len([item for item in probes if item["test"] == "label"]) == 7

@@ -51,6 +51,11 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
             "[teacher.rows]\ngroups = 4\n[teacher.rows.passes]",
             "no teacher:",
         ),
+        (
+            "rules = 24",
+            'templates = ["everyday", "everyday"]',
+            "stage broad: a file of templates is named twice",
+        ),
         ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],

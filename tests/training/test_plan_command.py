@@ -12,7 +12,9 @@ from safetensors.torch import load_file
 from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import ROOT
+from training import stages
 from training.__main__ import main
+from training.behaviours import read_templates
 from training.plan import load_plan
 from training.plan_command import read_material
 from training.stages import mean_of
@@ -39,7 +41,7 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
     plan = load_plan(tiny.plan)
     assert manifest.recipe["plan"] == plan.model_dump(mode="json", exclude_defaults=True)
     assert manifest.recipe["init_from"] == plan.pretrained.name == "tiny BERT"
-    assert {source.file for source in manifest.training_data} == {"short.tsv", "other.tsv"}
+    assert {source.file for source in manifest.training_data} == {"short.tsv", "more/other.tsv"}
     (metric,) = manifest.metrics
     assert (metric.name, metric.rows) == ("validation", 20)
 
@@ -100,6 +102,29 @@ def test_a_damaged_stage_is_done_again_and_gives_the_same(
         (place / "model.safetensors").read_bytes() for place in (tmp_path / "out", made)
     )
     assert again == before
+
+
+def test_a_stage_is_done_again_when_its_templates_have_changed(
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
+    for changed, first in (
+        ("everyday", "stage 1-broad is done already\n"),  # the stages use none of it
+        ("behaviours", "stage 1-broad\n"),
+    ):
+        monkeypatch.setattr(
+            stages,
+            "read_templates",
+            lambda name, changed=changed: read_templates(name) + "#" * (name == changed),
+        )
+        assert main([*command, "--overwrite"]) == 0
+        assert first in capsys.readouterr().out
 
 
 def test_a_change_of_a_stage_leaves_those_before_it(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from training.behaviours import make_examples
+from training import probe as module
+from training.behaviours import make_examples, read_templates
 from training.probe import Probe, probe
 
 TEXTS = [f"I do not think it's a good film, number {number}." for number in range(40)]
@@ -36,6 +37,7 @@ def letters(text: str) -> str:
 
 
 GOOD = load("probes")["good"]
+THUMBS = "Two thumbs up from the whole back row."
 
 
 def says_positive(texts: Sequence[str]) -> NDArray[np.float64]:
@@ -75,6 +77,17 @@ def test_a_model_that_counts_words_fails_at_negation() -> None:
 
 def test_the_same_seed_asks_the_same() -> None:
     assert probe(counts_words, TEXTS, seed=1) == probe(counts_words, TEXTS, seed=1)
+
+
+def test_each_test_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = probe(counts_words, TEXTS)
+    text = read_templates("probes")
+    start = text.index('[[kinds]]\nname = "negation near"')
+    end = text.index('[[kinds]]\nname = "negation far"')
+    shorter = text[:start] + text[end:]
+    monkeypatch.setattr(module, "read_templates", lambda _: shorter)
+
+    assert probe(counts_words, TEXTS) == [item for item in whole if item.name != "negation near"]
 
 
 def test_a_model_that_minds_names_is_found_out() -> None:
@@ -118,12 +131,12 @@ def test_a_sentence_that_somebody_wrote_is_asked_once_with_its_label() -> None:
 
     def notes(texts: Sequence[str]) -> NDArray[np.float64]:
         asked.extend(texts)
-        return np.array([0.9 if text == "Two thumbs up!" else 0.1 for text in texts])
+        return np.array([0.9 if text == THUMBS else 0.1 for text in texts])
 
     labels = by_name(probe(notes, TEXTS), "label")
 
-    assert asked.count("Two thumbs up!") == asked.count("Two thumbs down.") == 1
-    assert (labels["marks"].rows, labels["marks"].passed) == (14, 8)  # 7 of them negative
+    assert asked.count(THUMBS) == asked.count("Thumbs down from all four kids.") == 1
+    assert (labels["marks"].rows, labels["marks"].passed) == (16, 9)  # 8 of them negative
 
 
 @pytest.mark.parametrize("trained", ["behaviours", "everyday"])

@@ -104,7 +104,7 @@ def test_probes_are_grouped() -> None:
     ]
 
     assert probes_to_text(probes) == (
-        "sentences made by rule\n"
+        "sentences of known label\n"
         "  plain                                  95.0% right of 200\n"
         "what must not matter\n"
         "  capitals                               98.0% unchanged of 50, moved by 0.010\n"

@@ -26,7 +26,7 @@ sha256 = "{student}"
 file = "short.tsv"
 hold_out = 20
 [sources.other]
-file = "other.tsv"
+file = "more/other.tsv"
 [sources.bare]
 file = "bare.txt"
 labelled = false
@@ -108,9 +108,9 @@ class TinyPlan:
 def write_plan(folder: Path, text: str = PLAN) -> TinyPlan:
     """Writes networks, rows and plan below a folder."""
     data = folder / "data"
-    data.mkdir(parents=True)
+    (data / "more").mkdir(parents=True)
     write_sentences(data / "short.tsv", rows=200)
-    write_sentences(data / "other.tsv", rows=60, seed=4)
+    write_sentences(data / "more" / "other.tsv", rows=60, seed=4)
     bare = [f"The film was good, number {n}. A dull plot was it too!" for n in range(30)]
     (data / "bare.txt").write_text("\n".join(bare) + "\n", encoding="utf-8")
     student = tiny_checkpoint(folder / "student")
