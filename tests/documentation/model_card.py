@@ -53,9 +53,10 @@ def _data() -> Iterator[Sequence[str]]:
     yield "source", "file", "rows", "what it is", "licence"
     manifest = open_checkpoint(CHECKPOINT).manifest
     sources = manifest.recipe["plan"]["sources"]
-    rows = iter(source.rows for source in manifest.training_data)
+    rows = {source.file: source.rows for source in manifest.training_data}
     for name, source in sources.items():
-        count = next(rows) if source.get("labelled", True) else _UNLABELLED_ROWS[name]
+        labelled = source.get("labelled", True)
+        count = rows[source["file"]] if labelled else _UNLABELLED_ROWS[name]
         yield (
             f"`{name}`",
             f"`{source['file'].removesuffix('.tsv.gz')}`",
