@@ -22,11 +22,7 @@ from typing import Any, TypeVar
 from model import Encoding, Explanation, Prediction, Question
 from service.admission import Admission
 from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
-from service.lanes import (
-    SHORT_COME_WITHIN,
-    WORTH_SHARING_TOKENS,
-    Lanes,
-)
+from service.lanes import SHORT_COME_WITHIN, WORTH_SHARING_TOKENS, Lanes
 from service.metrics import Metrics
 from service.schedule import Schedule, Turn
 from service.work import Asked, Call, Classify, Entry, Explain, Job, Pass, Text, Waiter, form_batch

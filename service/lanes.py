@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 # Below this, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
-# What is different for a pass that is alone, by what its products are computed in: where they take
-# longer, threads lose less by waiting for each other.
+# The same for a pass that is alone, where it differs, by what its products are computed in: the
+# longer they take, the less threads lose by waiting for each other.
 WORTH_SHARING_ALONE = {"float32": 16}
 _FEWEST_TOKENS_PER_THREAD = 8
 # While short ones come this often, in seconds, one lane is theirs.
