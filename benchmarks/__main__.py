@@ -11,9 +11,10 @@ from pathlib import Path
 import torch
 
 from benchmarks import wrk
-from benchmarks.comparison import Bench, Timing
+from benchmarks.comparison import Bench
 from benchmarks.errors import BenchmarkError
 from benchmarks.loads import LOADS, Load, Open
+from benchmarks.measure import Timing
 from benchmarks.servers import Program
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts

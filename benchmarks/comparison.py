@@ -1,46 +1,27 @@
 """From a checkpoint to the figures of the service and its peers, taken in turns on one machine."""
 
-import json
 import multiprocessing
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from benchmarks import open_loop, wrk
 from benchmarks.client import predict_once
-from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.errors import BenchmarkError
 from benchmarks.labels import Answer, compare, read_answers
-from benchmarks.loads import Closed, Load, Mixed, Open
+from benchmarks.loads import Load, limiting
+from benchmarks.measure import Measurement, Meter, Timing
 from benchmarks.servers import ROOT, Program, Server, serve
-from benchmarks.texts import Texts, write_literals
-from benchmarks.wrk import Figures
+from benchmarks.texts import Texts
 
-# Far enough apart that no two loads on a server share a text, and short enough to be few tokens.
-_FIRST_NUMBERS = 200_000
 _CHECKED_AT_ONCE = 50
 _CHECKED = 200
-_MOST_SECONDS = 120.0
 
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What came of one load on one server.
-
-    Args:
-        figures: of the load itself.
-        undisturbed: of a mixed load: its short texts without the long ones; else None.
-    """
-
-    figures: Figures
-    undisturbed: Figures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +46,13 @@ class Comparison:
     Args:
         loads: that were measured.
         runs: of each server by its name, one for each repetition.
-        limits: rates of the model alone by the kind of its texts, one for each repetition.
+        limits: rates of the model alone, taken right after the service under a load, by the name
+            of the load, one for each repetition.
     """
 
     loads: tuple[Load, ...]
     runs: Mapping[str, Sequence[Run]]
     limits: Mapping[str, Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long things are measured.
-
-    Args:
-        repetitions: how often each server is started and measured.
-        warm_up: seconds of each load before it is measured.
-        seconds: that each load is measured.
-    """
-
-    repetitions: int
-    warm_up: float
-    seconds: float
 
 
 class Bench:
@@ -117,12 +84,13 @@ class Bench:
         self._timing = timing
         self._max_batch_tokens = max_batch_tokens
         self._report = report
-        self._files = {"sentences": folder / "sentences", "reviews": folder / "reviews"}
-        write_literals(texts.sentences, self._files["sentences"])
-        write_literals(texts.reviews, self._files["reviews"])
 
     def run(self, programs: Sequence[Program], loads: Sequence[Load]) -> Comparison:
         """Measures all servers in turns, never two at once; who is first changes every time.
+
+        All are started before the first is measured, and all but one are stopped where they are
+        at any time: so a load comes to one after the other within a minute, and a machine whose
+        speed drifts harms all alike.
 
         Args:
             programs: the servers; the first is ours.
@@ -132,31 +100,30 @@ class Bench:
             BenchmarkError: a server did not start or ended, an answer is not right, or the
                 servers do not answer the same labels.
         """
-        self._report("checking that all answer the same labels")
-        ours, *others = [(program, self._labels(program)) for program in programs]
-        for program, answers in others:
-            compare(ours[1], answers, sentences=self._checked, peer=program.name)
         runs: dict[str, list[Run]] = {program.name: [] for program in programs}
-        limits: dict[str, list[float]] = {"sentences": [], "reviews": []}
+        limits: dict[str, list[float]] = {load.name: [] for load in loads if limiting(load)}
         # The client has a process of its own, as it would have elsewhere, and never a server's.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn, _leave_interrupts) as client:
+            meter = Meter(self._texts, folder=self._folder, timing=self._timing, client=client)
             for repetition in range(self._timing.repetitions):
+                self._report(f"repetition {repetition + 1} of {self._timing.repetitions}")
                 turn = repetition % len(programs)
-                for program in (*programs[turn:], *programs[:turn]):
-                    self._report(f"{program.name}, {repetition + 1} of {self._timing.repetitions}")
-                    with serve(program, self._checkpoint, self._folder) as server:
-                        found = self._measure(program, server, loads, client)
-                        memory = server.resident_bytes()
-                    runs[program.name].append(Run(server.start_seconds, memory, found))
-                self._report(f"the model alone, {repetition + 1} of {self._timing.repetitions}")
-                for kind, rate in zip(limits, self._limits(), strict=True):
-                    limits[kind].append(rate)
+                order = [*programs[turn:], *programs[:turn]]
+                for name, run in self._repetition(order, loads, meter, programs[0], limits).items():
+                    runs[name].append(run)
         return Comparison(tuple(loads), runs, limits)
 
-    def _labels(self, program: Program) -> list[Answer]:
+    def _check(self, ours: str, servers: Mapping[str, Server]) -> None:
+        self._report("checking that all answer the same labels")
+        answers = {name: self._answers(server) for name, server in servers.items()}
+        expected = answers.pop(ours)
+        for name, found in answers.items():
+            compare(expected, found, sentences=self._checked, peer=name)
+
+    def _answers(self, server: Server) -> list[Answer]:
         sentences = self._checked
-        with serve(program, self._checkpoint, self._folder) as server:
+        with server.awake():
             return [
                 answer
                 for at in range(0, len(sentences), _CHECKED_AT_ONCE)
@@ -165,87 +132,58 @@ class Bench:
                 )
             ]
 
-    def _measure(
-        self, program: Program, server: Server, loads: Sequence[Load], client: Executor
-    ) -> dict[str, Measurement]:
-        found: dict[str, Measurement] = {}
-        for number, load in enumerate(loads, start=1):
-            first = number * _FIRST_NUMBERS
-            if isinstance(load, Closed):
-                if load.route == "attention" and not program.explains:
-                    continue
-                found[load.name] = Measurement(self._closed(load, server, first))
-            elif isinstance(load, Mixed):
-                found[load.name] = self._mixed(load, server, first)
-            else:
-                reached = found[load.of].figures.rate
-                found[load.name] = Measurement(self._open(load, reached, server, first, client))
-        return found
-
-    def _closed(self, load: Closed, server: Server, first: int) -> Figures:
-        run = partial(wrk.run, load, texts=self._files[load.texts], port=server.port)
-        run(first=first, seconds=self._timing.warm_up)
-        seconds = self._timing.seconds
-        first += _FIRST_NUMBERS // 2
-        # A slow server gets as long as each connection needs for an answer.
-        while (found := run(first=first, seconds=seconds)).requests < load.connections:
-            first += (found.requests + load.connections) * load.sentences
-            seconds *= 2
-            if seconds > _MOST_SECONDS:
-                raise AnswerError(f"{load.name}: not an answer for each connection in {seconds} s")
-        return found
-
-    def _mixed(self, load: Mixed, server: Server, first: int) -> Measurement:
-        alone = self._closed(load.short, server, first)
-        timing = self._timing
-        with self._background(load.long, server, first + _FIRST_NUMBERS // 4, timing.seconds):
-            beside = wrk.run(
-                load.short,
-                texts=self._files[load.short.texts],
-                port=server.port,
-                first=first + 3 * _FIRST_NUMBERS // 4,
-                seconds=timing.seconds,
-            )
-        return Measurement(beside, undisturbed=alone)
+    def _repetition(
+        self,
+        order: Sequence[Program],
+        loads: Sequence[Load],
+        meter: Meter,
+        ours: Program,
+        limits: Mapping[str, list[float]],
+    ) -> dict[str, Run]:
+        found: dict[str, dict[str, Measurement]] = {program.name: {} for program in order}
+        with self._started(order) as servers:
+            self._check(ours.name, servers)
+            for number, load in enumerate(loads, start=1):
+                for program in order:
+                    if not program.can_answer(load):
+                        continue
+                    self._report(f"{load.name}: {program.name}")
+                    server, before = servers[program.name], found[program.name]
+                    with server.awake():
+                        before[load.name] = meter.measure(
+                            load, server, number=number, before=before
+                        )
+                    if program is ours and (kind := limiting(load)):
+                        limits[load.name].append(self._limit(meter.files[kind]))
+            return {
+                name: Run(server.start_seconds, server.resident_bytes(), found[name])
+                for name, server in servers.items()
+            }
 
     @contextmanager
-    def _background(
-        self, load: Closed, server: Server, first: int, seconds: float
-    ) -> Iterator[None]:
-        with wrk.running(
-            load,
-            texts=self._files[load.texts],
-            port=server.port,
-            first=first,
-            seconds=seconds + 1,
-        ):
-            yield
+    def _started(self, programs: Sequence[Program]) -> Iterator[dict[str, Server]]:
+        """All of them, started one after the other and stopped where they are."""
+        with ExitStack() as stack:
+            servers: dict[str, Server] = {}
+            for program in programs:
+                self._report(f"starting {program.name}")
+                server = stack.enter_context(serve(program, self._checkpoint, self._folder))
+                server.pause()
+                servers[program.name] = server
+            yield servers
 
-    def _open(
-        self, load: Open, reached: float, server: Server, first: int, client: Executor
-    ) -> Figures:
-        return client.submit(
-            open_loop.run,
-            load.share * reached,
-            sentences=self._texts.sentences,
-            port=server.port,
-            first=first,
-            seconds=self._timing.seconds,
-        ).result()
-
-    def _limits(self) -> list[float]:
+    def _limit(self, texts: Path) -> float:
         command = [sys.executable, "-m", "benchmarks.limit"]
         command += ["--checkpoint", str(self._checkpoint)]
         command += ["--max-batch-tokens", str(self._max_batch_tokens)]
-        command += ["--seconds", str(self._timing.seconds), *map(str, self._files.values())]
+        command += ["--seconds", str(self._timing.seconds), str(texts)]
         done = subprocess.run(  # noqa: S603 - a module of our own
             command, cwd=ROOT, capture_output=True, text=True, check=False
         )
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]
             raise BenchmarkError(f"the model alone: {lines[-1]}")
-        rates: list[float] = json.loads(done.stdout)
-        return rates
+        return float(done.stdout)
 
 
 def _leave_interrupts() -> None:

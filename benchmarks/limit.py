@@ -71,28 +71,25 @@ def _round(predictor: Predictor, passes: Sequence[list[Encoding]], lanes: Execut
 
 
 def main() -> None:
-    """Prints the rates for files of texts as JSON."""
+    """Prints the rate for a file of texts."""
     parser = argparse.ArgumentParser(description="The model alone, in a loop.")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--max-batch-tokens", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("texts", type=Path, nargs="+", help="files as the client reads them")
+    parser.add_argument("texts", type=Path, help="file as the client reads it")
     given = parser.parse_args()
     device = choose_device("auto")
     predictor = load_predictor(
         open_checkpoint(given.checkpoint), device=device, dtype=choose_dtype("auto", device)
     )
-    rates = [
-        texts_per_second(
-            predictor,
-            _texts(path),
-            max_batch_tokens=given.max_batch_tokens,
-            threads=choose_threads(0),
-            seconds=given.seconds,
-        )
-        for path in given.texts
-    ]
-    json.dump(rates, sys.stdout)
+    rate = texts_per_second(
+        predictor,
+        _texts(given.texts),
+        max_batch_tokens=given.max_batch_tokens,
+        threads=choose_threads(0),
+        seconds=given.seconds,
+    )
+    sys.stdout.write(f"{rate}\n")
 
 
 def _texts(path: Path) -> list[str]:

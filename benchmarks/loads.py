@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Kind = Literal["sentences", "reviews"]
+
 
 @dataclass(frozen=True, slots=True)
 class Closed:
@@ -19,7 +21,7 @@ class Closed:
     name: str
     connections: int
     sentences: int = 1
-    texts: Literal["sentences", "reviews"] = "sentences"
+    texts: Kind = "sentences"
     route: Literal["predict", "attention"] = "predict"
 
 
@@ -54,6 +56,12 @@ class Open:
 
 
 Load = Closed | Mixed | Open
+
+
+def limiting(load: Load) -> Kind | None:
+    """The texts that the model alone is asked, to compare; None if that would say nothing."""
+    return load.texts if isinstance(load, Closed) and load.route == "predict" else None
+
 
 LOADS: tuple[Load, ...] = (
     Closed("1 sentence, 1 connection", 1),

@@ -1,8 +1,30 @@
 -- What wrk sends: a new body each time, of texts with a running number at their ends.
--- Arguments: the file of texts, how many in a request, the first number, and "predict" or "attention".
+-- Arguments: the file of texts, how many in a request, the first number, "predict" or "attention",
+-- and the connections.
 
-local texts, count, number, kind, path = {}, 1, 0, "predict", "/predict"
+local ffi = require("ffi")
+ffi.cdef("typedef struct { long seconds; long nanoseconds; } headlight_time;"
+  .. " int clock_gettime(int clock, headlight_time *now);")
+
+local MONOTONIC = 1
+local threads = {}
+local texts, count, number, path, kind = {}, 1, 0, "/predict", "predict"
 local headers = { ["Content-Type"] = "application/json" }
+local time = ffi.new("headlight_time")
+
+-- Read by `done`. wrk asks for one request before it begins, and for the first of each connection;
+-- from then on each is asked for when another has been answered.
+asked, full_at = 0, 0
+full, latest = 0.0, 0.0
+
+local function now()
+  ffi.C.clock_gettime(MONOTONIC, time)
+  return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+end
+
+function setup(thread)
+  threads[#threads + 1] = thread
+end
 
 function init(arguments)
   for line in io.lines(arguments[1]) do
@@ -10,6 +32,7 @@ function init(arguments)
   end
   count, number, kind = tonumber(arguments[2]), tonumber(arguments[3]), arguments[4]
   path = "/" .. kind
+  full_at = 1 + 2 * tonumber(arguments[5])
 end
 
 local function numbered()
@@ -18,6 +41,13 @@ local function numbered()
 end
 
 function request()
+  asked = asked + 1
+  if asked >= full_at then
+    latest = now()
+    if asked == full_at then
+      full = latest
+    end
+  end
   local body
   if kind == "attention" then
     body = '{"sentence":' .. numbered() .. "}"
@@ -32,10 +62,11 @@ function request()
 end
 
 function done(summary, latency)
-  local errors = summary.errors
+  local errors, thread = summary.errors, threads[1]
   io.write(string.format(
-    '\n{"requests": %d, "seconds": %.6f, "bytes": %d, "p50": %.6f, "p99": %.6f, "failed": %d}\n',
-    summary.requests, summary.duration / 1e6, summary.bytes,
+    '\n{"requests": %d, "counted": %d, "seconds": %.6f, "p50": %.6f, "p99": %.6f, "failed": %d}\n',
+    summary.requests, math.max(0, thread:get("asked") - thread:get("full_at")),
+    thread:get("latest") - thread:get("full"),
     latency:percentile(50) / 1e6, latency:percentile(99) / 1e6,
     errors.connect + errors.read + errors.write + errors.status + errors.timeout))
 end

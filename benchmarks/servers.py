@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.client import predict_once
 from benchmarks.errors import AnswerError, ServerError
+from benchmarks.loads import Closed, Load
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,6 +40,10 @@ class Program:
     environment: Path | None = None
     explains: bool = False
 
+    def can_answer(self, load: Load) -> bool:
+        """Whether it has the route that a load asks."""
+        return self.explains or not (isinstance(load, Closed) and load.route == "attention")
+
     @property
     def python(self) -> str:
         """The interpreter that runs it."""
@@ -62,6 +67,23 @@ class Server:
     def resident_bytes(self) -> int | None:
         """The memory that its processes hold now; None where there is no /proc to tell."""
         return resident_bytes(self.group)
+
+    def pause(self) -> None:
+        """Stops all its processes where they are, so that it takes no time from another."""
+        self._signal(signal.SIGSTOP)
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Lets a server that is paused go on for as long as the block lasts."""
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.pause()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has ended, which the next request to it will tell
+            os.killpg(self.group, number)
 
 
 @contextmanager
@@ -183,6 +205,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             # Not SIGTERM, after which the service goes on answering for a while.
             os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGCONT)  # if it is paused
             process.wait(_END_PATIENCE)
     finally:
         with suppress(ProcessLookupError):

@@ -2,9 +2,11 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from operator import truediv
 
-from benchmarks.comparison import Comparison, Measurement, Run
-from benchmarks.loads import Closed, Load, Mixed
+from benchmarks.comparison import Comparison, Run
+from benchmarks.loads import Load, Mixed, limiting
+from benchmarks.measure import Measurement
 
 _MEGABYTE = 1_000_000
 _HEAD = ("load", "server", "sentences/s", "range", "p50 ms", "p99 ms", "times", "of the limit")
@@ -18,9 +20,9 @@ def tables(comparison: Comparison, *, ours: str) -> str:
         ours: the name of the service.
 
     Returns:
-        Lines. `times` is the median rate of the service divided by that of the server of the
-        line, so above 1 the service is faster; `of the limit` is a rate divided by that of the
-        model alone.
+        Lines. `times` is the rate of the service divided by that of the server of the line, so
+        above 1 the service is faster; `of the limit` is a rate divided by that of the model
+        alone. Both are medians of what came of each repetition.
     """
     return "\n\n".join(
         [
@@ -31,10 +33,10 @@ def tables(comparison: Comparison, *, ours: str) -> str:
             ),
             _table(("", *comparison.runs), [_resources(comparison, *each) for each in _RESOURCES]),
             _table(
-                ("the model alone", "texts/s", "range"),
+                ("the model alone, after", "texts/s", "range"),
                 [
-                    (kind, f"{statistics.median(rates):.0f}", _range(rates))
-                    for kind, rates in comparison.limits.items()
+                    (name, f"{statistics.median(rates):.0f}", _range(rates))
+                    for name, rates in comparison.limits.items()
                 ],
             ),
         ]
@@ -45,22 +47,21 @@ def _speeds(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
     for load in comparison.loads:
         if isinstance(load, Mixed):
             continue
-        mine = _median_rate(comparison, ours, load)
+        mine = _rates(comparison, ours, load)
         for name in comparison.runs:
             measurements = _of(comparison, name, load)
             if not measurements:
                 continue
-            rates = [each.figures.rate for each in measurements]
-            rate = statistics.median(rates)
+            rates = _rates(comparison, name, load)
             yield (
                 load.name,
                 name,
-                f"{rate:.1f}",
+                f"{statistics.median(rates):.1f}",
                 _range(rates),
                 _milliseconds(each.figures.p50 for each in measurements),
                 _milliseconds(each.figures.p99 for each in measurements),
-                "" if name == ours else f"{mine / rate:.2f}",
-                _share(comparison, load, rate),
+                "" if name == ours else _ratio(mine, rates),
+                _ratio(rates, comparison.limits[load.name]) if limiting(load) else "",
             )
 
 
@@ -77,14 +78,13 @@ def _mixed(comparison: Comparison) -> Iterator[Sequence[str]]:
                 name,
                 _milliseconds(alone),
                 _milliseconds(beside),
-                f"{statistics.median(beside) / statistics.median(alone):.2f}",
+                _ratio(beside, alone),
             )
 
 
-def _share(comparison: Comparison, load: Load, rate: float) -> str:
-    if not isinstance(load, Closed) or load.route != "predict":
-        return ""
-    return f"{rate / statistics.median(comparison.limits[load.texts]):.2f}"
+def _ratio(rates: Sequence[float], others: Sequence[float]) -> str:
+    """Of what was measured in one repetition: a machine that drifts would spoil that of medians."""
+    return f"{statistics.median(map(truediv, rates, others)):.2f}"
 
 
 def _of(comparison: Comparison, name: str, load: Load) -> list[Measurement]:
@@ -92,8 +92,8 @@ def _of(comparison: Comparison, name: str, load: Load) -> list[Measurement]:
     return [each for each in found if each is not None]
 
 
-def _median_rate(comparison: Comparison, name: str, load: Load) -> float:
-    return statistics.median(each.figures.rate for each in _of(comparison, name, load))
+def _rates(comparison: Comparison, name: str, load: Load) -> list[float]:
+    return [each.figures.rate for each in _of(comparison, name, load)]
 
 
 def _resources(

@@ -21,7 +21,8 @@ class Figures:
     """What came of a load on one server.
 
     Args:
-        rate: sentences answered in a second.
+        rate: sentences answered in a second, from when each connection could have had its first
+            answer to the last answer; 0 if that is none.
         p50: of the latencies of requests, in seconds.
         p99: of the same.
         requests: that were answered; with none, all other figures are 0.
@@ -72,7 +73,7 @@ def running(
         *(str(client), "--threads", "1", "--connections", str(load.connections)),
         *("--duration", f"{max(1, round(seconds))}s", "--timeout", f"{_TIMEOUT_SECONDS}s"),
         *("--script", str(_SCRIPT), f"http://127.0.0.1:{port}", "--"),
-        *(str(texts), str(load.sentences), str(first), load.route),
+        *(str(texts), str(load.sentences), str(first), load.route, str(load.connections)),
     ]
     process = subprocess.Popen(  # noqa: S603 - what is installed as wrk
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -105,5 +106,6 @@ def read(process: subprocess.Popen[str], load: Closed) -> Figures:
         raise AnswerError(f"{load.name}: {found['failed']} of {found['requests']} requests failed")
     if not found["requests"]:
         return Figures(0.0, 0.0, 0.0, 0)
-    rate = found["requests"] * load.sentences / found["seconds"]
+    # Over the whole time, what is on its way at the end would be missing: the more, the slower.
+    rate = found["counted"] * load.sentences / found["seconds"] if found["counted"] else 0.0
     return Figures(rate, found["p50"], found["p99"], found["requests"])

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,21 @@ def test_a_server_answers_until_the_block_ends(
 
     with pytest.raises(AnswerError, match="no connection"):
         predict_once(server.port, ["a good film"])
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.group, 0)
+
+
+def test_a_paused_server_answers_when_it_is_woken_and_ends_as_any_other(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    with serve(SERVICE, checkpoint_folder, tmp_path) as server, ThreadPoolExecutor(1) as client:
+        server.pause()
+        waiting = client.submit(predict_once, server.port, ["a good film"])
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        with server.awake():
+            assert len(read_answers(waiting.result())) == 1
+
     with pytest.raises(ProcessLookupError):
         os.killpg(server.group, 0)
 
