@@ -13,7 +13,12 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "service", "training")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # The modules that a requirement installs, where they are not named as it is.
-MODULES = {"scikit-learn": "sklearn", "pytest-cov": "pytest_cov", "import-linter": "importlinter"}
+MODULES = {
+    "scikit-learn": "sklearn",
+    "pytest-cov": "pytest_cov",
+    "pytest-xdist": "xdist",
+    "import-linter": "importlinter",
+}
 # Prints what is imported after the statement.
 AFTER = "{}; import json, sys; print(json.dumps(sorted(sys.modules)))"
 
@@ -83,7 +88,9 @@ def test_model_imports_neither_service_nor_training() -> None:
 
 
 def test_training_imports_no_service() -> None:
-    assert "service" not in modules_after("import training.__main__")
+    commands = "training.fit_command, training.evaluate, training.compare"
+
+    assert "service" not in modules_after(f"import training.__main__, {commands}")
 
 
 def test_model_knows_no_http() -> None:
@@ -106,3 +113,11 @@ def test_python_marks_the_packages_as_typed() -> None:
     assert [package for package in PACKAGES if (ROOT / package / "py.typed").is_file()] == [
         *PACKAGES
     ]
+
+
+def test_the_training_command_imports_what_a_subcommand_needs_when_it_runs() -> None:
+    """Those that draw and fit baselines take as long as torch does."""
+    imported = modules_after("import training.__main__")
+
+    assert "torch" in imported
+    assert not imported & {"matplotlib", "pyarrow", "scipy", "sklearn"}

@@ -1,11 +1,13 @@
 """`headlight-train`: trains and measures checkpoints."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from model.errors import ModelError
-from training import compare, evaluate, fit_command, fit_options
+from training import compare_options, evaluate_options, fit_options
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
 
@@ -34,6 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _run(module: str, given: argparse.Namespace) -> int:
+    """Imports a command when it is asked for: scikit-learn and matplotlib take seconds."""
+    code: int = importlib.import_module(module).run(given)
+    return code
+
+
 def _refuse(message: str, code: int) -> int:
     print(f"headlight-train: {message}", file=sys.stderr)
     return code
@@ -46,24 +54,24 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, add_arguments, run, text in (
-        ("fit", fit_options.add_arguments, fit_command.run, "train a checkpoint on labelled files"),
+    for name, options, module, text in (
+        ("fit", fit_options, "training.fit_command", "train a checkpoint on labelled files"),
         (
             "evaluate",
-            evaluate.add_arguments,
-            evaluate.run,
+            evaluate_options,
+            "training.evaluate",
             "measure a checkpoint on labelled files",
         ),
         (
             "compare",
-            compare.add_arguments,
-            compare.run,
+            compare_options,
+            "training.compare",
             "train variants of the network side by side and report on them",
         ),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        add_arguments(command)
-        command.set_defaults(run=run)
+        options.add_arguments(command)
+        command.set_defaults(run=partial(_run, module))
     return parser
 
 

@@ -14,6 +14,7 @@ from model.files import sync
 from model.threads import choose_threads
 from training import machine
 from training.baseline import run_baseline
+from training.compare_options import ALL, BASELINE
 from training.comparison import Comparison, Outcome, Run, Source, to_json
 from training.comparison_plots import plot_curves, plot_gaps
 from training.comparison_report import CURVES, GAPS, to_markdown
@@ -27,94 +28,14 @@ from training.signals import noted_signals
 from training.variants import VARIANTS, Variant
 
 _REPORT, _FIGURES = "report.md", "comparison.json"
-_BASELINE = "tf-idf"
-_ALL = (*VARIANTS, _BASELINE)
 _FEWEST_SEEDS = 2
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command.
-
-    Args:
-        parser: of the subcommand.
-    """
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="labelled text of two classes: TSV, CSV, JSON Lines (each also .gz) or Parquet",
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a report that is there already"
-    )
-    parser.add_argument(
-        "--variants",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
-        metavar="A,B",
-        help=f"which ones, the first being what the others are set against: {', '.join(_ALL)} "
-        "(default: all)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="runs of each network, with the seeds 0 to N - 1 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--epochs",
-        type=int,
-        default=10,
-        metavar="N",
-        help="passes over the training rows, the same for each (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--hold-out",
-        choices=("last", "random"),
-        default="last",
-        help="which rows are for validation: the last ones, or some of each class by chance "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--validation-share",
-        type=float,
-        default=0.2,
-        metavar="N",
-        help="share of the rows held out, without --validation (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="labelled text to validate by; may be repeated",
-    )
-    parser.add_argument("--text-column", metavar="NAME", help="the column of texts")
-    parser.add_argument("--label-column", metavar="NAME", help="the column of labels")
-    parser.add_argument(
-        "--labels",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
-        metavar="A,B",
-        help="names of the classes in the order of their numbers (default: from the files)",
-    )
-    parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads (default: the CPU quota, or the cores)"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains every variant with every seed, and writes the report.
 
     Args:
-        arguments: as the parser of `add_arguments` gives them.
+        arguments: as the parser of `compare_options.add_arguments` gives them.
 
     Returns:
         0.
@@ -141,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     training, validation = read_parts(files, recipe)
     outcomes = []
     with noted_signals() as stop:
-        for name in arguments.variants or _ALL:
-            if name == _BASELINE:
+        for name in arguments.variants or ALL:
+            if name == BASELINE:
                 outcome = run_baseline(training, validation)
             else:
                 outcome = _run_variant(name, training, validation, arguments, device, stop)
@@ -172,10 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    chosen = arguments.variants or _ALL
-    unknown = [name for name in chosen if name not in _ALL]
+    chosen = arguments.variants or ALL
+    unknown = [name for name in chosen if name not in ALL]
     if unknown:
-        raise RecipeError(f"there is no variant {unknown[0]}: choose from {', '.join(_ALL)}")
+        raise RecipeError(f"there is no variant {unknown[0]}: choose from {', '.join(ALL)}")
     if len(set(chosen)) < len(chosen):
         raise RecipeError("--variants names one twice: name each once")
     least = {"seeds": _FEWEST_SEEDS, "epochs": 1, "threads": 1}

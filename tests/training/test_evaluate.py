@@ -15,7 +15,8 @@ from model.manifest import DataSource
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.errors import DataError, TrainingError
-from training.evaluate import EvaluationReport, add_arguments, run
+from training.evaluate import EvaluationReport, run
+from training.evaluate_options import add_arguments
 from training.metrics import measure
 from training.report import to_json, to_text
 
