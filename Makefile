@@ -42,8 +42,8 @@ install: $(VENV)/installed-serve ## make .venv and install what serving needs
 serve: install ## serve checkpoints/default on port 8000
 	@exec $(BIN)/python -m service $(ARGS)
 
-test: $(VENV)/installed-dev ## run the whole test suite
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/installed-dev ## run the whole test suite, on up to four cores
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, lint, types, import rules and container files
 	$(BIN)/python -m ruff format --check .
