@@ -1,6 +1,8 @@
 """What all suites share: how hypothesis and torch run, and a checkpoint that nobody changes."""
 
+import fcntl
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,15 @@ def pytest_configure() -> None:
     settings.load_profile("headlight")
     # Tiny networks gain nothing from threads, and lose much where cores are shared.
     torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Lets no test of another process run beside one that is marked `alone`."""
+    alone = item.get_closest_marker("alone") is not None
+    with Path(__file__).open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        return (yield)
 
 
 @pytest.fixture(scope="session")

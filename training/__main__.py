@@ -4,7 +4,6 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 from model.errors import ModelError
 from training import compare_options, evaluate_options, fit_options
@@ -23,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     try:
-        code: int = given.run(given)
+        # Not before it is asked for: scikit-learn and matplotlib take seconds.
+        code: int = importlib.import_module(given.module).run(given)
     except (InterruptedRunError, InterruptedComparisonError) as error:
         return _refuse(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:
@@ -33,12 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"{place}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
-    return code
-
-
-def _run(module: str, given: argparse.Namespace) -> int:
-    """Imports a command when it is asked for: scikit-learn and matplotlib take seconds."""
-    code: int = importlib.import_module(module).run(given)
     return code
 
 
@@ -71,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         options.add_arguments(command)
-        command.set_defaults(run=partial(_run, module))
+        command.set_defaults(module=module)
     return parser
 
 

@@ -116,10 +116,10 @@ def test_a_load_is_measured(running: RunningService, texts: Path, load: Closed) 
     sent = answered_sentences(running) - before
 
     assert 0 < found.p50 <= found.p99
-    # What is on its way at the end is answered too, and not counted.
     assert found.rate > 0
-    assert sent >= load.sentences
-    assert sent % load.sentences == 0
+    # What is on its way at the end may be answered too, in part, and is not counted.
+    assert found.requests * load.sentences <= sent
+    assert sent <= (found.requests + load.connections) * load.sentences
 
 
 @needs_wrk

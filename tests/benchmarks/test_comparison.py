@@ -53,6 +53,7 @@ def bench(
 
 
 @needs_wrk
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_slow_server_gets_the_time_that_it_needs(checkpoint_folder: Path, tmp_path: Path) -> None:
     slow = Program("slow", QUICK, ("--label", "good", "--seconds", "0.7"))

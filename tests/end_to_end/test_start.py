@@ -104,6 +104,7 @@ def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path
         assert client.get("/attention?sentence=a").status_code == 200
 
 
+@pytest.mark.alone
 def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_path: Path) -> None:
     """Less than twice `import torch` and two seconds; the best of three, so noise matters less."""
     imports, starts = [], []
