@@ -115,6 +115,22 @@ def test_every_activation(activation: str, dtype: torch.dtype) -> None:
         )
 
 
+def test_a_single_layer_is_the_first_and_the_last() -> None:
+    plain = network(num_hidden_layers=1)
+    batch = batch_of([5, 9, 9])
+
+    with torch.inference_mode():
+        packed, expected = (
+            each(batch, need_weights=True) for each in (PackedEncoder(plain), plain)
+        )
+        without = PackedEncoder(plain)(batch)
+
+    torch.testing.assert_close(packed.logits, expected.logits, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(without.logits, packed.logits, atol=1e-5, rtol=1e-5)
+    (weights,), (others,) = packed.attention_weights, expected.attention_weights
+    torch.testing.assert_close(weights[1:], others[1:], atol=1e-5, rtol=1e-5)
+
+
 def test_it_does_not_need_the_network_any_more() -> None:
     plain = network()
     batch = batch_of([3, 4])

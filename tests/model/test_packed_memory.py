@@ -29,7 +29,7 @@ def resident():
 
 torch.set_num_threads(1)
 network = build_encoder(EncoderConfig(
-    vocab_size=40, hidden_size=384, num_hidden_layers=1, num_attention_heads=12,
+    vocab_size=40, hidden_size=384, num_hidden_layers=2, num_attention_heads=12,
     intermediate_size=1536, max_position_embeddings=512, labels=("negative", "positive"),
 ))
 network.initialize(std=0.02, generator=torch.Generator().manual_seed(0))
