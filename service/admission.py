@@ -11,6 +11,7 @@ from service.errors import OverloadedError
 # Of the time that a request has, this share may go by in the queue.
 _SHARE_OF_TIME = 0.7
 _HORIZON_SECONDS = 2.0
+_MOST_TIMES_SLOWER = 4.0
 _WEIGHT_OF_LAST = 0.05
 
 
@@ -18,7 +19,9 @@ class Throughput:
     """Tokens a second, of the stretches of time at whose both ends something waited.
 
     A network that is asked now and then looks slow, since its passes are small and its cores
-    idle: what it can do shows only while a queue stands. The last seconds count most.
+    idle: what it can do shows only while a queue stands. The last seconds count most. A stretch
+    that is far longer than was to be expected is of a process that was stopped for a while, and
+    counts for less; of one that has become slower there will be others.
     """
 
     def __init__(self) -> None:
@@ -40,11 +43,16 @@ class Throughput:
             waiting: whether something waits still.
         """
         if self._since is not None and waiting:
-            seconds = now - self._since
+            seconds = min(now - self._since, self._longest(tokens))
             kept = math.exp(-seconds / _HORIZON_SECONDS)
             self._tokens = self._tokens * kept + tokens
             self._seconds = self._seconds * kept + seconds
         self._since = now if waiting else None
+
+    def _longest(self, tokens: int) -> float:
+        """How many seconds of a stretch count."""
+        rate = self.tokens_per_second
+        return max(_MOST_TIMES_SLOWER * tokens / rate, _HORIZON_SECONDS) if rate else math.inf
 
 
 class Admission:

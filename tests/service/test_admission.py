@@ -44,6 +44,32 @@ def test_the_last_seconds_count_most() -> None:
     assert 100 < rate < 130
 
 
+def test_a_process_that_was_stopped_is_not_held_to_be_slow() -> None:
+    throughput = Throughput()
+    for tenth in range(100):
+        throughput.note(tenth / 10, tokens=100, waiting=True)
+    throughput.note(70.0, tokens=100, waiting=True)  # a minute later
+    stopped = throughput.tokens_per_second
+    for tenth in range(20):
+        throughput.note(70.1 + tenth / 10, tokens=100, waiting=True)
+    afterwards = throughput.tokens_per_second
+
+    assert stopped is not None
+    assert afterwards is not None
+    assert 250 < stopped < 1000
+    assert 500 < afterwards < 1000
+
+
+def test_a_network_that_has_become_a_hundred_times_slower_is_soon_known() -> None:
+    throughput = Throughput()
+    for tenth in range(100):
+        throughput.note(tenth / 10, tokens=100, waiting=True)
+    for pass_ in range(1, 6):
+        throughput.note(10.0 + 10 * pass_, tokens=100, waiting=True)
+
+    assert throughput.tokens_per_second == pytest.approx(10.0, rel=0.3)
+
+
 @given(st.integers(0, 2000), st.integers(0, 500), st.integers(1, 2000), st.floats(-1, 100))
 def test_one_request_is_judged_as_many_of_the_same_tokens(
     waiting: int, computing: int, tokens: int, seconds: float
