@@ -89,8 +89,8 @@ class Bench:
         """Measures all servers in turns, never two at once; who is first changes every time.
 
         All are started before the first is measured, and all but one are stopped where they are
-        at any time: so a load comes to one after the other within a minute, and a machine whose
-        speed drifts harms all alike.
+        at any time: so a load comes to one right after the other, and a machine whose speed
+        drifts harms all alike.
 
         Args:
             programs: the servers; the first is ours.

@@ -1,8 +1,7 @@
 """One load on one server that is warm: its figures, and what they are measured with."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -121,22 +120,18 @@ class Meter:
 
     def _mixed(self, load: Mixed, server: Server, first: int) -> Measurement:
         alone = self._closed(load.short, server, first)
-        with self._background(load.long, server, first + _FIRST_NUMBERS // 4):
+        background = wrk.running(
+            load.long,
+            texts=self.files[load.long.texts],
+            port=server.port,
+            first=first + _FIRST_NUMBERS // 4,
+            seconds=self._timing.seconds + 1,
+        )
+        with background:
             beside = self._run(load.short, server)(
                 first=first + 3 * _FIRST_NUMBERS // 4, seconds=self._timing.seconds
             )
         return Measurement(beside, undisturbed=alone)
-
-    @contextmanager
-    def _background(self, load: Closed, server: Server, first: int) -> Iterator[None]:
-        with wrk.running(
-            load,
-            texts=self.files[load.texts],
-            port=server.port,
-            first=first,
-            seconds=self._timing.seconds + 1,
-        ):
-            yield
 
     def _run(self, load: Closed, server: Server) -> Callable[..., Figures]:
         return partial(wrk.run, load, texts=self.files[load.texts], port=server.port)

@@ -13,10 +13,10 @@ from tests.resilience.flood import Outcome, flood, saturate
 PASS_SECONDS = 0.05
 TEXTS_A_PASS = 4
 REQUEST_TIMEOUT = 1.0
-pytestmark = pytest.mark.alone
-
 MEMORY = "headlight_process_resident_memory_bytes"
 SENTENCES = [f"{first} {second}" for first in ("good", "bad") for second in ("film", "plot")]
+
+pytestmark = pytest.mark.alone
 
 
 class Overloaded:
