@@ -10,7 +10,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,9 +34,6 @@ REQUEST_ID = "X-Request-ID"
 _ID_HEADER = REQUEST_ID.lower().encode("ascii")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 CLIENT_LEFT = 499
-# How uvloop refuses to write to a connection that has been reset.
-_GONE = "the handler is closed"
-_TOLD_WITHIN = 1.0
 _NO_METHOD = MethodNotAllowedError.status
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -81,7 +77,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(receive, send, _request_id(scope["headers"]), self._lifecycle)
+        answer = _Answer(send, _request_id(scope["headers"]), self._lifecycle)
         started = time.perf_counter()
         self._metrics.in_progress.inc()
         try:
@@ -160,11 +156,10 @@ class RequestMiddleware:
 class _Answer:
     """The way out of one response: adds headers, remembers the status, stops the deadline."""
 
-    def __init__(self, receive: Receive, send: Send, request_id: str, lifecycle: Lifecycle) -> None:
+    def __init__(self, send: Send, request_id: str, lifecycle: Lifecycle) -> None:
         self.request_id = request_id
         self.status: int | None = None
         self.deadline: asyncio.Timeout | None = None
-        self._receive = receive
         self._send = send
         self._lifecycle = lifecycle
 
@@ -174,22 +169,7 @@ class _Answer:
             message = {**message, "headers": [*message["headers"], *self._added(message)]}
             if self.deadline is not None and not self.deadline.expired():
                 self.deadline.reschedule(None)  # what is being sent is no longer waited for
-        try:
-            await self._send(message)
-        except RuntimeError as error:
-            if _GONE not in str(error):
-                raise
-            await self._until_told()
-
-    async def _until_told(self) -> None:
-        """Waits until the server knows too that the client has gone, and drops what it is given.
-
-        What is left unsent before it does would be an error to it.
-        """
-        with suppress(TimeoutError, RuntimeError):
-            async with asyncio.timeout(_TOLD_WITHIN):
-                while (await self._receive())["type"] != "http.disconnect":
-                    pass
+        await self._send(message)
 
     def _added(self, message: Message) -> Iterable[tuple[bytes, bytes]]:
         names = {name.lower() for name, _ in message["headers"]}

@@ -1,12 +1,13 @@
 """From the bytes of a connection to requests: uvicorn's protocol, mended where clients meet it.
 
-Five things differ. A client may offer to go on in another protocol, as Java's own does with every
+Six things differ. A client may offer to go on in another protocol, as Java's own does with every
 request (`Upgrade: h2c`); a server may ignore that (RFC 9110, section 7.8), but the parser takes
 what follows for the other protocol and loses the body. And a head has a largest size, so that no
 connection can fill the memory with headers that never end. What is not HTTP behind a request that
 is still being answered does not get its 400 in place of that answer: the answer comes first,
-and the connection is closed behind it. A gate may refuse a request before it becomes one. And
-a head that has begun, and a connection on which nothing is said, have a time to end.
+and the connection is closed behind it. A gate may refuse a request before it becomes one. A
+head that has begun, and a connection on which nothing is said, have a time to end. And what is
+written to a client that has just gone is dropped.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.gate import Gate
+from service.transport import QuietTransport
 
 _LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
@@ -96,7 +98,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Gives a client that says nothing the time of one between two requests."""
-        super().connection_made(transport)
+        super().connection_made(QuietTransport(transport))
         self._await_next()
 
     def connection_lost(self, exc: Exception | None) -> None:

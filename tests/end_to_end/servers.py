@@ -65,6 +65,11 @@ class RunningService:
         (value,) = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
         return float(value)
 
+    def errors(self) -> list[str]:
+        """The lines of its log that tell of a failure, or were written by no logger."""
+        lines = self.log.read_text("utf-8").splitlines()
+        return [line for line in lines if '"level":"error"' in line or not line.startswith("{")]
+
     def connect(self) -> socket.socket:
         """A connection for raw bytes."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE)

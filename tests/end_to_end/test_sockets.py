@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import time
 from pathlib import Path
 
 import httpx
@@ -214,6 +215,29 @@ def test_a_connection_dropped_in_the_middle_disturbs_no_one(
     assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
     wait_until(lambda: running.metric("headlight_requests_in_progress") == 1)  # this very one
     assert running.metric("headlight_queue_tokens") == 0
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (SIZED + END + BODY) * 4,
+        b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n" * 3,
+        b"GET /model HTTP/1.1\r\nHost: x\r\n\r\nno request\r\n\r\n",
+        SIZED + b"Expect: 100-continue\r\n\r\n",
+    ],
+    ids=("predictions", "health", "not-http-behind", "expect"),
+)
+def test_a_client_that_resets_while_it_is_answered_is_no_failure(
+    running: RunningService, client: httpx.Client, sent: bytes
+) -> None:
+    for number in range(200):
+        with running.connect() as connection:
+            connection.sendall(sent)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + b"\x00" * 7)
+            time.sleep(number % 4 * 0.0005)
+    assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
+    wait_until(lambda: running.metric("headlight_requests_in_progress") == 1)
+    assert running.errors() == []
 
 
 def test_paths_lead_nowhere_else(running: RunningService) -> None:

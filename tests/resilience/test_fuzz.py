@@ -39,6 +39,5 @@ def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> 
 
 
 def test_nothing_of_it_is_logged(running: RunningService) -> None:
-    log = running.log.read_text("utf-8")
-    assert '"level":"error"' not in log
-    assert "plot" not in log
+    assert running.errors() == []
+    assert "plot" not in running.log.read_text("utf-8")

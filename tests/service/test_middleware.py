@@ -7,11 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvloop
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
-from starlette.types import Message
 
 from model import open_checkpoint
 from service.api_keys import ApiKeys
@@ -79,44 +77,6 @@ def test_a_bug_in_a_route_answers_500_and_is_logged_without_its_message(
     assert vars(record)["request_id"] == response.headers["x-request-id"]
     assert record.exc_info is not None
     assert record.exc_info[0] is LookupError
-
-
-def test_a_connection_that_is_reset_before_the_server_is_told_is_no_failure(
-    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    app = application(checkpoint_folder)
-    scope = {"type": "http", "method": "GET", "path": "/health/live", "headers": []}
-    seen: list[str] = []
-
-    async def answer() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
-        address = server.sockets[0].getsockname()
-        transport, _ = await loop.create_connection(asyncio.Protocol, *address)
-        transport.abort()
-        await asyncio.sleep(0.1)
-
-        async def send(message: Message) -> None:
-            if "told" not in seen:  # as uvicorn, which drops what is sent from then on
-                transport.write(b"a head")
-            seen.append(message["type"])
-
-        async def receive() -> Message:
-            seen.append("told")
-            return {"type": "http.disconnect"}
-
-        await app({**scope, "query_string": b""}, receive, send)
-        server.close()
-
-    with (
-        caplog.at_level(logging.INFO),
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        runner.run(answer())
-
-    assert seen == ["told", "http.response.body"]
-    own = [record for record in caplog.records if record.name.startswith("headlight")]
-    assert [record.levelname for record in own] == ["INFO"]
 
 
 def test_an_error_of_time_that_is_not_the_deadline_is_a_bug(checkpoint_folder: Path) -> None:
