@@ -18,6 +18,7 @@ from benchmarks.measure import Timing
 from benchmarks.servers import Program
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts
+from model.arguments import LineParser, positive
 from model.device import computes_bfloat16, computes_int8
 
 OURS = Program("headlight", "service", explains=True)
@@ -141,7 +142,7 @@ def _refuse(message: str, code: int) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
-    options = argparse.ArgumentParser(
+    options = LineParser(
         prog="benchmarks",
         description="Measures the service beside others on the same checkpoint, under "
         f"{len(LOADS)} loads, and prints the ratios.",
@@ -187,21 +188,21 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--repetitions",
-        type=_count,
+        type=positive,
         default=3,
         metavar="COUNT",
         help="how often each server is started and measured (default: %(default)s)",
     )
     options.add_argument(
         "--seconds",
-        type=_positive,
+        type=_seconds,
         default=5.0,
         metavar="SECONDS",
         help="that each load is measured (default: %(default)s)",
     )
     options.add_argument(
         "--warm-up",
-        type=_positive,
+        type=_seconds,
         default=2.0,
         metavar="SECONDS",
         help="of each load before it is measured (default: %(default)s)",
@@ -209,13 +210,7 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _count(text: str) -> int:
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, got {text!r}")
-    return int(text)
-
-
-def _positive(text: str) -> float:
+def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

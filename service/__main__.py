@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from model.arguments import LineParser
 from service.app import create_app
 from service.lifecycle import Lifecycle
 from service.logs import configure_logging
@@ -64,7 +65,7 @@ def _refuse(message: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         prog="headlight-serve",
         description="Serves a checkpoint: POST /predict, GET /attention, and a page.",
         epilog=f"Each option is also an environment variable with the prefix {PREFIX}; "

@@ -5,6 +5,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from model.arguments import LineParser
 from model.errors import ModelError
 from training import compare_options, evaluate_options, fit_options
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
@@ -42,7 +43,7 @@ def _refuse(message: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = LineParser(
         prog="headlight-train",
         description="Trains a sentiment classifier on your own labelled text, and measures it.",
         allow_abbrev=False,

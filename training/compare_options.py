@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from model.arguments import positive
+from training.shared_options import add_columns, add_device, add_files, add_labels, names
 from training.variants import VARIANTS
 
 BASELINE = "tf-idf"
@@ -15,13 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: of the subcommand.
     """
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="labelled text of two classes: TSV, CSV, JSON Lines (each also .gz) or Parquet",
-    )
+    add_files(parser, "labelled text of two classes")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
     )
@@ -30,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--variants",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
+        type=names,
         metavar="A,B",
         help=f"which ones, the first being what the others are set against: {', '.join(ALL)} "
         "(default: all)",
@@ -44,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--epochs",
-        type=int,
+        type=positive,
         default=10,
         metavar="N",
         help="passes over the training rows, the same for each (default: %(default)s)",
@@ -71,17 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="labelled text to validate by; may be repeated",
     )
-    parser.add_argument("--text-column", metavar="NAME", help="the column of texts")
-    parser.add_argument("--label-column", metavar="NAME", help="the column of labels")
-    parser.add_argument(
-        "--labels",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
-        metavar="A,B",
-        help="names of the classes in the order of their numbers (default: from the files)",
-    )
-    parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads (default: the CPU quota, or the cores)"
-    )
+    add_columns(parser)
+    add_labels(parser)
+    add_device(parser)

@@ -3,7 +3,9 @@
 import argparse
 from pathlib import Path
 
+from model.arguments import positive
 from training.inference import MAX_BATCH_TOKENS
+from training.shared_options import add_columns, add_device, add_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,44 +14,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: of the subcommand.
     """
-    parser.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="labelled text: TSV, CSV, JSON Lines (each also .gz) or Parquet",
-    )
+    add_files(parser, "labelled text")
     parser.add_argument(
         "--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint folder"
     )
-    parser.add_argument(
-        "--text-column", metavar="NAME", help="the column of texts (default: known by its name)"
-    )
-    parser.add_argument(
-        "--label-column", metavar="NAME", help="the column of labels (default: known by its name)"
-    )
+    add_columns(parser)
     parser.add_argument(
         "--max-batch-tokens",
-        type=_positive,
+        type=positive,
         default=MAX_BATCH_TOKENS,
         metavar="N",
         help="the most tokens in a batch, padding counted (default: %(default)s)",
     )
-    parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
-    )
+    add_device(parser)
     parser.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "int8", "auto"),
         default="float32",
         help="what the network computes in; auto: bfloat16 where the processor has it "
         "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--threads",
-        type=_positive,
-        metavar="N",
-        help="threads of the forward pass (default: the CPU quota, or the cores)",
     )
     parser.add_argument(
         "--json",
@@ -68,9 +51,3 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also ask sentences of known label, and texts of the files with something changed",
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)

@@ -20,7 +20,7 @@ from training.data import Columns, Dataset, read_dataset
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.finish import write_checkpoint
 from training.fit import Fitting
-from training.fit_options import STORE_DTYPES, check_counts, recipe_of
+from training.fit_options import STORE_DTYPES, recipe_of
 from training.history import Measurement, write_history
 from training.parts import Files, read_parts
 from training.plots import plot_history
@@ -47,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
             interrupted.
         model.errors.ModelError: a folder or the device cannot be used.
     """
-    check_counts(arguments)
     if arguments.plan is not None:
         return plan_command.run(arguments)
     if not arguments.files:

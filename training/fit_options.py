@@ -5,8 +5,9 @@ from pathlib import Path
 
 import torch
 
-from training.errors import RecipeError
+from model.arguments import positive
 from training.recipe import Recipe, load_recipe, presets
+from training.shared_options import add_columns, add_device, add_files, add_labels
 
 STORE_DTYPES = {
     "float32": torch.float32,
@@ -35,13 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser: of the subcommand.
     """
-    parser.add_argument(
-        "files",
-        nargs="*",
-        type=Path,
-        metavar="FILE",
-        help="labelled text to learn from: TSV, CSV, JSON Lines (each also .gz) or Parquet",
-    )
+    add_files(parser, "labelled text to learn from", optional=True)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
     )
@@ -86,14 +81,8 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--text-column", metavar="NAME", help="the column of texts")
-    parser.add_argument("--label-column", metavar="NAME", help="the column of labels")
-    parser.add_argument(
-        "--labels",
-        type=lambda text: tuple(name.strip() for name in text.split(",")),
-        metavar="A,B",
-        help="names of the classes in the order of their numbers (default: from the files)",
-    )
+    add_columns(parser)
+    add_labels(parser)
     parser.add_argument(
         "--validation",
         type=Path,
@@ -118,17 +107,12 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="what the weights are stored in (default: %(default)s)",
     )
-    parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
-    )
+    add_device(parser)
     parser.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16"),
         default="auto",
         help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads (default: the CPU quota, or the cores)"
     )
     parser.add_argument(
         "--run-dir",
@@ -138,7 +122,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--save-every",
-        type=int,
+        type=positive,
         default=500,
         metavar="STEPS",
         help="steps between two states on disk (default: %(default)s)",
@@ -161,21 +145,6 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
     changes = {name: value for name, value in given.items() if value is not None}
     preset = arguments.preset or ("finetune" if arguments.init_from else "small")
     return load_recipe(preset, changes)
-
-
-def check_counts(arguments: argparse.Namespace) -> None:
-    """Refuses counts below 1 of options that no recipe holds.
-
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
-
-    Raises:
-        RecipeError: one is below 1.
-    """
-    for name in ("threads", "save_every"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise RecipeError(f"{_option(name)} must be at least 1, got {value}")
 
 
 def _option(name: str) -> str:

@@ -211,8 +211,8 @@ def test_a_checkpoint_that_is_missing_is_one_clear_line(
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--repetitions", "0", "must be a whole number from 1 on, got '0'"),
-        ("--repetitions", "two", "must be a whole number from 1 on, got 'two'"),
+        ("--repetitions", "0", "must be a whole number of at least 1, got '0'"),
+        ("--repetitions", "two", "must be a whole number of at least 1, got 'two'"),
         ("--seconds", "0", "must be a number of seconds above 0, got '0'"),
         ("--seconds", "inf", "must be a number of seconds above 0, got 'inf'"),
         ("--warm-up", "long", "must be a number of seconds above 0, got 'long'"),
@@ -225,7 +225,9 @@ def test_a_wrong_option_is_refused(
         main([option, value])
 
     assert caught.value.code == 2
-    assert capsys.readouterr().err.endswith(f"argument {option}: {message}\n")
+    assert capsys.readouterr().err == (
+        f"benchmarks: argument {option}: {message}; see benchmarks --help\n"
+    )
 
 
 def servers(parent: int) -> list[str]:

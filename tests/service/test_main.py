@@ -164,4 +164,6 @@ def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as ended:
         main(["--prot", "1"])
     assert ended.value.code == 2
-    assert "unrecognized arguments: --prot 1" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "headlight-serve: unrecognized arguments: --prot 1; see headlight-serve --help\n"
+    )

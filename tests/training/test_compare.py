@@ -100,8 +100,6 @@ def test_the_command_of_the_report_repeats_it(
         (["--variants", "five-heads"], "there is no variant five-heads: choose from conv-four"),
         (["--variants", "tf-idf,tf-idf"], "--variants names one twice: name each once"),
         (["--seeds", "1"], "--seeds must be at least 2, got 1"),
-        (["--epochs", "0"], "--epochs must be at least 1, got 0"),
-        (["--threads", "0"], "--threads must be at least 1, got 0"),
         (["--validation-share", "0.9"], "validation_share: Input should be less than or equal"),
     ],
 )
@@ -116,6 +114,14 @@ def test_a_wrong_option_is_told(
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--threads"])
+def test_a_count_is_at_least_one(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "rows.tsv", "--output", "out", option, "0"])
+    assert ended.value.code == 2
+    assert f"argument {option}: must be a whole number of at least 1" in capsys.readouterr().err
 
 
 def test_a_report_is_not_replaced_unasked(

@@ -261,7 +261,6 @@ def test_a_class_without_training_rows_is_refused(
     ("options", "message"),
     [
         (("--resume",), "there is no interrupted run to go on with; leave out --resume"),
-        (("--save-every", "0"), "--save-every must be at least 1, got 0"),
         (("--epochs", "0"), "epochs: Input should be greater than or equal to 1 (got 0)"),
         (("--device", "cuda:200"), "device cuda:200 was asked for, but torch finds"),
         (("--text-column", "nothing"), "nothing"),
@@ -285,6 +284,25 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for option in ("--output", "--init-from", "--labels", "--evaluate", "--resume", "--patience"):
         assert option in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "fit: the following arguments are required: --output"),
+        (("--output", "x", "--save-every", "0"), "fit: argument --save-every: must be a whole "
+         "number of at least 1, got '0'"),
+        (("--output", "x", "--threads", "-1"), "fit: argument --threads: must be a whole number "
+         "of at least 1, got '-1'"),
+        (("rows.tsv", "--output", "x", "--sed", "1"), "unrecognized arguments: --sed 1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["fit"])
+        main(["fit", *options])
     assert ended.value.code == 2
+    command = "headlight-train fit" if message.startswith("fit: ") else "headlight-train"
+    told = message.removeprefix("fit: ")
+    assert capsys.readouterr().err == f"{command}: {told}; see {command} --help\n"

@@ -1,0 +1,121 @@
+"""A queue before a network that notes what came together, for tests."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from model import Encoding, Explanation, Prediction, Question
+from service.batcher import Batcher
+from service.metrics import Metrics
+
+Result = TypeVar("Result")
+HOLDING = 7
+FAILING = 13  # a text with this id makes its pass fail
+
+
+def encoding(identity: int, length: int = 1) -> Encoding:
+    """A text of some length that can be told from all others."""
+    return Encoding([identity] * length, truncated=False)
+
+
+def prediction(text: Encoding) -> Prediction:
+    """What `Recorder` says of a text: which one it was."""
+    return Prediction(str(text.input_ids[0]), 1.0, {"a": 1.0}, len(text.input_ids), False)
+
+
+class Recorder:
+    """Stands for the network: notes what came together."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Encoding]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+        self.begun: list[list[Encoding]] = []
+
+    def classify(self, encodings: Sequence[Encoding]) -> list[Prediction]:
+        """Tells each text which it was, unless one of them makes the pass fail."""
+        self.begun.append(list(encodings))
+        self.entered.release()
+        assert self.gate.wait(20)
+        self.batches.append(list(encodings))
+        if any(text.input_ids[0] == FAILING for text in encodings):
+            raise RuntimeError("told to fail")
+        return [prediction(text) for text in encodings]
+
+    def explain(self, questions: Sequence[Question]) -> list[Explanation]:
+        """The same, with a weight of 1."""
+        texts = [question.encoding for question in questions]
+        return [
+            Explanation(
+                said,
+                question.encoding,
+                tuple(question.layers or [0]),
+                tuple(question.heads or [0]),
+                np.ones((1, 1, 1, 1), np.float32),
+            )
+            for said, question in zip(self.classify(texts), questions, strict=True)
+        ]
+
+
+def label_of(_: int, explanation: Explanation) -> str:
+    """What a request makes of its explanation, in these tests."""
+    return explanation.prediction.label
+
+
+class Setting:
+    """A batcher with what surrounds it."""
+
+    def __init__(
+        self, *, max_batch_tokens: int = 8, max_queue_tokens: int = 1000, lanes: int = 1
+    ) -> None:
+        self.recorder = Recorder()
+        self.metrics = Metrics([])
+        self.passes: list[Exception | None] = []
+        self.threads: list[int] = []
+        self.executor = ThreadPoolExecutor(max_workers=lanes)
+        self.batcher = Batcher(
+            lambda encodings: self.recorder.classify(encodings),
+            self.recorder.explain,
+            executor=self.executor,
+            lanes=lanes,
+            use_threads=self.threads.append,
+            max_batch_tokens=max_batch_tokens,
+            max_queue_tokens=max_queue_tokens,
+            metrics=self.metrics,
+            on_pass=self.passes.append,
+        )
+
+    def value(self, name: str) -> float | None:
+        """The value of a metric."""
+        return self.metrics.registry.get_sample_value(name)
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keeps a lane in a pass of one token, so that with one lane what comes waits."""
+        self.recorder.gate.clear()
+        holding = asyncio.create_task(self.batcher.predict([encoding(HOLDING)]))
+        while not any(
+            text.input_ids[0] == HOLDING for batch in self.recorder.begun for text in batch
+        ):
+            assert await asyncio.to_thread(self.recorder.entered.acquire, timeout=20)
+        try:
+            yield
+        finally:
+            self.recorder.gate.set()
+            await asyncio.gather(holding, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Ends the batcher and its thread."""
+        await self.batcher.close()
+        self.executor.shutdown()
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs on an event loop, and never for ever."""
+    return asyncio.run(asyncio.wait_for(work, 30))
