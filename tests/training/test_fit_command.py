@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from transformers import BertForSequenceClassification, BertModel
 
 from model import load_predictor, open_checkpoint
 from tests.builders import LABELS, tiny_checkpoint, tiny_config
+from tests.end_to_end.servers import wait_until
 from tests.training.tiny_runs import (
     PRESET,
     WORDS,
@@ -120,23 +120,25 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -
 
 def test_a_killed_run_ends_in_the_same_weights(tmp_path: Path) -> None:
     """Killed twice without warning, each time after a state was written."""
-    options = ("--epochs", "20", "--patience", "20", "--save-every", "7")
+    options = ("--epochs", "10", "--patience", "10", "--save-every", "7")
     assert run(arguments(tmp_path, "whole", *options)).returncode == 0
     state = tmp_path / "killed.run" / "state"
     for resume in ((), ("--resume",)):
-        process = start(arguments(tmp_path, "killed", *options, *resume))
-        before = _mark(state)
-        until = time.monotonic() + 60
-        while _mark(state) == before and process.poll() is None:
-            assert time.monotonic() < until
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+        _kill_after_a_state(arguments(tmp_path, "killed", *options, *resume), state)
     assert not (tmp_path / "killed").exists()
     resumed = run(arguments(tmp_path, "killed", *options, "--resume"))
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.startswith("resuming after step ")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def _kill_after_a_state(command: list[str], state: Path) -> None:
+    before = _mark(state)
+    process = start(command)
+    wait_until(lambda: _mark(state) != before or process.poll() is not None)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
 
 def _mark(state: Path) -> float:
@@ -154,9 +156,7 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(
     options = ("--epochs", "200", "--patience", "200", "--save-every", "5")
     process = start(arguments(tmp_path, "out", *options))
     state = tmp_path / "out.run" / "state"
-    until = time.monotonic() + 60
-    while not state.exists():
-        assert time.monotonic() < until
+    wait_until(state.exists)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number
