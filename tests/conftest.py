@@ -17,8 +17,7 @@ def pytest_configure() -> None:
     # No deadline: a slow machine is no failure. The same cases every time where nobody looks on.
     settings.register_profile("headlight", deadline=None, derandomize="CI" in os.environ)
     settings.load_profile("headlight")
-    # Tiny networks gain nothing from threads, and lose much where cores are shared.
-    torch.set_num_threads(1)
+    _settle_torch()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -27,7 +26,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     alone = item.get_closest_marker("alone") is not None
     with Path(__file__).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            _settle_torch()
+
+
+def _settle_torch() -> None:
+    """Undoes what a command that ran in this process has set for all of it."""
+    # Tiny networks gain nothing from threads, and lose much where cores are shared.
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(mode=False)
 
 
 @pytest.fixture(scope="session")
