@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from model.attribution import Attributor, attribute
@@ -87,7 +87,6 @@ def test_with_32_nodes_integrated_gradients_are_complete(
     assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))
 
 
-@settings(max_examples=25)
 @given(texts)
 def test_where_the_path_is_rough_more_nodes_are_complete(
     predictor: Predictor, words: list[str]

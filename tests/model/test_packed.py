@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from model.batch import Batch, collate
@@ -81,7 +81,6 @@ def test_the_weights_are_those_of_the_network(lengths: list[int]) -> None:
 
 @needs_int8
 @pytest.mark.parametrize("activation", get_args(Activation))
-@settings(max_examples=30)
 @given(lengths)
 def test_in_bytes_the_numbers_are_near_those_of_the_network(
     activation: str, lengths: list[int]
