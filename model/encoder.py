@@ -118,6 +118,7 @@ class EncoderLayer(nn.Module):
         keep: Tensor | None,
         need_weights: bool,
         head_mask: Tensor | None = None,
+        only_first: bool = False,
     ) -> AttentionOutput:
         """Runs one layer.
 
@@ -127,17 +128,21 @@ class EncoderLayer(nn.Module):
                 None.
             need_weights: whether the weights of attention are returned.
             head_mask: multiplies the output of each head, float [H]; None: all are 1.
+            only_first: computes the first token alone, which attends to all; Q is 1 then, else T.
 
         Returns:
-            Hidden states, float32 [B, T, D], and the weights [B, H, T, T] or None.
+            Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
         """
         dtype = self.intermediate.weight.dtype
         inputs = hidden_states.to(dtype)
+        if only_first:
+            hidden_states = hidden_states[:, :1]
+        queries = inputs[:, : hidden_states.shape[1]]  # [B, Q, D]
         attended = self.attention.attend(
-            inputs, inputs, inputs, keep=keep, need_weights=need_weights, head_mask=head_mask
+            queries, inputs, inputs, keep=keep, need_weights=need_weights, head_mask=head_mask
         )
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
-        inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, T, F]
+        inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, Q, F]
         hidden_states = self.output_norm(hidden_states + self.dropout(self.output(inner)))
         return AttentionOutput(hidden_states, attended.attention_weights)
 
@@ -258,6 +263,8 @@ class EncoderClassifier(nn.Module):
                 keep=keep,
                 need_weights=need_weights,
                 head_mask=None if head_mask is None else head_mask[index],
+                # The classifier reads no other of the last.
+                only_first=index == len(self.layers) - 1 and not need_weights,
             )
             if layer_weights is not None:
                 weights.append(layer_weights)

@@ -259,3 +259,33 @@ def test_for_many_sizes_the_activation_is_the_same(activation: Activation) -> No
         expected = network(batch).logits
         network.expect_many_sizes()
         torch.testing.assert_close(network(batch).logits, expected, rtol=0, atol=1e-5)
+
+
+def gradients(network: EncoderClassifier, batch: Batch, *, need_weights: bool) -> dict[str, Tensor]:
+    network.zero_grad()
+    network(batch, need_weights=need_weights).logits.pow(2).sum().backward()
+    found = {name: parameter.grad for name, parameter in network.named_parameters()}
+    return {name: gradient.clone() for name, gradient in found.items() if gradient is not None}
+
+
+def test_both_paths_have_the_same_derivatives() -> None:
+    network, batch = tiny_network().double(), random_batch(9, 4, 1)
+
+    whole = gradients(network, batch, need_weights=True)
+    short = gradients(network, batch, need_weights=False)
+
+    assert whole.keys() == short.keys() == dict(network.named_parameters()).keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(short[name], gradient, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_the_last_layer_computes_the_first_token_alone(*, need_weights: bool) -> None:
+    network = tiny_network()
+    lengths: list[int] = []
+    for layer in network.layers:
+        layer.register_forward_hook(lambda _, __, output: lengths.append(output[0].shape[1]))
+
+    network(random_batch(9, 4), need_weights=need_weights)
+
+    assert lengths == ([9, 9] if need_weights else [9, 1])

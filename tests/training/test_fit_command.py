@@ -66,7 +66,7 @@ def test_the_checkpoint_tells_how_it_was_made(fitted: Path) -> None:
     assert manifest.seed == 0
     assert manifest.max_length == 16
     assert manifest.recipe["epochs"] == 3
-    assert manifest.recipe["network"]["hidden_size"] == 8
+    assert manifest.recipe["network"]["hidden_size"] == 16
     (source,) = manifest.training_data
     assert (source.file, source.rows) == ("rows.tsv", 480)
 
@@ -187,7 +187,7 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
 def test_three_classes_by_words(tmp_path: Path) -> None:
     names = ("negative", "neutral", "positive")
     write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
-    wider = PRESET.replace("hidden_size = 8", "hidden_size = 24")
+    wider = PRESET.replace("hidden_size = 16", "hidden_size = 24")
     write_preset(tmp_path / "tiny.toml", wider)
     assert main(arguments(tmp_path, "out", "--epochs", "6")) == 0
     texts = [f"the film was {WORDS[name][0]}" for name in names]

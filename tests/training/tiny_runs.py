@@ -25,7 +25,7 @@ label_smoothing = 0.05
 
 [network]
 vocab_size = 200
-hidden_size = 8
+hidden_size = 16
 num_layers = 2
 num_heads = 2
 intermediate_size = 16
