@@ -96,9 +96,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
             names the file and the fault.
         UnsupportedCheckpointError: the network is of a kind that is not loaded here.
     """
-    if not path.is_dir():
-        fault = "is not a folder" if path.exists() else "does not exist"
-        raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
+    _check_folder(path)
     content = read_object(path / CONFIG)
     config = _read_config(path / CONFIG, content)
     manifest = _read_manifest(path, config, content)
@@ -123,6 +121,18 @@ def open_checkpoint(path: Path) -> Checkpoint:
         manifest=manifest,
         tokenizer=tokenizer,
     )
+
+
+def _check_folder(path: Path) -> None:
+    try:
+        if path.is_dir():
+            return
+        fault = "is not a folder" if path.exists() else "does not exist"
+    except (
+        OSError
+    ) as error:  # it lies in a folder that must not be entered, or its name is too long
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:

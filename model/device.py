@@ -61,6 +61,11 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if computes_bfloat16(device) else torch.float32
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """A type as a setting has it: `float32`, not `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 def computes_bfloat16(device: torch.device) -> bool:
     """Whether the processor has instructions that multiply bfloat16 numbers."""
     if device.type == "cuda":

@@ -5,6 +5,7 @@ import torch
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
 from model.config import EncoderConfig
+from model.device import dtype_name
 from model.encoder import EncoderClassifier
 from model.errors import ConfigurationError
 from model.gradients import Gradients
@@ -73,6 +74,6 @@ def _describe(
         max_length=checkpoint.manifest.max_length,
         temperature=checkpoint.manifest.temperature,
         device=str(device),
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=dtype_name(dtype),
         metrics=checkpoint.manifest.metrics,
     )

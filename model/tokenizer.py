@@ -236,6 +236,8 @@ def _from_vocabulary(path: Path, options: dict[str, Any]) -> tokenizers.Tokenize
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
     vocabulary = {token: index for index, token in enumerate(lines) if token}
     strip_accents = options.get("strip_accents")
     return wordpiece_tokenizer(

@@ -35,9 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = {name: value for name, value in given.items() if value is not None}
     try:
         settings, api_keys, checkpoint = prepare(options)
-        listening = listen(settings.host, settings.port)
     except SettingsError as error:
         return _refuse(str(error))
+    try:
+        listening = listen(settings.host, settings.port)
     except OSError as error:
         return _refuse(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "

@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
-from model.device import choose_device, choose_dtype
+from model.device import choose_device, choose_dtype, dtype_name
 from model.loading import check_dtype
 from model.threads import choose_threads
 from service.api_keys import ApiKeys
@@ -85,6 +85,7 @@ def create_app(
     device = choose_device(settings.device)
     dtype = choose_dtype(settings.dtype, device)
     check_dtype(checkpoint, dtype)
+    counted.expect_model(checkpoint.name, checkpoint.version, str(device), dtype_name(dtype))
     load = partial(load_predictor, checkpoint, device=device, dtype=dtype)
     threads = choose_threads(settings.threads)
     engine = Engine(

@@ -102,12 +102,20 @@ def _is_json(content_type: str) -> bool:
 def _parse(content: bytes) -> object:
     if not content.strip(b" \t\r\n"):
         raise MalformedJsonError("The body is empty: send a JSON object.")
+    repeated = False
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        found = dict(pairs)
+        repeated |= len(found) < len(pairs)
+        return found
+
     try:
-        return json.loads(
+        value = json.loads(
             content.decode("utf-8"),
             parse_int=_integer,
             parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
+            object_pairs_hook=members,
         )
     except UnicodeDecodeError as error:
         raise MalformedJsonError(
@@ -119,6 +127,12 @@ def _parse(content: bytes) -> object:
         ) from error
     except RecursionError as error:
         raise MalformedJsonError("The JSON is nested too deep.") from error
+    if repeated:
+        raise InvalidRequestError(
+            "An object of the body gives the same field twice: give each once.",
+            errors=[FieldError(("body",), "a field is given more than once")],
+        )
+    return value
 
 
 def _integer(digits: str) -> int:
@@ -128,16 +142,6 @@ def _integer(digits: str) -> int:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise MalformedJsonError(f"The body is not JSON: {name} is not a JSON number.")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise InvalidRequestError(
-            "An object of the body gives the same field twice: give each once.",
-            errors=[FieldError(("body",), "a field is given more than once")],
-        )
-    return members
 
 
 def validate(

@@ -214,7 +214,7 @@ class Engine:
         if error is None:
             self._fault = None
             return
-        logger.error("a forward pass failed", exc_info=error, extra={"fault": str(error)})
+        logger.error("a forward pass failed", exc_info=error, extra=_told(error))
         # What is loaded goes on working when its folder is not there any more to be read again.
         if self._fault is None and not isinstance(error, CheckpointError):
             self._fault = _FAILING
@@ -228,10 +228,18 @@ class Engine:
                 await self.run([Job(self.predictor.probe)])
             except InternalError as error:  # still broken, whatever it is: again in a second
                 cause = error.__cause__
-                logger.exception("a probe failed", exc_info=cause, extra={"fault": str(cause)})
+                logger.exception("a probe failed", exc_info=cause, extra=_told(cause))
             else:
                 logger.info("a forward pass works again")
                 self._fault = None
+
+
+def _told(error: BaseException | None) -> dict[str, str]:
+    """What the log may say of an error in a pass beside its type and places.
+
+    Torch and checkpoints say nothing of texts; others may: a KeyError is the key.
+    """
+    return {"fault": str(error)} if isinstance(error, RuntimeError | CheckpointError) else {}
 
 
 def _begin_lane(threads: int) -> None:

@@ -19,6 +19,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED = "unmatched"
 FUSED, EXPLICIT, GRADIENT = "fused", "explicit", "gradient"
 
+# What a request can be answered that no route ever sees: what a page elsewhere asks first (200,
+# 400), no such path, another name, a wrong header, and the end of the process.
+_UNROUTED = ("200", "400", "404", "421", "422", "503")
+
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -83,7 +87,7 @@ class Metrics:
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
         self.model = Gauge(
             "headlight_model_info",
-            "The loaded model; always 1.",
+            "The model: 1 once it is loaded, else 0.",
             ["name", "version", "device", "dtype"],
             registry=self.registry,
         )
@@ -102,16 +106,20 @@ class Metrics:
                 self.requests.labels(route, method, str(status))
             self.requests.labels(route, UNMATCHED, "405")
             self.seconds.labels(route)
-        for refused in ("404", "503"):  # the latter once the drain time is over
-            self.requests.labels(UNMATCHED, UNMATCHED, refused)
+        for unrouted in _UNROUTED:
+            self.requests.labels(UNMATCHED, UNMATCHED, unrouted)
         self.seconds.labels(UNMATCHED)
         for error in ALL_ERRORS:
             self.problems.labels(error.type)
         for path in (FUSED, EXPLICIT, GRADIENT):
             self.forward_seconds.labels(path)
 
+    def expect_model(self, name: str, version: str, device: str, dtype: str) -> None:
+        """Names the model in `headlight_model_info` before it is loaded."""
+        self.model.labels(name, version, device, dtype)
+
     def describe_model(self, info: ModelInfo) -> None:
-        """Names the model in `headlight_model_info`."""
+        """Says that the model is loaded."""
         self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
 
     def observe_pass(self, encodings: list[Encoding], seconds: float, path: str) -> None:

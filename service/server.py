@@ -87,9 +87,12 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         OSError: the name is unknown, or the address is taken or not of this machine.
     """
-    family, kind, protocol, _, place = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except UnicodeError as error:  # a part of the name is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "Not the name of a host") from error
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

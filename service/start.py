@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 from model import Checkpoint, open_checkpoint
-from model.device import choose_device
+from model.device import choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
+from model.loading import check_dtype
 from service.api_keys import ApiKeys, load_api_keys
 from service.settings import PREFIX, Settings, SettingsError, read_settings
 
 
 def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
-    """Reads and checks the settings, the API keys, the device and the checkpoint folder.
+    """Reads and checks the settings, the API keys, the checkpoint folder, the device and its type.
 
     Args:
         options: settings given on the command line, by their field names.
@@ -27,19 +28,31 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
         faults += error.faults
     faults += _keyless(settings)
     try:
-        choose_device(settings.device)
-    except ConfigurationError as error:
-        faults.append(f"{PREFIX}DEVICE: {error}")
-    try:
         checkpoint = open_checkpoint(settings.checkpoint)
         _check_queue(settings, checkpoint)
     except CheckpointError as error:
         faults.append(f"{PREFIX}CHECKPOINT: {error}")
     except SettingsError as error:
         faults += error.faults
+    faults += _not_computed(settings, checkpoint)
     if faults or checkpoint is None:
         raise SettingsError(sorted(faults))
     return settings, api_keys, checkpoint
+
+
+def _not_computed(settings: Settings, checkpoint: Checkpoint | None) -> list[str]:
+    """A device that is not there, or a type that it or the network does not compute in."""
+    try:
+        device = choose_device(settings.device)
+    except ConfigurationError as error:
+        return [f"{PREFIX}DEVICE: {error}"]
+    try:
+        dtype = choose_dtype(settings.dtype, device)
+        if checkpoint is not None:
+            check_dtype(checkpoint, dtype)
+    except ConfigurationError as error:
+        return [f"{PREFIX}DTYPE: {error}"]
+    return []
 
 
 def _keyless(settings: Settings) -> list[str]:

@@ -1,5 +1,6 @@
 """Forward passes that fail or take too long, a queue that is full, a model that does not load."""
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -349,6 +350,10 @@ def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
             retry_after=1,
         )
         assert client.get("/health/live").status_code == 200
+        (info,) = re.findall(r"^headlight_model_info.*$", client.get("/metrics").text, re.MULTILINE)
+    assert re.fullmatch(
+        r'headlight_model_info\{device="cpu",dtype="float32",name=".+",version="\w+"\} 0\.0', info
+    )
     log = running.log.read_text("utf-8")
     assert '"message":"the model could not be loaded","fault":"told to fail"' in log
 

@@ -62,7 +62,12 @@ def test_every_series_is_there_from_the_start_and_counts(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     with (
-        service(checkpoint_folder, tmp_path, "--max-batch-tokens", "16") as running,
+        service(
+            checkpoint_folder,
+            tmp_path,
+            *("--max-batch-tokens", "16", "--allowed-hosts", "127.0.0.1"),
+            *("--allowed-origins", "https://fine.org"),
+        ) as running,
         running.client() as client,
     ):
         before = series(client)
@@ -76,6 +81,11 @@ def test_every_series_is_there_from_the_start_and_counts(
         client.get("/nothing")
         client.get("/static/page.js", headers={"range": "bytes=99999-"})
         client.head("/static/nothing.js")
+        client.get("/model", headers={"host": "example.org"})
+        client.get("/model", headers={"x-request-timeout": "soon"})
+        asked = {"access-control-request-method": "POST"}
+        for origin in ("https://fine.org", "https://other.org"):
+            client.options("/predict", headers={**asked, "origin": origin})
         after = series(client)
     assert before.keys() == after.keys()
     changed = {
@@ -92,7 +102,11 @@ def test_every_series_is_there_from_the_start_and_counts(
         'headlight_requests_total{method="unmatched",route="/attention",status="405"}': 1,
         'headlight_requests_total{method="GET",route="/attributions",status="200"}': 1,
         'headlight_requests_total{method="POST",route="/importance",status="422"}': 1,
+        'headlight_requests_total{method="unmatched",route="unmatched",status="200"}': 1,
+        'headlight_requests_total{method="unmatched",route="unmatched",status="400"}': 1,
         'headlight_requests_total{method="unmatched",route="unmatched",status="404"}': 1,
+        'headlight_requests_total{method="unmatched",route="unmatched",status="421"}': 1,
+        'headlight_requests_total{method="unmatched",route="unmatched",status="422"}': 1,
         'headlight_requests_total{method="GET",route="/static/{name}",status="200"}': 1,
         'headlight_requests_total{method="HEAD",route="/static/{name}",status="404"}': 1,
         'headlight_requests_total{method="GET",route="/metrics",status="200"}': 1,
@@ -102,9 +116,10 @@ def test_every_series_is_there_from_the_start_and_counts(
         'headlight_request_duration_seconds_count{route="/importance"}': 1,
         'headlight_request_duration_seconds_count{route="/static/{name}"}': 2,
         'headlight_request_duration_seconds_count{route="/metrics"}': 1,
-        'headlight_request_duration_seconds_count{route="unmatched"}': 1,
-        'headlight_problems_total{type="invalid-request"}': 3,
+        'headlight_request_duration_seconds_count{route="unmatched"}': 5,
+        'headlight_problems_total{type="invalid-request"}': 4,
         'headlight_problems_total{type="method-not-allowed"}': 1,
+        'headlight_problems_total{type="misdirected"}': 1,
         'headlight_problems_total{type="not-found"}': 2,
         "headlight_texts_total": 5 + 9,
         "headlight_tokens_total": 3 + 4 + 32 + 3 + 3 + 9 * 3,

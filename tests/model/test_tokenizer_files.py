@@ -1,5 +1,6 @@
 """A tokenizer from the files of a folder: theirs, ours, damaged or missing."""
 
+import errno
 import json
 import re
 from pathlib import Path
@@ -48,6 +49,20 @@ def test_written_and_read_is_the_same(tmp_path: Path) -> None:
     assert tokenizer.to_json() == TOKENIZER.to_json()
     text = "The [SEP] plot drags, but 中 the cafe\u0301 is superb 🎬."
     assert tokenizer.encode(text, with_tokens=True) == TOKENIZER.encode(text, with_tokens=True)
+
+
+def test_a_vocabulary_file_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    write(tmp_path, "vocab.txt", "\n".join(VOCABULARY))
+    monkeypatch.setattr(Path, "read_text", deny)  # whoever runs the tests may read everything
+    message = f"{tmp_path / 'vocab.txt'}: cannot be read: Permission denied"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

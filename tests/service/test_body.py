@@ -131,6 +131,23 @@ def test_media_types(content_type: str, encoding: str, *, sound: bool) -> None:
             read(body, content_type, content_encoding=encoding)
 
 
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b'{"a": 1, "a": 2} x', MalformedJsonError),
+        (b'{"a": 1, "a": 2', MalformedJsonError),
+        (b'{"sentences": ["a"], "sentences": ["b"]}', InvalidRequestError),
+        (b'{"sentences": [{"a": 1, "a": 2}]}', InvalidRequestError),
+    ],
+)
+def test_a_field_given_twice_is_told_once_the_json_is_sound(
+    body: bytes, error: type[ServiceError]
+) -> None:
+    with pytest.raises(error) as caught:
+        read([body])
+    assert ("twice" in str(caught.value)) is (error is InvalidRequestError)
+
+
 def test_limits_hold_only_where_they_are_known() -> None:
     """The schemas describe the interface too, where no model is loaded."""
     whole = {"sentence": "a", "layer": [7], "head": None}

@@ -145,6 +145,34 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RuntimeError("out of memory"), "out of memory"), (KeyError("a text of a user"), None)],
+)
+def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
+    predictor: Predictor, caplog: pytest.LogCaptureFixture, error: Exception, told: str | None
+) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with (
+            mock.patch.object(predictor_module, "collate", side_effect=error),
+            mock.patch.object(predictor, "probe", side_effect=[error, None]),
+        ):
+            with pytest.raises(InternalError):
+                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            await until(lambda: engine.fault is None)
+        await engine.close()
+
+    with caplog.at_level("ERROR", "headlight.engine"):
+        run(work())
+    assert [(record.getMessage(), vars(record).get("fault")) for record in caplog.records] == [
+        ("a forward pass failed", told),
+        ("a probe failed", told),
+    ]
+
+
 def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
     async def work() -> None:
         engine = make(lambda: predictor)

@@ -9,7 +9,7 @@ import torch
 
 from service.__main__ import main
 from service.settings import Settings
-from tests.builders import tiny_checkpoint
+from tests.builders import tiny_checkpoint, tiny_conv_checkpoint
 
 Refuse = Callable[..., str]
 
@@ -117,6 +117,38 @@ def test_a_device_that_is_not_there(refuse: Refuse) -> None:
     )
 
 
+def test_a_type_that_the_processor_has_not_is_told_with_all_else(
+    refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.device.computes_int8", lambda _: False)
+    assert refuse("--dtype", "int8", "--max-queue-tokens", "8191") == (
+        "headlight-serve: 2 settings are wrong:\n"
+        "  HEADLIGHT_DTYPE: dtype int8 needs a processor that multiplies bytes natively (AVX-512 "
+        "VNNI), which cpu is not: use auto\n"
+        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
+        "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
+    )
+
+
+def test_a_type_that_the_network_has_not(
+    refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.device.computes_int8", lambda _: True)
+    course = tiny_conv_checkpoint(tmp_path / "course")
+    assert refuse("--dtype", "int8", checkpoint=course).startswith(
+        "headlight-serve: 1 setting is wrong:\n  HEADLIGHT_DTYPE: dtype int8 is for encoders, and "
+        "course is a "
+    )
+
+
+def test_a_checkpoint_that_cannot_be_looked_at(refuse: Refuse, tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 300)
+    assert refuse(checkpoint=folder) == (
+        "headlight-serve: 1 setting is wrong:\n"
+        f"  HEADLIGHT_CHECKPOINT: {folder}: cannot be read: File name too long\n"
+    )
+
+
 def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
     assert refuse("--max-queue-tokens", "8191") == (
         "headlight-serve: 1 setting is wrong:\n"
@@ -140,9 +172,11 @@ def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(
     )
 
 
-def test_a_host_that_is_unknown(refuse: Refuse) -> None:
-    told = refuse("--host", "no such host", "--port", "0")
-    assert told.startswith("headlight-serve: cannot listen on no such host port 0: ")
+@pytest.mark.parametrize("host", ["no such host", "a..b", ".example", f"{'x' * 64}.org"])
+def test_a_host_that_is_unknown(refuse: Refuse, host: str) -> None:
+    told = refuse("--host", host, "--port", "0")
+    assert told.startswith(f"headlight-serve: cannot listen on {host} port 0: ")
+    assert told.count("\n") == 1
     assert told.endswith("; choose others with HEADLIGHT_HOST and HEADLIGHT_PORT\n")
 
 
