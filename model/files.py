@@ -55,6 +55,14 @@ def digest(path: Path) -> str:
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that whoever looks finds the old one or the whole new one."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_bytes(content)
+    sync(beside)
+    beside.replace(path)
+
+
 def sync(path: Path) -> None:
     """Has the system write a file or the entries of a folder to the disk now."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -22,7 +22,7 @@ class DataSource(_Record):
 
     Args:
         file: its name, without the folder; of a plan its path as the plan gives it.
-        rows: labelled rows read from it.
+        rows: read from it.
         sha256: of the file as it lay on disk.
     """
 

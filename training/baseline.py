@@ -5,6 +5,7 @@ Legend: N rows, V terms.
 
 import re
 import time
+from collections import Counter
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
@@ -13,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from training.comparison import Outcome, Run
 from training.data import Dataset
+from training.errors import RecipeError
 from training.rows import Standing
 
 TITLE = "TF-IDF with logistic regression"
@@ -54,6 +56,20 @@ def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
     )
     parameters = int(regression.coef_.size + regression.intercept_.size)
     return Outcome(name="tf-idf", title=TITLE, parameters=parameters, runs=(run,))
+
+
+def check_baseline(training: Dataset) -> None:
+    """Raises `RecipeError` if a class has fewer rows than the cross-validation has parts."""
+    rows = Counter(training.label_ids)
+    label, found = min(
+        ((label, rows[number]) for number, label in enumerate(training.labels)),
+        key=lambda pair: pair[1],
+    )
+    if found < _FOLDS:
+        raise RecipeError(
+            f"{found} rows to learn from are {label}, and the baseline tf-idf needs {_FOLDS} of "
+            "each class: add rows, or choose --variants without it"
+        )
 
 
 def _standing(pipeline: Pipeline, dataset: Dataset) -> Standing:

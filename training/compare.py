@@ -13,7 +13,7 @@ from model.device import choose_device
 from model.files import sync
 from model.threads import choose_threads
 from training import machine
-from training.baseline import run_baseline
+from training.baseline import check_baseline, run_baseline
 from training.compare_options import ALL, BASELINE
 from training.comparison import Comparison, Outcome, Run, Source, to_json
 from training.comparison_plots import plot_curves, plot_gaps
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
     )
     training, validation = read_parts(files, recipe)
+    if BASELINE in (arguments.variants or ALL):
+        check_baseline(training)  # before the networks are trained
     outcomes = []
     with noted_signals() as stop:
         for name in arguments.variants or ALL:

@@ -50,7 +50,7 @@ class DivergedRunError(TrainingError):
     def __init__(self, loss: float, step: int, learning_rate: float) -> None:
         super().__init__(
             f"the loss is {loss} after {step} steps: the run has diverged; start again with a "
-            f"--learning-rate below {learning_rate:g} or a smaller --max-grad-norm"
+            f"learning rate below {learning_rate:g} or a smaller max_grad_norm"
         )
 
 
@@ -63,13 +63,14 @@ class InterruptedRunError(TrainingError):
 
     Args:
         signal: its number.
-        step: optimizer steps done.
-        total_steps: of the whole run.
+        done: optimizer steps, or what else is counted.
+        total: of the whole run.
+        of: what is counted.
     """
 
-    def __init__(self, signal: int, step: int, total_steps: int) -> None:
+    def __init__(self, signal: int, done: int, total: int, *, of: str = "step") -> None:
         super().__init__(
-            f"interrupted after step {step} of {total_steps}; the state is saved: run the same "
+            f"interrupted after {of} {done} of {total}; the state is saved: run the same "
             "command with --resume to go on"
         )
         self.signal = signal

@@ -10,19 +10,19 @@ from typing import Any
 
 import torch
 
-from model.checkpoint import check_place
 from model.device import choose_device, computes_bfloat16
 from model.manifest import Manifest
 from model.threads import choose_threads
 from training import plan_command
 from training.augment import undo_penn_in_some
-from training.data import Columns, Dataset, read_dataset
+from training.data import Dataset
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.finish import write_checkpoint
 from training.fit import Fitting
-from training.fit_options import STORE_DTYPES, recipe_of
+from training.fit_options import STORE_DTYPES, columns_of, recipe_of
 from training.history import Measurement, write_history
-from training.parts import Files, read_parts
+from training.parts import Files, read_evaluated, read_parts
+from training.places import place_run
 from training.plots import plot_history
 from training.recipe import Recipe
 from training.rows import encode_rows
@@ -51,15 +51,18 @@ def run(arguments: argparse.Namespace) -> int:
         return plan_command.run(arguments)
     if not arguments.files:
         raise RecipeError("name at least one FILE to learn from, or a --plan")
-    run_dir = _check_places(arguments)
+    unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
+    if unused:
+        raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
+    run_dir = place_run(arguments)
+    _check_state(arguments, run_dir / _STATE)
     recipe = recipe_of(arguments)
     device = choose_device(arguments.device)
     _prepare_torch(device, arguments.threads)
     training, validation = _read(arguments, recipe)
-    evaluated = {
-        _set_name(path): read_dataset([path], columns=_columns(arguments), labels=training.labels)
-        for path in arguments.evaluate
-    }
+    evaluated = read_evaluated(
+        arguments.evaluate, columns=columns_of(arguments), labels=training.labels
+    )
     start = (
         start_from_pretrained(recipe, arguments.init_from, training.labels)
         if arguments.init_from
@@ -98,15 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_places(arguments: argparse.Namespace) -> Path:
-    """Refuses, before any work, what would replace something unasked; gives the run's folder."""
-    output: Path = arguments.output
-    check_place(output)
-    if output.exists() and any(output.iterdir()) and not arguments.overwrite:
-        raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")
-    place = output.resolve()
-    run_dir: Path = arguments.run_dir or place.with_name(f"{place.name}.run")
-    state = run_dir / _STATE
+def _check_state(arguments: argparse.Namespace, state: Path) -> None:
+    """Refuses, before any work, to give up an interrupted run unasked."""
     if arguments.resume and not has_state(state):
         raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
     if has_state(state) and not (arguments.resume or arguments.overwrite):
@@ -114,7 +110,6 @@ def _check_places(arguments: argparse.Namespace) -> Path:
             f"{state} holds an interrupted run: go on with it with --resume, or give it up with "
             "--overwrite"
         )
-    return run_dir
 
 
 def _prepare_torch(device: torch.device, threads: int | None) -> None:
@@ -123,16 +118,12 @@ def _prepare_torch(device: torch.device, threads: int | None) -> None:
     torch.use_deterministic_algorithms(device.type == "cpu")
 
 
-def _columns(arguments: argparse.Namespace) -> Columns:
-    return Columns(text=arguments.text_column, label=arguments.label_column)
-
-
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
     """The rows to learn from, some of them as people write, and the rows to validate by."""
     files = Files(
         training=arguments.files,
         validation=arguments.validation or (),
-        columns=_columns(arguments),
+        columns=columns_of(arguments),
         labels=arguments.labels,
     )
     training, validation = read_parts(files, recipe)
@@ -191,11 +182,6 @@ def _fit(fitting: Fitting, run_dir: Path, *, save_every: int, resume: bool) -> l
         # Going on from it would diverge again.
         remove_state(run_dir / _STATE)
         raise
-
-
-def _set_name(path: Path) -> str:
-    """`sst/dev` of `data/sst/dev.tsv.gz`: folder and file without suffixes."""
-    return f"{path.resolve().parent.name}/{path.name.partition('.')[0]}"
 
 
 def _report(output: Path, seconds: float, manifest: Manifest) -> None:

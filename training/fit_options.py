@@ -1,11 +1,14 @@
 """The options of `headlight-train fit`, and the recipe that they make of a preset."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from model.arguments import positive
+from training.errors import RecipeError
+from training.readers import Columns
 from training.recipe import Recipe, load_recipe, presets
 from training.shared_options import add_columns, add_device, add_files, add_labels
 
@@ -141,10 +144,40 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
     Raises:
         RecipeError: there is no such preset, or a value does not fit.
     """
-    given = {name: getattr(arguments, name) for name, _, _ in _RECIPE_OPTIONS}
-    changes = {name: value for name, value in given.items() if value is not None}
     preset = arguments.preset or ("finetune" if arguments.init_from else "small")
-    return load_recipe(preset, changes)
+    return load_recipe(preset, _given(arguments, [name for name, _, _ in _RECIPE_OPTIONS]))
+
+
+def columns_of(arguments: argparse.Namespace) -> Columns:
+    """Which columns of the files hold what."""
+    return Columns(text=arguments.text_column, label=arguments.label_column)
+
+
+def refuse_beside_plan(arguments: argparse.Namespace) -> None:
+    """Refuses what a plan says itself.
+
+    Args:
+        arguments: as the parser of `add_arguments` gives them.
+
+    Raises:
+        RecipeError: one of these options is given.
+    """
+    if arguments.files:
+        raise RecipeError(
+            f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
+        )
+    own = ["preset", "validation", "labels", *(name for name, _, _ in _RECIPE_OPTIONS)]
+    given = [_option(name) for name in _given(arguments, own)]
+    if given:
+        raise RecipeError(
+            f"the plan decides what {' and '.join(given)} would: change it there, or leave out "
+            "--plan"
+        )
+
+
+def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, object]:
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _option(name: str) -> str:

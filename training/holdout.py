@@ -5,14 +5,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from training.errors import RecipeError
+
 _GAPS = re.compile(r"[\W_]+")
+# What the Penn style writes otherwise than people do: `do n't`, `can not`, `-lrb-`.
+_NOT = re.compile(r"n['\u2019]t\b")
+_BRACKET = re.compile(r"-[lr][rcs]b-")
 _LONG = 8  # words of a text that is worth holding out
 Words = tuple[str, str, str]
 
 
 def word_key(text: str) -> str:
-    """The words of a text, between spaces, without case and punctuation."""
-    return f" {_GAPS.sub(' ', text.casefold()).strip()} "
+    """The words of a text, between spaces, without case, punctuation and the ways of Penn."""
+    folded = text.casefold().replace("cannot", "can not")
+    folded = _NOT.sub(" not", _BRACKET.sub(" ", folded))
+    return f" {_GAPS.sub(' ', folded).strip()} "
 
 
 def choose_held_out(
@@ -27,20 +34,28 @@ def choose_held_out(
 
     Returns:
         Their places in each source, ascending.
+
+    Raises:
+        RecipeError: a source has not so many.
     """
     chosen = {}
     for name, count in counts.items():
         chance = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
-        long = [at for at, text in enumerate(texts[name]) if len(text.split()) >= _LONG]
-        chosen[name] = sorted(chance.sample(long, min(count, len(long))))
+        long = [at for at, text in enumerate(texts[name]) if len(word_key(text).split()) >= _LONG]
+        if count > len(long):
+            raise RecipeError(
+                f"source {name}: hold_out is {count}, but {len(long)} of its rows have {_LONG} "
+                "words and more: hold fewer out"
+            )
+        chosen[name] = sorted(chance.sample(long, count))
     return chosen
 
 
 def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
     """The rows that tell nothing of what is held out.
 
-    A row goes if it is one of the held-out texts, a part of one of three words and more, or has
-    one as its part; compared on words alone.
+    A row goes if it is one of the held-out texts, compared on letters and digits; or if it is a
+    part of one of three words and more, or has one as its part, compared on words.
 
     Args:
         texts: of all rows.
@@ -62,10 +77,10 @@ def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
             at_start[runs[0]].append(key)
         else:
             short.append(key)
-    exact = set(held)
+    exact = {key.replace(" ", "") for key in held}
 
     def tells(key: str) -> bool:
-        if key in exact or any(part in key for part in short):
+        if key.replace(" ", "") in exact or any(part in key for part in short):
             return True
         runs = list(_runs(key))
         if not runs:

@@ -23,6 +23,7 @@ from model.errors import CheckpointError
 from model.files import read_object
 
 _PAD_TOKEN_ID = 1
+FIRST_POSITION = _PAD_TOKEN_ID + 1  # of a text; the rows before it are for padding
 _BUCKETS, _MAX_DISTANCE = 32, 128
 # (theirs, ours)
 _LAYER_NAMES = (
@@ -102,8 +103,7 @@ class MPNetClassifier(nn.Module):
         if need_weights:
             raise NotImplementedError("a teacher gives no attention weights")
         length = batch.input_ids.shape[1]
-        first = _PAD_TOKEN_ID + 1
-        places = self.positions.weight[first : first + length]  # [T, D]
+        places = self.positions.weight[FIRST_POSITION : FIRST_POSITION + length]  # [T, D]
         states = self.dropout(self.norm(self.tokens(batch.input_ids) + places))  # [B, T, D]
         bias = self._bias(length)  # [1, H, T, T]
         padding = batch.key_padding_mask
@@ -149,13 +149,16 @@ def distance_buckets(distances: Tensor) -> Tensor:
     return half * (distances > 0) + torch.where(far < exact, far, grown.clamp(max=half - 1))
 
 
-def load_mpnet(folder: Path, *, num_labels: int, dropout: float, seed: int) -> MPNetClassifier:
+def load_mpnet(
+    folder: Path, *, num_labels: int, dropout: float, attention_dropout: float, seed: int
+) -> MPNetClassifier:
     """Reads a pretrained MPNet of a transformers folder; the classifier is drawn afresh.
 
     Args:
         folder: `config.json` and `model.safetensors`.
         num_labels: C.
-        dropout: in training.
+        dropout: after embeddings and sublayers, and before the classifier, in training.
+        attention_dropout: of attention weights, in training.
         seed: of the classifier.
 
     Raises:
@@ -175,7 +178,7 @@ def load_mpnet(folder: Path, *, num_labels: int, dropout: float, seed: int) -> M
         num_labels=num_labels,
         max_position_embeddings=config["max_position_embeddings"],
         dropout=dropout,
-        attention_dropout=dropout,
+        attention_dropout=attention_dropout,
         layer_norm_eps=config["layer_norm_eps"],
     )
     stored = safetensors.torch.load_file(folder / "model.safetensors")

@@ -52,6 +52,32 @@ def read_parts(files: Files, recipe: Recipe) -> tuple[Dataset, Dataset]:
     return training, validation
 
 
+def read_evaluated(
+    paths: Sequence[Path], *, columns: Columns, labels: Sequence[str]
+) -> dict[str, Dataset]:
+    """Reads files that are measured in the end.
+
+    Args:
+        paths: labelled files.
+        columns: which columns hold what.
+        labels: names of the classes, in their order.
+
+    Returns:
+        By the names that they get in the record: `sst/dev` of `data/sst/dev.tsv.gz`.
+
+    Raises:
+        DataError: a file or a row cannot be used.
+        RecipeError: two would get the same name.
+    """
+    found: dict[str, Dataset] = {}
+    for path in paths:
+        name = f"{path.resolve().parent.name}/{path.name.partition('.')[0]}"
+        if name in found:
+            raise RecipeError(f"--evaluate: two files would be told as {name}: rename one")
+        found[name] = read_dataset([path], columns=columns, labels=labels)
+    return found
+
+
 def _check_classes(training: Dataset) -> None:
     found = set(training.label_ids)
     missing = [label for number, label in enumerate(training.labels) if number not in found]

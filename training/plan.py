@@ -1,7 +1,7 @@
 """A plan: everything that makes a checkpoint in several stages, from many sources and a teacher."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,6 +15,9 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Passes = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=0)]
+
+# What a recipe says of the network and of the rows held out, a plan says elsewhere.
+_OF_A_RUN_ALONE = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
 
 
 class _Part(BaseModel):
@@ -89,6 +92,11 @@ class StageRows(_Part):
         """Whether anybody's probabilities are among the targets."""
         return bool(self.soft or self.groups or any(self.sentences.values()))
 
+    @property
+    def asks_teacher(self) -> bool:
+        """Whether they are the teacher's."""
+        return self.is_taught and self.taught_by == "teacher"
+
 
 class Stage(_Part):
     """One run over rows of its own.
@@ -151,6 +159,14 @@ class Plan(_Part):
     teacher: Teacher | None = None
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
 
+    @property
+    def used_sources(self) -> Set[str]:
+        """Names of the sources that a stage or the teacher takes rows from, in their order."""
+        every = [stage.rows for stage in self.stages]
+        every += [self.teacher.rows] if self.teacher else []
+        named = {name for rows in every for name in (*rows.passes, *rows.sentences)}
+        return {name: None for name in self.sources if name in named}.keys()
+
     @model_validator(mode="after")
     def _names_and_weights(self) -> Self:
         every = [(stage.name, stage.rows) for stage in self.stages]
@@ -164,7 +180,7 @@ class Plan(_Part):
             bare = [key for key in rows.passes if not self.sources[key].labelled]
             if bare:
                 raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")
-            if rows.is_taught and rows.taught_by == "teacher" and self.teacher is None:
+            if rows.asks_teacher and self.teacher is None:
                 raise ValueError(f"stage {name}: soft, sentences and groups need a [teacher]")
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise ValueError("two stages have the same name")
@@ -172,6 +188,25 @@ class Plan(_Part):
             raise ValueError("no stage has a weight, so there is no result")
         if not any(source.hold_out for source in self.sources.values()):
             raise ValueError("no source holds rows out, so there is nothing to calibrate by")
+        return self
+
+    @model_validator(mode="after")
+    def _one_network(self) -> Self:
+        recipes = [(f"stage {stage.name}", stage.recipe) for stage in self.stages]
+        recipes += [("the teacher", self.teacher.recipe)] if self.teacher else []
+        for place, recipe in recipes:
+            unused = sorted(_OF_A_RUN_ALONE & recipe.model_fields_set)
+            if unused:
+                raise ValueError(f"{place}: {unused[0]} decides nothing in a plan: leave it out")
+        first = self.stages[0].recipe
+        for stage in self.stages:
+            for name in ("dropout", "attention_dropout"):
+                wanted, found = getattr(first, name), getattr(stage.recipe, name)
+                if found != wanted:
+                    raise ValueError(
+                        f"stage {stage.name}: {name} is {found}, must be {wanted} as in the first "
+                        "stage, which makes the network"
+                    )
         return self
 
     @model_validator(mode="after")

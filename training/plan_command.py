@@ -8,19 +8,23 @@ from pathlib import Path
 
 import torch
 
-from model.checkpoint import WEIGHTS, check_place
+from model.checkpoint import CONFIG, WEIGHTS
 from model.device import choose_device, computes_bfloat16
-from model.files import digest
+from model.files import digest, read_object
+from model.manifest import DataSource
 from model.threads import choose_threads
 from training.data import Dataset, read_dataset
-from training.errors import RecipeError
+from training.errors import InterruptedRunError, RecipeError
 from training.finish import write_checkpoint
-from training.fit_options import STORE_DTYPES
+from training.fit_options import STORE_DTYPES, columns_of, refuse_beside_plan
 from training.holdout import choose_held_out, rows_apart
+from training.mpnet import FIRST_POSITION
+from training.parts import read_evaluated
+from training.places import place_run
 from training.plan import Plan, Pretrained, load_plan
 from training.pool import Pool
 from training.setup import start_from_pretrained
-from training.signals import noted_signals
+from training.signals import noted_signals, raised_signals
 from training.stages import PlanRun, Surroundings, plan_tokenizer
 from training.unlabelled import read_texts
 
@@ -32,7 +36,7 @@ class Material:
     Args:
         pool: rows to train on.
         held_out: rows of every source that nothing is trained on.
-        training: all labelled rows that are trained on, for the record.
+        training: the labelled rows that are trained on; its sources are all files that are.
     """
 
     pool: Pool
@@ -54,27 +58,23 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: a folder or the device cannot be used.
     """
     plan = load_plan(arguments.plan)
-    run_dir = _check_places(arguments, plan)
+    refuse_beside_plan(arguments)
+    _check_folders(arguments, plan)
+    run_dir = place_run(arguments)
     device = choose_device(arguments.device)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     torch.use_deterministic_algorithms(device.type == "cpu")
     bfloat16 = arguments.dtype == "bfloat16" or (
         arguments.dtype == "auto" and computes_bfloat16(device)
     )
-    _check_pretrained(arguments.init_from, plan.pretrained, "--init-from")
-    if plan.teacher is not None:
-        _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
     material = read_material(plan, arguments.data)
     say(
         f"{len(material.training):,} rows to learn from, {len(material.held_out):,} held out "
         "with all that is part of them"
     )
-    evaluated = {
-        f"{path.resolve().parent.name}/{path.name.partition('.')[0]}": read_dataset(
-            [path], labels=plan.labels
-        )
-        for path in arguments.evaluate
-    }
+    evaluated = read_evaluated(
+        arguments.evaluate, columns=columns_of(arguments), labels=plan.labels
+    )
     recipe = plan.stages[0].recipe.model_copy(update={"max_length": plan.max_length})
     start = replace(
         start_from_pretrained(recipe, arguments.init_from, plan.labels),
@@ -90,24 +90,21 @@ def run(arguments: argparse.Namespace) -> int:
             (material.held_out.texts, material.held_out.label_ids),
             student=arguments.init_from,
             teacher=arguments.teacher,
-            identity={
-                "data": [source.sha256 for source in material.training.sources],
-                "device": device.type,
-                "bfloat16": bfloat16,
-            },
             surroundings=Surroundings(run_dir, device, bfloat16, arguments.save_every, stop, say),
         ).run(network)
-    manifest = write_checkpoint(
-        arguments.output,
-        start,
-        seed=plan.seed,
-        record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
-        training=material.training,
-        validation=material.held_out,
-        evaluated=evaluated,
-        device=device,
-        dtype=STORE_DTYPES[arguments.store_dtype],
-    )
+    count = len(plan.stages)
+    with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
+        manifest = write_checkpoint(
+            arguments.output,
+            start,
+            seed=plan.seed,
+            record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
+            training=material.training,
+            validation=material.held_out,
+            evaluated=evaluated,
+            device=device,
+            dtype=STORE_DTYPES[arguments.store_dtype],
+        )
     say(f"temperature {manifest.temperature:.3f}")
     for metric in manifest.metrics:
         say(
@@ -118,24 +115,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_places(arguments: argparse.Namespace, plan: Plan) -> Path:
+def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
+    """Refuses what is missing, what is of another network, and a length that one cannot read."""
     needed = {"--data": arguments.data, "--init-from": arguments.init_from}
     if plan.teacher is not None:
         needed["--teacher"] = arguments.teacher
     missing = [option for option, value in needed.items() if value is None]
     if missing:
         raise RecipeError(f"--plan needs {' and '.join(missing)} too")
-    if arguments.files:
-        raise RecipeError(
-            f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
-        )
-    output: Path = arguments.output
-    check_place(output)
-    if output.exists() and any(output.iterdir()) and not arguments.overwrite:
-        raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")
-    place = output.resolve()
-    run_dir: Path = arguments.run_dir or place.with_name(f"{place.name}.run")
-    return run_dir
+    _check_pretrained(arguments.init_from, plan.pretrained, "--init-from")
+    longest = max(plan.max_length, *(stage.recipe.max_length for stage in plan.stages))
+    _check_length(arguments.init_from, longest, first=0)
+    if plan.teacher is not None:
+        _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
+        _check_length(arguments.teacher, plan.teacher.recipe.max_length, first=FIRST_POSITION)
 
 
 def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:
@@ -144,6 +137,15 @@ def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None
         raise RecipeError(
             f"{option}: {folder / WEIGHTS} has the SHA-256 {found[:12]}…, the plan was made with "
             f"{pretrained.name}, {pretrained.sha256[:12]}…"
+        )
+
+
+def _check_length(folder: Path, max_length: int, *, first: int) -> None:
+    positions = read_object(folder / CONFIG).get("max_position_embeddings")
+    if not isinstance(positions, int) or max_length > positions - first:
+        raise RecipeError(
+            f"the plan has texts of {max_length} tokens, but {folder / CONFIG} has "
+            f"{positions} positions, of which the first {first} are for no text: lower max_length"
         )
 
 
@@ -168,16 +170,23 @@ def read_material(plan: Plan, folder: Path) -> Material:
     held_out = _join(plan, [labelled[name].take(places) for name, places in chosen.items()])
     pool_texts: dict[str, Sequence[str]] = {}
     pool_labels: dict[str, Sequence[int]] = {}
+    used = plan.used_sources
     kept = []
     for name, dataset in labelled.items():
         rest = dataset.take(rows_apart(dataset.texts, held_out.texts))
-        kept.append(rest)
         pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
-    for name, source in plan.sources.items():
-        if not source.labelled:
-            bare = read_texts(folder / source.file)
-            pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
-    return Material(Pool(pool_texts, pool_labels), held_out, _join(plan, kept))
+        if name in used:
+            kept.append(rest)
+    training = _join(plan, kept)
+    for name in used:
+        source = plan.sources[name]
+        if source.labelled:
+            continue
+        bare = read_texts(folder / source.file)
+        pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
+        record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
+        training = replace(training, sources=(*training.sources, record))
+    return Material(Pool(pool_texts, pool_labels), held_out, training)
 
 
 def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from training.augment import undo_penn_in_some
 from training.behaviours import make_examples
+from training.errors import RecipeError
 from training.groups import make_sets
 from training.noise import disturb_some
 from training.plan import StageRows
@@ -68,6 +69,9 @@ def draw_rows(
         seed: decides which.
         teach: gives the teacher's probabilities of texts; None if there is none.
         fits_teacher: whether the teacher can read a text whole.
+
+    Raises:
+        RecipeError: there are no rows.
     """
     chance = random.Random(f"{seed}/rows")  # noqa: S311 - not for secrets
     texts: list[str] = []
@@ -101,6 +105,8 @@ def draw_rows(
         told, alike = _tell_of_groups(rows.groups, teach, seed)
         texts += told
         parts.append(alike)
+    if not texts:
+        raise RecipeError("a stage has no rows: raise passes, sentences, rules or groups")
     # After the teacher has read them, so that the network learns to read them all the same.
     disturbed = disturb_some(texts, share=rows.noise, seed=seed)
     return SoftRows(disturbed, np.concatenate(parts))

@@ -7,23 +7,21 @@ on with the stage that it was in.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from model.files import digest, sync
+from model.files import digest, write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
-from training.behaviours import read_templates
 from training.emoji import read_emoji
-from training.errors import RecipeError
+from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
+from training.fingerprint import Fingerprints, of_rows
 from training.fit import Fitting
 from training.history import Measurement, write_history
 from training.mpnet import Trainable
-from training.plan import Plan, Stage, StageRows
+from training.plan import Plan, Stage
 from training.plots import plot_history
 from training.pool import Pool, SoftRows, draw_rows
 from training.recipe import Recipe
@@ -65,7 +63,6 @@ class PlanRun:
         validation: rows that each epoch is measured on.
         student: folder of the pretrained encoder.
         teacher: folder of the pretrained teacher, if the plan has one.
-        identity: what a finished stage must share with this run, beside the plan itself.
         surroundings: what all stages share.
     """
 
@@ -77,7 +74,6 @@ class PlanRun:
         *,
         student: Path,
         teacher: Path | None,
-        identity: Mapping[str, Any],
         surroundings: Surroundings,
     ) -> None:
         self._plan = plan
@@ -85,8 +81,18 @@ class PlanRun:
         self._validation = validation
         self._student = student
         self._teacher = teacher
-        self._identity = identity
         self._here = surroundings
+        self._fingerprints = Fingerprints(
+            plan,
+            pool,
+            student=student,
+            teacher=teacher,
+            shared={
+                "validation": of_rows(*validation),
+                "device": surroundings.device.type,
+                "bfloat16": surroundings.bfloat16,
+            },
+        )
         self._taught: Taught | None = None
 
     def run(self, network: Trainable) -> None:
@@ -102,7 +108,7 @@ class PlanRun:
         left: list[tuple[float, dict[str, Tensor]]] = []
         for number, stage in enumerate(self._plan.stages):
             name = f"{number + 1}-{stage.name}"
-            identity = self._fingerprint(number)
+            identity = self._fingerprints.of_stage(number)
             weights = self._finished(name, identity)
             if weights is None:
                 self._here.say(f"stage {name}")
@@ -121,8 +127,14 @@ class PlanRun:
                 self._here.say(f"stage {name} is done already")
                 network.load_state_dict(weights)
             left.append((stage.weight, weights))
+            self._end_if_told(number + 1)
         network.load_state_dict(mean_of(left))
         network.eval()
+
+    def _end_if_told(self, done: int) -> None:
+        signal = self._here.stop()
+        if signal is not None:
+            raise InterruptedRunError(signal, done, len(self._plan.stages), of="stage")
 
     def _rows(self, stage: Stage, taught: Taught | None) -> SoftRows:
         return draw_rows(
@@ -153,6 +165,7 @@ class PlanRun:
             TeacherLabels(self._here.run_dir / f"{labels}.safetensors", identity),
             device=self._here.device,
             bfloat16=self._here.bfloat16,
+            stop=self._here.stop,
         )
 
     def _ask_teacher(self) -> Taught:
@@ -162,7 +175,7 @@ class PlanRun:
             if teacher is None or self._teacher is None:
                 raise RecipeError("the plan has no [teacher], or no folder was given for it")
             network, tokenizer = start_teacher(self._teacher, teacher)
-            identity = self._fingerprint(-1)
+            identity = self._fingerprints.of_teacher()
             weights = self._finished(_TEACHER, identity)
             if weights is None:
                 self._here.say("the teacher")
@@ -192,7 +205,7 @@ class PlanRun:
         identity: str,
     ) -> None:
         texts, label_ids = self._validation
-        state = self._here.run_dir / f"{name}-state"
+        state = self._state(name)
         fitting = Fitting(
             network,
             tokenizer,
@@ -210,36 +223,36 @@ class PlanRun:
             label=name,
         )
         if has_state(state):
-            fitting.resume()
-            self._here.say(f"resuming {name} after step {fitting.step}")
+            self._resume(fitting, name)
 
         def record(history: Sequence[Measurement]) -> None:
             write_history(history, self._here.run_dir / f"{name}.jsonl")
 
-        history = fitting.run(save_every=self._here.save_every, stop=self._here.stop, record=record)
+        try:
+            history = fitting.run(
+                save_every=self._here.save_every, stop=self._here.stop, record=record
+            )
+        except DivergedRunError:
+            remove_state(state)  # nothing comes of it but the same
+            raise
         plot_history(history, self._here.run_dir / f"{name}.png")
         last = history[-1]
         self._here.say(
             f"{name}: {len(rows.texts):,} texts, validation accuracy "
             f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
         )
-        remove_state(state)
 
-    def _fingerprint(self, number: int) -> str:
-        """Of all that decides the weights of a stage; -1 for the teacher."""
-        # Without defaults, so that a new option changes nothing about plans that do not use it.
-        plan = self._plan.model_dump(mode="json", exclude_defaults=True)
-        stages = self._plan.stages[: number + 1]
-        plan["stages"] = plan["stages"][: number + 1]
-        means = [at for at, stage in enumerate(stages) if stage.begin == "mean"]
-        # A weight in the result decides nothing about a stage, unless one began with such a mean.
-        for stage in plan["stages"][max(means, default=0) :]:
-            stage.pop("weight", None)
-        every = [stage.rows for stage in stages]
-        every += [self._plan.teacher.rows] if self._plan.teacher else []
-        made = {name: _digest(name) for name in sorted(set().union(*map(_templates_of, every)))}
-        content = json.dumps({"plan": plan, "templates": made, **self._identity}, sort_keys=True)
-        return sha256(content.encode()).hexdigest()
+    def _resume(self, fitting: Fitting, name: str) -> None:
+        try:
+            fitting.resume()
+        except ResumeError as error:  # the plan or its data have changed since, or it is damaged
+            self._here.say(f"{name} begins anew: {error}")
+            remove_state(self._state(name))
+        else:
+            self._here.say(f"resuming {name} after step {fitting.step}")
+
+    def _state(self, name: str) -> Path:
+        return self._here.run_dir / f"{name}-state"
 
     def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
         """What a finished piece of work left, if it is sound and of this run."""
@@ -247,29 +260,22 @@ class PlanRun:
         note = path.with_suffix(".json")
         if not (path.is_file() and note.is_file()):
             return None
-        content = json.loads(note.read_text(encoding="utf-8"))
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+        except ValueError:
+            return None
         if content != {"fingerprint": identity, "sha256": digest(path)}:
             return None
         return safetensors.torch.load_file(path)
 
     def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
+        """Keeps the weights, and only then gives up the state that they came from."""
         path = self._here.run_dir / f"{name}.safetensors"
-        beside = path.with_name(f".{path.name}.part")
         contiguous = {key: value.cpu().contiguous() for key, value in tensors.items()}
-        beside.write_bytes(safetensors.torch.save(contiguous))
-        sync(beside)
-        beside.replace(path)
+        write_whole(path, safetensors.torch.save(contiguous))
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
-        path.with_suffix(".json").write_text(note, encoding="utf-8")
-
-
-def _templates_of(rows: StageRows) -> set[str]:
-    """The files of templates that the rows of a stage are made from."""
-    return {*(rows.templates if rows.rules else ()), *(("groups",) if rows.groups else ())}
-
-
-def _digest(name: str) -> str:
-    return sha256(read_templates(name).encode()).hexdigest()
+        write_whole(path.with_suffix(".json"), note.encode())
+        remove_state(self._state(name))
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:

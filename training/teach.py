@@ -5,7 +5,7 @@ Hinton et al. 2015, "Distilling the knowledge in a neural network".
 Legend: N texts, C classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from model.tokenizer import Tokenizer, load_tokenizer
+from training.errors import InterruptedRunError
 from training.inference import predict_logits
 from training.mpnet import MPNetClassifier, Trainable, load_mpnet
 from training.plan import Teacher
 from training.teacher_labels import TeacherLabels
 
 # So many texts are lost at most when a run is stopped.
-_TEXTS_AT_ONCE = 4096
+_TEXTS_AT_ONCE = 1024
+_CLASSES = 2
 
 
 def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Tokenizer]:
@@ -33,10 +35,15 @@ def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Toke
     Raises:
         CheckpointError: a file is missing, or the network is another one.
     """
+    recipe = teacher.recipe
     network = load_mpnet(
-        folder, num_labels=2, dropout=teacher.recipe.dropout, seed=teacher.recipe.seed
+        folder,
+        num_labels=_CLASSES,
+        dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+        seed=recipe.seed,
     )
-    return network, load_tokenizer(folder, max_length=teacher.recipe.max_length)
+    return network, load_tokenizer(folder, max_length=recipe.max_length)
 
 
 class Taught:
@@ -48,6 +55,7 @@ class Taught:
         labels: what it said before.
         device: where the network runs.
         bfloat16: whether matrix products are computed in it.
+        stop: asked before each piece of work; the number of a signal ends the run.
     """
 
     def __init__(
@@ -58,12 +66,14 @@ class Taught:
         *,
         device: torch.device,
         bfloat16: bool,
+        stop: Callable[[], int | None],
     ) -> None:
         self._network = network
         self._tokenizer = tokenizer
         self._labels = labels
         self._device = device
         self._bfloat16 = bfloat16
+        self._stop = stop
 
     def fits(self, text: str) -> bool:
         """Whether the teacher reads a text whole."""
@@ -77,9 +87,17 @@ class Taught:
 
         Returns:
             [N, C].
+
+        Raises:
+            InterruptedRunError: `stop` said so; what was computed is on disk.
         """
+        if not texts:
+            return np.zeros((0, _CLASSES), np.float32)
         fresh = [text for text in dict.fromkeys(texts) if text not in self._labels]
         for start in range(0, len(fresh), _TEXTS_AT_ONCE):
+            signal = self._stop()
+            if signal is not None:
+                raise InterruptedRunError(signal, start, len(fresh), of="text")
             some = fresh[start : start + _TEXTS_AT_ONCE]
             self._labels.add(
                 some, self._compute(some, f"teacher, from {start:,} of {len(fresh):,}")

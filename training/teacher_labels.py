@@ -12,7 +12,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from model.files import sync
+from model.files import write_whole
 
 _KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"
 
@@ -63,10 +63,7 @@ class TeacherLabels:
             _KEYS: np.fromiter(self._known, np.int64, len(self._known)),
             _VALUES: np.stack(list(self._known.values())),
         }
-        beside = self._path.with_name(f".{self._path.name}.part")
-        beside.write_bytes(safetensors.numpy.save(content, {_TEACHER: self._teacher}))
-        sync(beside)
-        beside.replace(self._path)
+        write_whole(self._path, safetensors.numpy.save(content, {_TEACHER: self._teacher}))
 
     def _read(self, path: Path) -> None:
         try:

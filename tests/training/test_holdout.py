@@ -1,8 +1,10 @@
 """Nothing of what is held out is trained on."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from training.errors import RecipeError
 from training.holdout import choose_held_out, rows_apart, word_key
 
 HELD = "A warm and funny film with a superb cast, all in all."
@@ -10,6 +12,30 @@ HELD = "A warm and funny film with a superb cast, all in all."
 
 def test_the_words_of_a_text() -> None:
     assert word_key("It 's  A_good-film!") == " it s a good film "
+
+
+@pytest.mark.parametrize(
+    ("penn", "plain"),
+    [
+        ("It ca n't be -LRB- I do n't know -RRB- .", "it can't be (I don't know)."),
+        ("it 's fun , is n't it ?", "It\u2019s fun, isn\u2019t it?"),
+        ("you can not go", "You cannot go!"),
+    ],
+)
+def test_the_same_words_in_the_penn_style(penn: str, plain: str) -> None:
+    assert word_key(penn) == word_key(plain)
+    assert rows_apart([f"well , {penn} so it is", plain], [f"Well, {plain} So it is."]) == []
+
+
+def test_the_same_letters_with_other_gaps_are_the_same_text() -> None:
+    assert rows_apart(["I 'm gon na see a film", "a gon na"], ["I'm gonna see a film"]) == [1]
+
+
+def test_a_source_without_enough_long_rows_is_told() -> None:
+    texts = {"a": ["lol ! ! ! ! ! ! !", "one two three four five six seven eight"]}
+
+    with pytest.raises(RecipeError, match=r"^source a: hold_out is 2, but 1 of its rows have 8 w"):
+        choose_held_out(texts, {"a": 2}, seed=0)
 
 
 def test_rows_that_tell_of_a_held_out_text_go() -> None:
@@ -40,7 +66,7 @@ def test_longer_texts_are_chosen_as_the_seed_says() -> None:
     assert len(set(chosen["a"])) == 6
     assert min(chosen["a"]) >= 5
     assert chosen["a"] == sorted(chosen["a"])
-    assert len(choose_held_out(texts, {"a": 100}, seed=0)["a"]) == 20
+    assert len(choose_held_out(texts, {"a": 20}, seed=0)["a"]) == 20
 
 
 WORDS = st.sampled_from(["a", "b", "c", "d"])

@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seed=st.integers(0, 1000),
 )
 def test_same_as_transformers(folder: Path, lengths: list[int], seed: int) -> None:
-    ours = load_mpnet(folder, num_labels=3, dropout=0.1, seed=0).eval()
+    ours = load_mpnet(folder, num_labels=3, dropout=0.1, attention_dropout=0.0, seed=0).eval()
     theirs = tiny_mpnet()
     generator = torch.Generator().manual_seed(seed)
     input_ids = torch.randint(2, len(VOCABULARY), (len(lengths), max(lengths)), generator=generator)
@@ -56,7 +56,9 @@ def test_distances_fall_into_the_buckets_of_transformers(distance: int) -> None:
 
 def test_the_classifier_follows_from_the_seed(folder: Path) -> None:
     first, again, other = (
-        load_mpnet(folder, num_labels=2, dropout=0.0, seed=seed).classifier.weight
+        load_mpnet(
+            folder, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=seed
+        ).classifier.weight
         for seed in (0, 0, 1)
     )
 
@@ -65,7 +67,7 @@ def test_the_classifier_follows_from_the_seed(folder: Path) -> None:
 
 
 def test_weights_are_not_offered(folder: Path) -> None:
-    network = load_mpnet(folder, num_labels=2, dropout=0.0, seed=0)
+    network = load_mpnet(folder, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
 
     with pytest.raises(NotImplementedError, match="no attention weights"):
         network(Batch(torch.tensor([[2, 3]]), None), need_weights=True)
@@ -77,7 +79,7 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
     message = f"{other / 'config.json'}: model_type is 'bert', must be 'mpnet'"
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        load_mpnet(other, num_labels=2, dropout=0.0, seed=0)
+        load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
 
 
 def test_missing_weights_are_named(tmp_path: Path) -> None:
@@ -85,4 +87,4 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
     edit(other / "config.json", num_hidden_layers=3)
 
     with pytest.raises(CheckpointError, match=r"lacks layers\.2\.attention\.key\.bias, "):
-        load_mpnet(other, num_labels=2, dropout=0.0, seed=0)
+        load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)

@@ -56,6 +56,26 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
             'templates = ["everyday", "everyday"]',
             "stage broad: a file of templates is named twice",
         ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\ndropout = 0.3",
+            "stage sharp: dropout is 0.3, must be 0.1 as in the first stage",
+        ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\nattention_dropout = 0.0",
+            "stage sharp: attention_dropout is 0.0, must be 0.1 as in the first stage",
+        ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\nvalidation_share = 0.3",
+            "stage sharp: validation_share decides nothing in a plan",
+        ),
+        (
+            "[teacher.recipe]",
+            '[teacher.recipe]\nhold_out = "last"',
+            "the teacher: hold_out decides nothing in a plan",
+        ),
         ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],

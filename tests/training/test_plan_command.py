@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import ROOT
-from training import stages
+from training import fingerprint
 from training.__main__ import main
 from training.behaviours import read_templates
 from training.plan import load_plan
@@ -41,7 +41,11 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
     plan = load_plan(tiny.plan)
     assert manifest.recipe["plan"] == plan.model_dump(mode="json", exclude_defaults=True)
     assert manifest.recipe["init_from"] == plan.pretrained.name == "tiny BERT"
-    assert {source.file for source in manifest.training_data} == {"short.tsv", "more/other.tsv"}
+    assert [(source.file, source.rows) for source in manifest.training_data] == [
+        ("short.tsv", 200),
+        ("more/other.tsv", 60),
+        ("bare.txt", 30),
+    ]
     (metric,) = manifest.metrics
     assert (metric.name, metric.rows) == ("validation", 20)
 
@@ -87,13 +91,22 @@ def test_what_is_done_is_not_done_again(
     assert (made / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.parametrize("is_note", [False, True])
 def test_a_damaged_stage_is_done_again_and_gives_the_same(
-    tiny: TinyPlan, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_note: bool,
 ) -> None:
     run_dir = tmp_path / "run"
     subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
     path = run_dir / "2-sharp.safetensors"
-    path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+    if is_note:
+        path.with_suffix(".json").write_bytes(b"")
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
 
     assert main(tiny.command(tmp_path / "out", "--run-dir", str(run_dir))) == 0
 
@@ -119,7 +132,7 @@ def test_a_stage_is_done_again_when_its_templates_have_changed(
         ("behaviours", "stage 1-broad\n"),
     ):
         monkeypatch.setattr(
-            stages,
+            fingerprint,
             "read_templates",
             lambda name, changed=changed: read_templates(name) + "#" * (name == changed),
         )
@@ -199,6 +212,14 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            lambda words: [*words, "--epochs", "1", "--labels", "a,b"],
+            "the plan decides what --labels and --epochs would: change it there",
+        ),
+        (
+            lambda words: [*words, "--run-dir", f"{words[words.index('--output') + 1]}/run"],
+            "which is written as a whole: choose a folder elsewhere",
+        ),
         (lambda words: [*words, "x.tsv"], "--plan names its files itself: leave out x.tsv"),
         (lambda words: without(words, "--data"), "--plan needs --data too"),
         (lambda words: without(words, "--teacher"), "--plan needs --teacher too"),

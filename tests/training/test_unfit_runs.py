@@ -51,7 +51,7 @@ def test_a_diverged_run_writes_no_checkpoint(
     assert code == 1
     assert last == (
         "headlight-train: the loss is nan after 1 steps: the run has diverged; start again with a "
-        "--learning-rate below 1e+30 or a smaller --max-grad-norm"
+        "learning rate below 1e+30 or a smaller max_grad_norm"
     )
     assert not (tmp_path / "out").exists()
 
