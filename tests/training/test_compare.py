@@ -116,6 +116,22 @@ def test_a_wrong_option_is_told(
     assert not (tmp_path / "out").exists()
 
 
+def test_too_few_rows_for_the_baseline_are_told_before_networks_are_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=10)
+    command = ["compare", str(rows), "--output", str(tmp_path / "out"), "--hold-out", "random"]
+
+    assert main(command) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "headlight-train: 4 rows to learn from are negative, and the baseline tf-idf needs 5 of "
+        "each class: add rows, or choose --variants without it\n"
+    )
+
+
 @pytest.mark.parametrize("option", ["--epochs", "--threads"])
 def test_a_count_is_at_least_one(capsys: pytest.CaptureFixture[str], option: str) -> None:
     with pytest.raises(SystemExit) as ended:

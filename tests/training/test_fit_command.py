@@ -184,6 +184,39 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
     assert weights(folder) != before
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data", "data"], "--data is for a --plan: leave it out, or give one"),
+        (["--teacher", "mpnet"], "--teacher is for a --plan: leave it out, or give one"),
+        (["--run-dir", "out"], "--run-dir out lies in the checkpoint out, which is written as a"),
+        (["--run-dir", "out/run"], "--run-dir out/run lies in the checkpoint out, which is"),
+        (
+            ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
+            "--evaluate: two files would be told as d/r: rename one",
+        ),
+    ],
+)
+def test_what_would_do_nothing_or_harm_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    for year in (2021, 2022):
+        write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
+
+    assert main(arguments(Path(), "out", *options)) == 1
+
+    error = capsys.readouterr().err
+    assert error.startswith(f"headlight-train: {message}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_three_classes_by_words(tmp_path: Path) -> None:
     names = ("negative", "neutral", "positive")
     write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
