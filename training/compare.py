@@ -18,12 +18,13 @@ from training.compare_options import ALL, BASELINE
 from training.comparison import Comparison, Outcome, Run, Source, to_json
 from training.comparison_plots import plot_curves, plot_gaps
 from training.comparison_report import CURVES, GAPS, to_markdown
-from training.data import Columns, Dataset
+from training.data import Dataset
 from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
 from training.fit import Fitting
 from training.parts import Files, read_parts
 from training.recipe import load_recipe
 from training.rows import Standing, encode_rows
+from training.shared_options import columns_of
 from training.signals import noted_signals
 from training.variants import VARIANTS, Variant
 
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = Files(
         training=arguments.files,
         validation=arguments.validation,
-        columns=Columns(text=arguments.text_column, label=arguments.label_column),
+        columns=columns_of(arguments),
         labels=arguments.labels,
     )
     recipe = load_recipe(

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from model.checkpoint import open_checkpoint
 from model.device import choose_device, choose_dtype
-from model.files import sync
+from model.files import write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from model.threads import choose_threads
-from training.data import Columns, Dataset, read_dataset
+from training.data import Dataset, read_dataset
 from training.errors import DataError, RecipeError
 from training.inference import MAX_BATCH_TOKENS, predict_probabilities
 from training.metrics import expected_calibration_error, measure, uncalibrated
@@ -27,6 +27,7 @@ from training.plots import check_suffix
 from training.probe import Probe, probe
 from training.reliability import Scores, plot_reliability
 from training.report import FileReport, length_reports, probes_to_text, to_json, to_text
+from training.shared_options import columns_of
 
 _STANDARD_OUTPUT = "-"
 _TWO = 2
@@ -93,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = choose_device(arguments.device)
     checkpoint = open_checkpoint(arguments.checkpoint)
-    columns = Columns(text=arguments.text_column, label=arguments.label_column)
+    columns = columns_of(arguments)
     datasets = [
         read_dataset([path], columns=columns, labels=checkpoint.config.labels)
         for path in arguments.files
@@ -210,10 +211,7 @@ def _write_json(target: str, report: EvaluationReport) -> None:
         sys.stdout.write(content)
         return
     path = Path(target)
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(content, encoding="utf-8")
-        sync(beside)
-        beside.replace(path)
+        write_whole(path, content.encode())
     except OSError as error:
         raise DataError(path, f"cannot be written: {error.strerror}") from error

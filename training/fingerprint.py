@@ -17,7 +17,6 @@ _READ = (
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
-    "special_tokens_map.json",
     "vocab.txt",
 )
 # People read these; nothing else does.

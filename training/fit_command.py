@@ -19,7 +19,7 @@ from training.data import Dataset
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.finish import write_checkpoint
 from training.fit import Fitting
-from training.fit_options import STORE_DTYPES, columns_of, recipe_of
+from training.fit_options import STORE_DTYPES, recipe_of
 from training.history import Measurement, write_history
 from training.parts import Files, read_evaluated, read_parts
 from training.places import place_run
@@ -27,6 +27,7 @@ from training.plots import plot_history
 from training.recipe import Recipe
 from training.rows import encode_rows
 from training.setup import Start, start_from_pretrained, start_from_scratch
+from training.shared_options import columns_of
 from training.signals import noted_signals, raised_signals
 from training.state import has_state, remove_state
 

@@ -8,7 +8,6 @@ import torch
 
 from model.arguments import positive
 from training.errors import RecipeError
-from training.readers import Columns
 from training.recipe import Recipe, load_recipe, presets
 from training.shared_options import add_columns, add_device, add_files, add_labels
 
@@ -146,11 +145,6 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
     """
     preset = arguments.preset or ("finetune" if arguments.init_from else "small")
     return load_recipe(preset, _given(arguments, [name for name, _, _ in _RECIPE_OPTIONS]))
-
-
-def columns_of(arguments: argparse.Namespace) -> Columns:
-    """Which columns of the files hold what."""
-    return Columns(text=arguments.text_column, label=arguments.label_column)
 
 
 def refuse_beside_plan(arguments: argparse.Namespace) -> None:

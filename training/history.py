@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from model.files import sync
+from model.files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,8 @@ def write_history(history: Sequence[Measurement], path: Path) -> None:
     Raises:
         OSError: the file could not be written.
     """
-    beside = path.with_name(f".{path.name}.part")
     lines = [json.dumps(asdict(measurement)) + "\n" for measurement in history]
-    beside.write_text("".join(lines), encoding="utf-8")
-    sync(beside)
-    beside.replace(path)
+    write_whole(path, "".join(lines).encode())
 
 
 def read_history(path: Path) -> list[Measurement]:

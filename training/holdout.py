@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from training.data import text_key
 from training.errors import RecipeError
 
 _GAPS = re.compile(r"[\W_]+")
@@ -77,10 +78,14 @@ def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
             at_start[runs[0]].append(key)
         else:
             short.append(key)
-    exact = {key.replace(" ", "") for key in held}
+    whole_words = set(held)
+    whole_letters = {text_key(text) for text in held_out}
 
-    def tells(key: str) -> bool:
-        if key.replace(" ", "") in exact or any(part in key for part in short):
+    def tells(text: str) -> bool:
+        key = word_key(text)
+        if text_key(text) in whole_letters or key in whole_words:
+            return True
+        if any(part in key for part in short):
             return True
         runs = list(_runs(key))
         if not runs:
@@ -89,7 +94,7 @@ def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
             return True
         return any(part in key for run in at_start.keys() & runs for part in at_start[run])
 
-    return [at for at, text in enumerate(texts) if not tells(word_key(text))]
+    return [at for at, text in enumerate(texts) if not tells(text)]
 
 
 def _runs(key: str) -> Iterator[Words]:

@@ -172,6 +172,8 @@ class Plan(_Part):
         every = [(stage.name, stage.rows) for stage in self.stages]
         every += [("teacher", self.teacher.rows)] if self.teacher else []
         for name, rows in every:
+            if not (rows.passes or rows.sentences or rows.rules or rows.groups):
+                raise ValueError(f"stage {name}: has no rows: give passes, rules or sentences")
             unknown = {*rows.passes, *rows.sentences} - self.sources.keys()
             if unknown:
                 raise ValueError(f"stage {name}: there is no source {', '.join(sorted(unknown))}")

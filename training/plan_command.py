@@ -1,6 +1,7 @@
 """`headlight-train fit --plan`: from a plan and its files to a checkpoint, in several stages."""
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from model.threads import choose_threads
 from training.data import Dataset, read_dataset
 from training.errors import InterruptedRunError, RecipeError
 from training.finish import write_checkpoint
-from training.fit_options import STORE_DTYPES, columns_of, refuse_beside_plan
+from training.fit_options import STORE_DTYPES, refuse_beside_plan
 from training.holdout import choose_held_out, rows_apart
 from training.mpnet import FIRST_POSITION
 from training.parts import read_evaluated
@@ -24,6 +25,7 @@ from training.places import place_run
 from training.plan import Plan, Pretrained, load_plan
 from training.pool import Pool
 from training.setup import start_from_pretrained
+from training.shared_options import columns_of
 from training.signals import noted_signals, raised_signals
 from training.stages import PlanRun, Surroundings, plan_tokenizer
 from training.unlabelled import read_texts
@@ -141,11 +143,12 @@ def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None
 
 
 def _check_length(folder: Path, max_length: int, *, first: int) -> None:
-    positions = read_object(folder / CONFIG).get("max_position_embeddings")
-    if not isinstance(positions, int) or max_length > positions - first:
+    """A network without the number has its own check of it, or a default."""
+    positions = read_object(folder / CONFIG).get("max_position_embeddings", math.inf)
+    if max_length > positions - first:
         raise RecipeError(
-            f"the plan has texts of {max_length} tokens, but {folder / CONFIG} has "
-            f"{positions} positions, of which the first {first} are for no text: lower max_length"
+            f"the plan has texts of {max_length} tokens, but {folder / CONFIG} has positions for "
+            f"{positions - first}: lower max_length"
         )
 
 

@@ -106,7 +106,7 @@ def draw_rows(
         texts += told
         parts.append(alike)
     if not texts:
-        raise RecipeError("a stage has no rows: raise passes, sentences, rules or groups")
+        raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
     # After the teacher has read them, so that the network learns to read them all the same.
     disturbed = disturb_some(texts, share=rows.noise, seed=seed)
     return SoftRows(disturbed, np.concatenate(parts))

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from model.arguments import positive
+from training.readers import Columns
 
 _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 
@@ -37,6 +38,11 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help=f"the column of {column}s (default: known by its name)",
         )
+
+
+def columns_of(arguments: argparse.Namespace) -> Columns:
+    """Which columns of the files hold what, as the options of `add_columns` say."""
+    return Columns(text=arguments.text_column, label=arguments.label_column)
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:

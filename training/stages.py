@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from model.files import digest, write_whole
+from model.files import digest, sync, write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.emoji import read_emoji
 from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
@@ -137,14 +137,17 @@ class PlanRun:
             raise InterruptedRunError(signal, done, len(self._plan.stages), of="stage")
 
     def _rows(self, stage: Stage, taught: Taught | None) -> SoftRows:
-        return draw_rows(
-            self._pool,
-            stage.rows,
-            undo_penn_share=stage.recipe.undo_penn_share,
-            seed=stage.recipe.seed,
-            teach=taught.probabilities if taught else None,
-            fits_teacher=taught.fits if taught else None,
-        )
+        try:
+            return draw_rows(
+                self._pool,
+                stage.rows,
+                undo_penn_share=stage.recipe.undo_penn_share,
+                seed=stage.recipe.seed,
+                teach=taught.probabilities if taught else None,
+                fits_teacher=taught.fits if taught else None,
+            )
+        except RecipeError as error:
+            raise RecipeError(f"stage {stage.name}: {error}") from error
 
     def _teacher_of(
         self, stage: Stage, name: str, network: Trainable, tokenizer: Tokenizer, identity: str
@@ -245,8 +248,8 @@ class PlanRun:
     def _resume(self, fitting: Fitting, name: str) -> None:
         try:
             fitting.resume()
-        except ResumeError as error:  # the plan or its data have changed since, or it is damaged
-            self._here.say(f"{name} begins anew: {error}")
+        except ResumeError:
+            self._here.say(f"{name} begins anew: its state is damaged or of another plan or data")
             remove_state(self._state(name))
         else:
             self._here.say(f"resuming {name} after step {fitting.step}")
@@ -266,6 +269,7 @@ class PlanRun:
             return None
         if content != {"fingerprint": identity, "sha256": digest(path)}:
             return None
+        remove_state(self._state(name))  # a kill may have come between the two
         return safetensors.torch.load_file(path)
 
     def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
@@ -275,6 +279,7 @@ class PlanRun:
         write_whole(path, safetensors.torch.save(contiguous))
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
         write_whole(path.with_suffix(".json"), note.encode())
+        sync(path.parent)
         remove_state(self._state(name))
 
 

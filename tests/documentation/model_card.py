@@ -23,7 +23,7 @@ _PROBE_COLUMNS: dict[str, list[str]] = {
     "change": ["mean shift"],
     "group": ["mean shift", "lean"],
 }
-# Rows of the files that have no labels; a checkpoint records what it learnt from by label alone.
+# Rows of the files without labels: the checkpoint was made before these were recorded.
 _UNLABELLED_ROWS = {"imdb_unlabelled": 49_231, "amazon_unlabelled": 21_981}
 
 

@@ -62,7 +62,7 @@ def test_the_history_before_stays_if_the_new_one_cannot_be_written(
     def fail(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("training.history.sync", fail)
+    monkeypatch.setattr("model.files.sync", fail)
     with pytest.raises(OSError, match="No space left on device"):
         write_history([ONE, ONE], path)
     assert read_history(path) == [ONE]

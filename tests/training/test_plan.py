@@ -76,6 +76,7 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
             '[teacher.recipe]\nhold_out = "last"',
             "the teacher: hold_out decides nothing in a plan",
         ),
+        ("[stages.rows.passes]\nshort = 2.0", "[stages.rows.passes]", "stage sharp: has no rows"),
         ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],
@@ -88,6 +89,13 @@ def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, fault: st
 
     assert fault in str(refused.value)
     assert str(refused.value).startswith(f"plan {tmp_path / 'plan.toml'}: ")
+
+
+def test_the_plan_of_the_default_model_is_sound() -> None:
+    plan = load_plan(Path(__file__).parents[2] / "training" / "recipes" / "default.toml")
+
+    assert plan.used_sources == plan.sources.keys()
+    assert sum(source.hold_out for source in plan.sources.values()) == 2500
 
 
 def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:

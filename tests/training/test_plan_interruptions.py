@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.files import write_whole
 from tests.training.tiny_plans import TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import InterruptedRunError
@@ -52,9 +53,41 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
     assert main(command) == 0
 
     said = capsys.readouterr().out
-    assert f"teacher begins anew: {run_dir / 'teacher-state'}: the interrupted run was" in said
+    assert "teacher begins anew: its state is damaged or of another plan or data\n" in said
     assert "resuming" not in said
     assert not [path for path in run_dir.iterdir() if path.name.endswith("-state")]
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "told"),
+    [
+        ("training.stages.write_whole", 15, "interrupted after stage 1 of 2; the state is saved"),
+        ("training.plan_command.write_checkpoint", 2, "interrupted after stage 2 of 2; the state"),
+    ],
+)
+def test_a_signal_while_something_is_written_ends_the_run_after_it(
+    tiny: TinyPlan,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    number: int,
+    told: str,
+) -> None:
+    def write(path: Path, content: object = None, **_: object) -> None:
+        if isinstance(content, bytes):
+            write_whole(path, content)
+        if path.name in {"1-broad.json", "out"}:
+            signal.raise_signal(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, lambda path, *content, **others: write(path, *content[:1], **others))
+        assert main(tiny.command(tmp_path / "out")) == 128 + number
+
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert main(tiny.command(tmp_path / "out")) == 0
+    assert "stage 1-broad is done already\n" in capsys.readouterr().out
 
 
 def test_a_diverged_stage_leaves_nothing_to_go_on_with(
@@ -135,7 +168,7 @@ def test_no_texts_have_no_answers(tiny: TinyPlan) -> None:
         (
             "[teacher.recipe]\nmax_length = 16",
             "[teacher.recipe]\nmax_length = 39",
-            "config.json has 40 positions, of which the first 2 are for no text: lower max_length",
+            "config.json has positions for 38: lower max_length",
         ),
         ("hold_out = 20", "hold_out = 201", "source short: hold_out is 201, but "),
     ],
@@ -163,6 +196,5 @@ def test_a_stage_without_rows_is_told(
 
     assert main(command) == 1
 
-    assert (
-        "a stage has no rows: raise passes, sentences, rules or groups" in capsys.readouterr().err
-    )
+    told = "stage sharp: there are no rows: raise passes, sentences, rules or groups"
+    assert told in capsys.readouterr().err
