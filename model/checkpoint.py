@@ -128,9 +128,7 @@ def _check_folder(path: Path) -> None:
         if path.is_dir():
             return
         fault = "is not a folder" if path.exists() else "does not exist"
-    except (
-        OSError
-    ) as error:  # it lies in a folder that must not be entered, or its name is too long
+    except OSError as error:  # the name is too long, or a folder above must not be entered
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
     raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
 

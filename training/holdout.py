@@ -78,14 +78,11 @@ def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
             at_start[runs[0]].append(key)
         else:
             short.append(key)
-    whole_words = set(held)
-    whole_letters = {text_key(text) for text in held_out}
+    letters = {text_key(text) for text in held_out}
 
     def tells(text: str) -> bool:
         key = word_key(text)
-        if text_key(text) in whole_letters or key in whole_words:
-            return True
-        if any(part in key for part in short):
+        if text_key(text) in letters or any(part in key for part in short):
             return True
         runs = list(_runs(key))
         if not runs:

@@ -161,6 +161,7 @@ def read_material(plan: Plan, folder: Path) -> Material:
 
     Raises:
         DataError: a file cannot be read or a row cannot be used.
+        RecipeError: a source has fewer rows than it shall hold out.
     """
     labelled = {
         name: _read_source(source.file, folder, plan)
