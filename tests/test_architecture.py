@@ -64,7 +64,7 @@ def test_the_import_rules_hold() -> None:
     assert re.search(r"Contracts: [1-9]\d* kept, 0 broken", finished.stdout)
 
 
-@pytest.mark.parametrize("module", ["model", "service.__main__", "service.app"])
+@pytest.mark.parametrize("module", ["model", "service.__main__", "service.command", "service.app"])
 def test_serving_needs_no_extras(module: str) -> None:
     """Each extra is hidden, as if it were not installed."""
     hidden = extra("train") | extra("dev") | {"training", "tests"}
@@ -74,7 +74,7 @@ def test_serving_needs_no_extras(module: str) -> None:
     assert module.partition(".")[0] in modules_after(f"{hide}; import {module}")
 
 
-@pytest.mark.parametrize("module", ["model", "service.__main__", "service.app"])
+@pytest.mark.parametrize("module", ["model", "service.__main__", "service.command", "service.app"])
 def test_serving_imports_no_extras(module: str) -> None:
     """Not even where they are installed: they would make the start slow."""
     imported = modules_after(f"import {module}")

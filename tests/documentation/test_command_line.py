@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-import service.__main__
 import training.__main__
+from service.command import make_parser
 from service.settings import Settings
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows, sections
 from training.recipe import NetworkSizes, Recipe, presets
@@ -34,7 +34,7 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 PARSERS = {
-    "headlight-serve": service.__main__._parser(),
+    "headlight-serve": make_parser(),
     **{f"headlight-train {name}": parser for name, parser in _trainers().items()},
 }
 # How the page says what the parser leaves open.

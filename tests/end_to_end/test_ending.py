@@ -1,6 +1,8 @@
 """SIGTERM, SIGINT, and a second signal."""
 
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import receive_all, service, wait_until
+from tests.end_to_end.servers import ROOT, environment, receive_all, service, wait_until
 
 PATIENCE = 60
 
@@ -38,6 +40,28 @@ def test_sigterm_drains_and_then_ends_with_0(checkpoint_folder: Path, tmp_path: 
         assert running.process.wait(PATIENCE) == 0
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{running.url}/health/live")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_anything_is_served_ends_it_too(number: signal.Signals) -> None:
+    """As the first process of a container it would get none that nothing handles."""
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "service"],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        loading = next(line for line in process.stderr if "torch." in line)
+        process.send_signal(number)
+        said = process.stdout.read() + process.stderr.read()
+
+    assert process.returncode == 128 + number
+    assert "import time:" in loading
+    assert {line.partition(":")[0] for line in said.splitlines()} <= {"import time"}
 
 
 def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""From options and environment to a running service."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from model.arguments import LineParser
+from service.app import create_app
+from service.lifecycle import Lifecycle
+from service.logs import configure_logging
+from service.server import listen, serve
+from service.settings import PREFIX, Settings, SettingsError
+from service.start import prepare
+
+logger = logging.getLogger("headlight.server")
+
+_STUCK = 70
+_NO_OPTION = frozenset({"api_keys"})
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Runs the service until a signal ends it.
+
+    Args:
+        arguments: of the command line; those of the process if None.
+
+    Returns:
+        0 after an orderly end; 1 if the service could not start, with the reason on stderr. The
+        process ends with 70 (an internal error, as sysexits.h has it) if a forward pass does not.
+    """
+    given = vars(make_parser().parse_args(arguments))
+    options = {name: value for name, value in given.items() if value is not None}
+    try:
+        settings, api_keys, checkpoint = prepare(options)
+    except SettingsError as error:
+        return _refuse(str(error))
+    try:
+        listening = listen(settings.host, settings.port)
+    except OSError as error:
+        return _refuse(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
+            f"choose others with {PREFIX}HOST and {PREFIX}PORT"
+        )
+    lifecycle = Lifecycle()
+    app = create_app(settings, checkpoint, api_keys=api_keys, lifecycle=lifecycle)
+    configure_logging(settings.log_format)
+    serve(app, listening, settings, lifecycle)
+    if lifecycle.stuck:
+        _end_now()
+    return 0
+
+
+def _end_now() -> NoReturn:
+    """Ends the process though a thread of it never will."""
+    logger.critical("ended with a forward pass that does not end")
+    logging.shutdown()
+    os._exit(_STUCK)
+
+
+def _refuse(message: str) -> int:
+    print(f"headlight-serve: {message}", file=sys.stderr)
+    return 1
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options: all settings but those that are variables alone."""
+    parser = LineParser(
+        prog="headlight-serve",
+        description="Serves a checkpoint: POST /predict, GET /attention, and a page.",
+        epilog=f"Each option is also an environment variable with the prefix {PREFIX}; "
+        f"{PREFIX}API_KEYS is one alone, so that no key shows in a list of processes.",
+        allow_abbrev=False,
+    )
+    for name, field in Settings.model_fields.items():
+        if name in _NO_OPTION:
+            continue
+        default = "" if field.default is None else f" (default: {field.default})"
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            metavar=name.rsplit("_", 1)[-1].upper(),
+            help=f"{field.description}{default}",
+        )
+    return parser
+
