@@ -199,7 +199,7 @@ class Batcher:
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are handed out first
         for waiter in list(self._waiters):
-            waiter.fail(DrainingError(_STUCK if stuck else _DRAINED))
+            waiter.fail(DrainingError(_STUCK if stuck else _DRAINED, retry_after=1))
         return not stuck
 
     def _waiter(self, count: int) -> Waiter[Result]:
@@ -234,7 +234,7 @@ class Batcher:
         tokens = sum(count for _, count in entries)
         with self._changed:
             if self._closed:
-                raise DrainingError(_DRAINED)
+                raise DrainingError(_DRAINED, retry_after=1)
             self._admission.check(
                 tokens,
                 waiting=self._schedule.tokens,

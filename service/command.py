@@ -84,4 +84,3 @@ def make_parser() -> argparse.ArgumentParser:
             help=f"{field.description}{default}",
         )
     return parser
-

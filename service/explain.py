@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from model import Encoding, Explanation, Predictor, Question
 from model.errors import TextTooLongError
-from model.tokenizer import Truncation
+from model.tokenizer import Token, Truncation
 from model.views import reduced_shape
 from model.words import group_words
 from service.classify import INLINE_CHARACTERS
 from service.engine import Engine
 from service.errors import FieldError, SentenceTooLongError, TooManyWeightsError
-from service.forms import Form
+from service.forms import MOST_TEXT, Form
 from service.schemas import (
     AttentionListRequest,
     AttentionRequest,
@@ -58,11 +58,11 @@ async def explain(
         group_words(text, encoding.tokens or ()) if request.level == "word" else None
         for (text, _), encoding in zip(texts, encodings, strict=True)
     ]
-    lengths = [
-        len(encoding.input_ids if joined is None else joined.tokens)
+    tokens = [
+        encoding.tokens or () if joined is None else joined.tokens
         for encoding, joined in zip(encodings, words, strict=True)
     ]
-    _check_weights(engine, request, form, lengths)
+    _check_size(engine, request, form, tokens)
 
     def finish(number: int, explanation: Explanation) -> object:
         view = make_view(explanation, reduce=request.reduce, words=words[number])
@@ -75,11 +75,11 @@ async def explain(
     return await asyncio.to_thread(form.whole, parts)
 
 
-def _check_weights(
+def _check_size(
     engine: Engine,
     request: AttentionRequest | AttentionListRequest,
     form: Form,
-    lengths: Sequence[int],
+    tokens: Sequence[Sequence[Token]],
 ) -> None:
     """Refuses what would be too large.
 
@@ -87,8 +87,9 @@ def _check_weights(
         engine: whose model it is.
         request: what is wanted.
         form: of the answer.
-        lengths: tokens or words of each text.
+        tokens: of each text its tokens or words.
     """
+    lengths = [len(names) for names in tokens]
     layers, heads = reduced_shape(
         request.reduce,
         len(set(request.layer)) if request.layer else engine.info.num_layers,
@@ -96,6 +97,7 @@ def _check_weights(
     )
     weights = layers * heads * sum(length * length for length in lengths)
     if weights <= form.most_weights:
+        _check_text_size(form, tokens, maps=layers * heads)
         return
     over = f"{lengths[0]} {request.level}s" if len(lengths) == 1 else f"{len(lengths)} sentences"
     limit = f"the limit is {form.most_weights}"
@@ -105,6 +107,19 @@ def _check_weights(
         f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {weights} weights; "
         f"{limit}: ask for fewer layers or heads, or for a shorter text."
     )
+
+
+def _check_text_size(form: Form, tokens: Sequence[Sequence[Token]], *, maps: int) -> None:
+    """Refuses long words that an answer would hold many times over."""
+    characters = [[len(token.text) for token in names] for names in tokens]
+    size = sum(form.text_size(lengths, maps) for lengths in characters)
+    if size > MOST_TEXT:
+        longest = max(max(lengths) for lengths in characters)
+        raise TooManyWeightsError(
+            f"The texts of the words, of which the longest has {longest} characters, would take "
+            f"{size} bytes as {form.name}; the limit is {MOST_TEXT}: ask for json, which has each "
+            "once, or for fewer layers or heads, or shorten the words."
+        )
 
 
 def _count(number: int, kind: str) -> str:

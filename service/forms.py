@@ -22,6 +22,9 @@ FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", CSV: "csv", SVG: "svg"}
 
 # A line of CSV is several times as long as a number of JSON.
 _CSV_SHARE = 4
+# Bytes that the texts of tokens may take in an answer that has them more than once.
+MOST_TEXT = 20_000_000
+_CHARACTER = 4  # bytes, in an array
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Form:
             runs, not on the event loop.
         whole: puts the parts of all sentences together.
         most_weights: that an answer may hold.
+        text_size: bytes that the texts of tokens will take if they are ASCII, of their lengths in
+            characters and the number of maps over them.
     """
 
     name: FormName
@@ -42,6 +47,7 @@ class Form:
     part: Callable[[View, int], Any]
     whole: Callable[[Sequence[Any]], bytes | memoryview]
     most_weights: int
+    text_size: Callable[[Sequence[int], int], int]
 
 
 def make_form(
@@ -63,17 +69,34 @@ def make_form(
             lambda view, _: npz_arrays(info, view, dtype=dtype),
             partial(npz_archive, numbered=several),
             max_weights,
+            _padded,
         )
     if name == "csv":
         most = max_weights // _CSV_SHARE
-        return Form(name, f"{CSV}; charset=utf-8", csv_lines, csv_table, most)
+        return Form(name, f"{CSV}; charset=utf-8", csv_lines, csv_table, most, _at_each_weight)
     if name == "svg":
         most = min(max_weights, MOST_CELLS)
-        return Form(name, SVG, lambda view, _: draw(info, view), svg_picture, most)
+        return Form(name, SVG, lambda view, _: draw(info, view), svg_picture, most, _at_each_weight)
     whole: Callable[[Sequence[memoryview]], bytes | memoryview] = (
         _json_list if several else itemgetter(0)
     )
-    return Form(name, JSON, lambda view, _: attention_body(info, view), whole, max_weights)
+    return Form(name, JSON, lambda view, _: attention_body(info, view), whole, max_weights, _once)
+
+
+def _once(lengths: Sequence[int], maps: int) -> int:
+    del lengths, maps
+    return 0  # they are part of the request, whose size has a limit
+
+
+def _padded(lengths: Sequence[int], maps: int) -> int:
+    """An array of strings gives each the room of the longest."""
+    del maps
+    return _CHARACTER * len(lengths) * max(lengths)
+
+
+def _at_each_weight(lengths: Sequence[int], maps: int) -> int:
+    """A row and a column name each weight."""
+    return 2 * maps * len(lengths) * sum(lengths)
 
 
 def _json_list(parts: Sequence[memoryview]) -> bytes:

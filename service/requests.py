@@ -96,11 +96,14 @@ async def read_predict(request: Request) -> PredictRequest:
 async def read_attention_body(request: Request) -> AttentionRequest | AttentionListRequest:
     """The body of `POST /attention`, of one sentence or several; raises as `read_body`."""
     state = state_of(request)
-    value = await read_json(request, max_bytes=state.settings.max_body_bytes)
     limits = _limits(state)
-    if isinstance(value, dict) and "sentences" in value:
-        return validate(AttentionListRequest, value, place="body", context=limits)
-    return validate(AttentionRequest, value, place="body", context=limits)
+
+    def check(value: object) -> AttentionRequest | AttentionListRequest:
+        if isinstance(value, dict) and "sentences" in value:
+            return validate(AttentionListRequest, value, place="body", context=limits)
+        return validate(AttentionRequest, value, place="body", context=limits)
+
+    return await read_json(request, check, max_bytes=state.settings.max_body_bytes)
 
 
 def read_attention_query(request: Request) -> AttentionRequest:

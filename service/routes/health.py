@@ -20,7 +20,7 @@ async def live(request: Request) -> Response:
     """Says that the process can answer at all, and that no forward pass hangs."""
     stuck = state_of(request).engine.stuck
     if stuck is not None:
-        raise NotReadyError(stuck)
+        raise NotReadyError(stuck, retry_after=1)
     return json_response({"status": "live"})
 
 

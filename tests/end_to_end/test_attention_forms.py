@@ -4,6 +4,7 @@ import csv
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import service
 
 TEXT = 'not "bad", ok'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -205,3 +207,30 @@ def test_long_forms_have_limits_of_their_own(client: httpx.Client, form: str, li
         f"1 layer of 1 head over {length} tokens are {length**2} weights; the limit{kind} is "
         f"{limit}: ask for fewer layers or heads, or for a shorter text.",
     )
+
+
+def test_long_words_are_not_repeated_without_end(checkpoint_folder: Path, tmp_path: Path) -> None:
+    """Half a megabyte of a request would make gigabytes, within the limit of weights."""
+    words = ["x" * 400_000, *["ok"] * 10]
+    named = ["[CLS]", *words, "[SEP]"]
+    sizes = {
+        "npz": 4 * 13 * 400_000,
+        "csv": 2 * 4 * 13 * sum(map(len, named)),
+        "svg": 2 * 4 * 13 * sum(map(len, named)),
+    }
+    fields = {"sentence": " ".join(words), "level": "word"}
+    with service(checkpoint_folder, tmp_path) as running, running.client() as client:
+        for form, size in sizes.items():
+            assert_problem(
+                client.post("/attention", json={**fields, "format": form}),
+                413,
+                "too-many-weights",
+                "The attention weights are too many",
+                "The texts of the words, of which the longest has 400000 characters, would take "
+                f"{size} bytes as {form}; the limit is 20000000: ask for json, which has each "
+                "once, or for fewer layers or heads, or shorten the words.",
+            )
+        answer = client.post("/attention", json=fields).json()
+        one = ask(client, "csv", **fields, layer=[0], head=[0], reduce="mean")
+    assert [token["text"] for token in answer["tokens"]] == named
+    assert len(one) > 2 * 13 * sum(map(len, named))

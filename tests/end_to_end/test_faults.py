@@ -280,7 +280,7 @@ def test_a_pass_that_does_not_end_turns_liveness_off_and_hinders_nothing_else(
         waiting = [pool.submit(predict, client, "good") for _ in range(3)]
         stuck = "A forward pass has not ended for 1 seconds: the process has to be restarted."
         live = running.wait_for(503, "/health/live")
-        assert_problem(live, 503, "not-ready", "The model is not ready", stuck)
+        assert_problem(live, 503, "not-ready", "The model is not ready", stuck, retry_after=1)
         assert client.get("/health/ready").json()["detail"] == stuck
         assert client.get("/model").status_code == 200
         assert running.metric("headlight_ready") == 0

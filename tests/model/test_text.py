@@ -47,6 +47,8 @@ def test_blank_texts_are_refused(text: str) -> None:
 def test_any_mix_of_invisible_characters_is_blank(text: str) -> None:
     with pytest.raises(BlankTextError):
         check_text(text)
+    with pytest.raises(BlankTextError):
+        check_text(text + "\x7f" * 100)
 
 
 @given(
@@ -56,6 +58,7 @@ def test_any_mix_of_invisible_characters_is_blank(text: str) -> None:
 )
 def test_one_visible_character_is_enough(before: str, visible: str, after: str) -> None:
     check_text(before + visible + after)
+    check_text(before + "\u200b" * 100 + visible + after)
 
 
 @pytest.mark.parametrize(

@@ -176,9 +176,11 @@ def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
         await closing
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(result) for result in results] == [DrainingError] * 5
+        assert {getattr(result, "retry_after", None) for result in results} == {1}
         assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one in hand
-        with pytest.raises(DrainingError):
+        with pytest.raises(DrainingError) as refused:
             await setting.batcher.predict([encoding(30)])
+        assert refused.value.retry_after == 1
         assert setting.value("headlight_queue_tokens") == 0
 
     run(work())

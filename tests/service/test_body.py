@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterable
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from service.body import read_body
+from service.body import _INLINE_BYTES, read_body, read_json
 from service.errors import (
     InvalidRequestError,
     MalformedJsonError,
@@ -24,10 +25,10 @@ LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
 
 
-def read(
+def request_of(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
-) -> PredictRequest:
-    """Reads a body that comes in pieces."""
+) -> Request:
+    """A request whose body comes in pieces."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [
         {"type": "http.request", "body": b"", "more_body": False}
     ]
@@ -37,9 +38,29 @@ def read(
 
     sent = {"content-type": content_type, **headers}
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()]
-    request = Request({"type": "http", "headers": raw}, receive)
+    return Request({"type": "http", "headers": raw}, receive)
+
+
+def read(
+    pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
+) -> PredictRequest:
+    """Reads a body that comes in pieces."""
+    request = request_of(pieces, content_type, **headers)
     context = {"max_sentences": 3}
     return asyncio.run(read_body(request, PredictRequest, max_bytes=LIMIT, context=context))
+
+
+@pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
+def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: bool) -> None:
+    content = b"[]".ljust(_INLINE_BYTES + surplus)
+    threads: list[threading.Thread] = []
+
+    def check(value: object) -> object:
+        threads.append(threading.current_thread())
+        return value
+
+    assert asyncio.run(read_json(request_of([content]), check, max_bytes=len(content))) == []
+    assert [thread is threading.main_thread() for thread in threads] == [inline]
 
 
 json_values = st.recursive(
