@@ -25,6 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Not before it is asked for: scikit-learn and matplotlib take seconds.
         code: int = importlib.import_module(given.module).run(given)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in {"model", "training"}:
+            raise
+        return _refuse(
+            f"{error.name} is not installed, which training needs and serving does not: "
+            ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
+            1,
+        )
     except (InterruptedRunError, InterruptedComparisonError) as error:
         return _refuse(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Sequence
 
+# In a pass that only asks: the most tokens, padding counted, unless something else is said.
+MAX_BATCH_TOKENS = 2048
 # Within so many batches texts are sorted by length: little padding, and still a mixed order.
 _BATCHES_SORTED_TOGETHER = 50
 

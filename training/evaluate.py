@@ -19,9 +19,10 @@ from model.files import write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from model.threads import choose_threads
+from training.batches import MAX_BATCH_TOKENS
 from training.data import Dataset, read_dataset
 from training.errors import DataError, RecipeError
-from training.inference import MAX_BATCH_TOKENS, predict_probabilities
+from training.inference import predict_probabilities
 from training.metrics import expected_calibration_error, measure, uncalibrated
 from training.plots import check_suffix
 from training.probe import Probe, probe

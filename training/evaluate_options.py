@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from model.arguments import positive
-from training.inference import MAX_BATCH_TOKENS
+from training.batches import MAX_BATCH_TOKENS
 from training.shared_options import add_columns, add_device, add_files
 
 

@@ -15,9 +15,9 @@ from model.batch import collate
 from model.classifier import Classifier
 from model.predictor import Predictor
 from model.tokenizer import Encoding
+from training.batches import MAX_BATCH_TOKENS
 from training.progress import progress
 
-MAX_BATCH_TOKENS = 2048
 _WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
 
 
