@@ -1,7 +1,22 @@
 """What the service answers, as frozen types; attention has a module of its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, unread.
+
+    Args:
+        status: of the response.
+        headers: of the response, by name whatever its case.
+        content: the whole body; no part of `repr`, because it holds words of the sentences.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class Problem:
     title: str
     detail: str
     errors: tuple[FieldError, ...] = ()
-    retry_after: int | None = None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """The same as `headlight_client.client`, for asyncio."""
 
-import asyncio
 from asyncio import sleep
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
+from typing import Literal, Self, SupportsIndex, TypeVar, overload
 
 import httpx
 
@@ -13,9 +12,10 @@ from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
-from headlight_client.exchange import Outcome, Send, Wait, exchange
+from headlight_client.exchange import Outcome, Wait, exchange
+from headlight_client.indices import Indices
 from headlight_client.manner import make_manner
-from headlight_client.reading import Answer
+from headlight_client.sending import send_async
 
 T = TypeVar("T")
 
@@ -23,7 +23,8 @@ T = TypeVar("T")
 class AsyncClient:
     """Asks a Headlight service from asyncio. May be used by several tasks of one event loop.
 
-    Arguments, results and errors are those of `Client`.
+    Arguments, results and errors are those of `Client`. Many calls at once wait for a connection,
+    100 unless `http_client` has other limits, and that wait is a part of `timeout`.
 
     Args:
         base_url: of the service, such as `http://127.0.0.1:8000`.
@@ -33,6 +34,7 @@ class AsyncClient:
         http_client: to ask through, with a proxy or certificates of your own; you close it.
 
     Raises:
+        TypeError: `retries` is no whole number.
         ValueError: an argument cannot be.
     """
 
@@ -77,8 +79,8 @@ class AsyncClient:
         self,
         sentence: str,
         *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
         truncation: Truncation = "right",
@@ -99,8 +101,8 @@ class AsyncClient:
         self,
         sentences: Sequence[str],
         *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
         truncation: Truncation = "right",
@@ -123,7 +125,7 @@ class AsyncClient:
         *,
         label: str | None = None,
         method: Method = "integrated_gradients",
-        steps: int | None = None,
+        steps: SupportsIndex | None = None,
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attributions:
@@ -184,20 +186,4 @@ class AsyncClient:
                 await sleep(step.seconds)
                 outcome = None
             else:
-                outcome = await self._send(step)
-
-    async def _send(self, send: Send) -> Answer | httpx.RequestError:
-        try:
-            async with asyncio.timeout(send.seconds):
-                response = await self._http.request(
-                    send.method,
-                    send.url,
-                    headers=dict(send.headers),
-                    content=send.body,
-                    timeout=send.timeout,
-                )
-        except TimeoutError:
-            return httpx.ReadTimeout("there was no answer in time")
-        except httpx.RequestError as error:
-            return error
-        return Answer(response.status_code, response.headers, response.content)
+                outcome = await send_async(self._http, step)

@@ -5,21 +5,22 @@ Both clients make their calls here and differ only in how they carry them out.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 
-from headlight_client.answers import ItemError, ModelInfo, Prediction
+from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
+from headlight_client.indices import Indices, one_index, several_indices
 from headlight_client.reading import (
-    Answer,
     read_attention,
     read_attentions,
     read_attributions,
     read_importance,
     read_model,
     read_predictions,
+    read_ready,
 )
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Call(Generic[T]):
         path: of the route.
         read: makes the answer of status 200 what the caller gets.
         accept: the form that the answer is wanted in.
-        body: JSON.
+        body: JSON; no part of `repr`, because it holds the sentences.
         when_away: what the caller gets where the service is away, asked once; None raises an
             error after the last try.
     """
@@ -52,7 +53,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[[Answer], T]
     accept: str = _JSON
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
     when_away: T | None = None
 
 
@@ -60,34 +61,30 @@ def predict_call(
     sentences: Sequence[str], *, truncation: Truncation, on_error: OnError
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
-    return _post(
-        "/predict",
-        read_predictions,
-        sentences=_several(sentences),
-        truncation=truncation,
-        on_error=on_error,
-    )
+    texts = _several(sentences)
+    read = partial(read_predictions, count=len(texts))
+    return _post("/predict", read, sentences=texts, truncation=truncation, on_error=on_error)
 
 
 def attention_call(
     sentence: str,
     *,
-    layers: Sequence[int] | None,
-    heads: Sequence[int] | None,
+    layers: Indices | None,
+    heads: Indices | None,
     reduce: Reduce,
     level: Level,
     truncation: Truncation,
 ) -> Call[Attention]:
     """Asks for the attention of one sentence."""
     options = _options(layers, heads, reduce=reduce, level=level, truncation=truncation)
-    return _post("/attention", read_attention, accept=_NPZ, sentence=sentence, **options)
+    return _post("/attention", read_attention, accept=_NPZ, sentence=_text(sentence), **options)
 
 
 def attentions_call(
     sentences: Sequence[str],
     *,
-    layers: Sequence[int] | None,
-    heads: Sequence[int] | None,
+    layers: Indices | None,
+    heads: Indices | None,
     reduce: Reduce,
     level: Level,
     truncation: Truncation,
@@ -104,30 +101,27 @@ def attributions_call(
     *,
     label: str | None,
     method: Method,
-    steps: int | None,
+    steps: SupportsIndex | None,
     level: Level,
     truncation: Truncation,
 ) -> Call[Attributions]:
     """Asks what each token adds."""
     options = _given(
-        sentence=sentence,
         label=label,
         method=method,
-        steps=steps,
+        steps=None if steps is None else one_index("steps", steps),
         level=level,
         truncation=truncation,
     )
-    return _post("/attributions", read_attributions, **options)
+    return _post("/attributions", read_attributions, sentence=_text(sentence), **options)
 
 
 def importance_call(
     sentence: str, *, label: str | None, truncation: Truncation
 ) -> Call[Importance]:
     """Asks what depends on each head."""
-    options = _given(label=label)
-    return _post(
-        "/importance", read_importance, sentence=sentence, truncation=truncation, **options
-    )
+    options = _given(label=label, truncation=truncation)
+    return _post("/importance", read_importance, sentence=_text(sentence), **options)
 
 
 def model_call() -> Call[ModelInfo]:
@@ -137,18 +131,15 @@ def model_call() -> Call[ModelInfo]:
 
 def ready_call() -> Call[bool]:
     """Asks whether requests should be sent."""
-    return Call("GET", "/health/ready", lambda _: True, when_away=False)
+    return Call("GET", "/health/ready", read_ready, when_away=False)
 
 
-def _options(
-    layers: Sequence[int] | None, heads: Sequence[int] | None, **options: str
-) -> dict[str, object]:
+def _options(layers: Indices | None, heads: Indices | None, **options: str) -> dict[str, object]:
     chosen: dict[str, object] = {**options}
-    # Numbers of numpy are no numbers to JSON.
     if layers is not None:
-        chosen["layer"] = [int(layer) for layer in layers]
+        chosen["layer"] = several_indices("layers", layers)
     if heads is not None:
-        chosen["head"] = [int(head) for head in heads]
+        chosen["head"] = several_indices("heads", heads)
     return chosen
 
 
@@ -157,16 +148,25 @@ def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - what JSON holds
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _several(sentences: Sequence[str]) -> list[str]:
+def _several(sentences: Sequence[str]) -> list[str | None]:
     if isinstance(sentences, str):
         raise TypeError("sentences is one string: put it in a list")
-    return list(sentences)
+    return [_text(sentence) for sentence in sentences]
+
+
+def _text(sentence: object) -> str | None:
+    """The sentence, or None if it is no string, which the service then names by its place.
+
+    A table with missing values holds NaN among its texts, and NaN would leave the whole body no
+    JSON, so that every other sentence would be refused with it.
+    """
+    return sentence if isinstance(sentence, str) else None
 
 
 def _post(
     path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
 ) -> Call[T]:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     # What has no UTF-8, half of a surrogate pair, becomes the escape that JSON has for it: it is
     # for the service to say what is wrong with which sentence.
     return Call("POST", path, read, accept, text.encode("utf-8", "backslashreplace"))

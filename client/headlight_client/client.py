@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import sleep
 from types import TracebackType
-from typing import Literal, Self, TypeVar, overload
+from typing import Literal, Self, SupportsIndex, TypeVar, overload
 
 import httpx
 
@@ -12,9 +12,10 @@ from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
-from headlight_client.exchange import Outcome, Send, Wait, exchange
+from headlight_client.exchange import Outcome, Wait, exchange
+from headlight_client.indices import Indices
 from headlight_client.manner import make_manner
-from headlight_client.reading import Answer
+from headlight_client.sending import send
 
 T = TypeVar("T")
 
@@ -23,18 +24,27 @@ class Client:
     """Asks a Headlight service. May be used by several threads at once.
 
     Every method raises a `HeadlightError` if there is no answer or the service refuses. Refused and
-    broken connections and the statuses 502 and 503 are tried again, after `Retry-After` if the
+    broken connections and the statuses 429, 502 and 503 are tried again, after `Retry-After` if the
     service says so; nothing is begun after `timeout`.
+
+    A sentence that is no string, such as a missing value of a table, is sent as null, and the
+    service names it. A number that is no whole number raises a TypeError.
 
     Args:
         base_url: of the service, such as `http://127.0.0.1:8000`.
         api_key: for a service that has keys.
         timeout: of a call with all of its attempts and pauses, in seconds. The service hears what
-            is left of it, and drops work that is too late.
+            is left of it, and drops work that is too late. Each wait is limited by what is left:
+            for a connection 5 seconds at most, for bytes what was left when sending, the headers or
+            the body began; an answer that comes too late all the same is dropped. So a call takes
+            longer where a name has several addresses and none answers, where a request or headers
+            pass a few bytes at a time, and where a body stops half-way, then less than twice
+            `timeout`. `AsyncClient` ends at `timeout` whatever it waits for.
         retries: the most attempts after the first.
         http_client: to ask through, with a proxy or certificates of your own; you close it.
 
     Raises:
+        TypeError: `retries` is no whole number.
         ValueError: an argument cannot be.
     """
 
@@ -89,8 +99,8 @@ class Client:
         self,
         sentence: str,
         *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
         truncation: Truncation = "right",
@@ -121,8 +131,8 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
         truncation: Truncation = "right",
@@ -148,7 +158,7 @@ class Client:
         *,
         label: str | None = None,
         method: Method = "integrated_gradients",
-        steps: int | None = None,
+        steps: SupportsIndex | None = None,
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attributions:
@@ -191,7 +201,11 @@ class Client:
         return self._carry_out(calls.model_call())
 
     def is_ready(self) -> bool:
-        """Whether requests should be sent; also False if nothing answers. Asked once."""
+        """Whether requests should be sent; also False if nothing answers. Asked once.
+
+        Raises:
+            UnexpectedAnswerError: what answers is no Headlight service, such as a page to log in.
+        """
         return self._carry_out(calls.ready_call())
 
     def close(self) -> None:
@@ -223,24 +237,4 @@ class Client:
                 sleep(step.seconds)
                 outcome = None
             else:
-                outcome = self._send(step)
-
-    def _send(self, send: Send) -> Answer | httpx.RequestError:
-        until = self._manner.now() + send.seconds
-        content = bytearray()
-        try:
-            with self._http.stream(
-                send.method,
-                send.url,
-                headers=dict(send.headers),
-                content=send.body,
-                timeout=send.timeout,
-            ) as response:
-                for chunk in response.iter_bytes():
-                    content += chunk
-                    # A wait for the next bytes ends in time, but many of them might not.
-                    if self._manner.now() > until:
-                        return httpx.ReadTimeout("the answer trickles")
-        except httpx.RequestError as error:
-            return error
-        return Answer(response.status_code, response.headers, bytes(content))
+                outcome = send(self._http, step, self._manner.now)

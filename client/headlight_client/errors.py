@@ -8,18 +8,33 @@ HeadlightError
 └── ProblemError                  the service refused, and says why
     ├── InvalidRequestError       400, 413, 422: mend the request
     ├── UnauthorizedError         401: another key is needed
-    ├── UnavailableError          502, 503: come back later, or ask another replica
+    ├── UnavailableError          429, 502, 503: come back later, or ask another replica
     └── ServiceTimedOutError      504
 
 What needs no treatment of its own, such as a wrong path, is a plain ProblemError. No message holds
 anything of a sentence that was sent, or the key.
 """
 
+from functools import partial
+from typing import Any, Self
+
 from headlight_client.answers import FieldError, Problem
+
+_SERVER_ERROR = 500
 
 
 class HeadlightError(Exception):
-    """Base of every error that this package raises on purpose while it asks."""
+    """Base of every error that this package raises on purpose while it asks.
+
+    Args:
+        message: what is wrong, and what to do.
+        request_id: `X-Request-ID` of the answer, or of the request where there is no answer or it
+            has none: the service's log knows the request by it, if it got there.
+    """
+
+    def __init__(self, message: str, *, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.request_id = request_id
 
 
 class NoAnswerError(HeadlightError):
@@ -39,13 +54,21 @@ class ProblemError(HeadlightError):
 
     Args:
         problem: what it says.
-        request_id: `X-Request-ID` of the answer, by which the service's log knows the request.
+        request_id: as of `HeadlightError`.
     """
 
     def __init__(self, problem: Problem, *, request_id: str | None = None) -> None:
-        super().__init__(f"{problem.status} {problem.type}: {problem.detail}")
+        message = f"{problem.status} {problem.type}: {problem.detail}"
+        # The caller mends what a 4xx names; for the rest somebody has to look into the log.
+        if problem.status >= _SERVER_ERROR and request_id is not None:
+            message = f"{message} (request {request_id})"
+        super().__init__(message, request_id=request_id)
         self.problem = problem
-        self.request_id = request_id
+
+    def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
+        # Exceptions are copied and pickled by their message, which `__init__` does not take.
+        again = partial(type(self), request_id=self.request_id)
+        return again, (self.problem,), self.__dict__
 
     @property
     def type(self) -> str:
@@ -73,7 +96,7 @@ class ProblemError(HeadlightError):
         return self.problem.errors
 
     @property
-    def retry_after(self) -> int | None:
+    def retry_after(self) -> float | None:
         """When to come back, in seconds."""
         return self.problem.retry_after
 
@@ -87,7 +110,7 @@ class UnauthorizedError(ProblemError):
 
 
 class UnavailableError(ProblemError):
-    """Overloaded, not ready yet, about to end, or no replica behind the balancer."""
+    """Overloaded, not ready yet, about to end, too many requests, or no replica to ask."""
 
 
 class ServiceTimedOutError(ProblemError, TimedOutError):
@@ -99,6 +122,7 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
     401: UnauthorizedError,
     413: InvalidRequestError,
     422: InvalidRequestError,
+    429: UnavailableError,
     502: UnavailableError,
     503: UnavailableError,
     504: ServiceTimedOutError,

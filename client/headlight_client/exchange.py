@@ -6,12 +6,13 @@ it, and returns the result. Each client carries the steps out in its own way.
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import httpx
 
+from headlight_client.answers import Answer
 from headlight_client.calls import Call
 from headlight_client.errors import (
     HeadlightError,
@@ -22,16 +23,21 @@ from headlight_client.errors import (
     UnexpectedAnswerError,
 )
 from headlight_client.manner import Manner
-from headlight_client.reading import MALFORMED, Answer, read_problem
+from headlight_client.problems import read_problem
+from headlight_client.reading import MALFORMED
 
 T = TypeVar("T")
 
 # A host that does not even take the connection is given up sooner than one that computes.
 CONNECT_SECONDS = 5.0
+# Who got no connection in this part of the time would have too little left for an answer, and is
+# told what it waited for before the time is up as a whole.
+POOL_SHARE = 0.95
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 LONGEST_RETRY_AFTER = 60.0
+LEAST_SECONDS = 0.001  # what httpx and `X-Request-Timeout` can hold
 
-_LEAST_SECONDS = 0.001
+_MOST_DOUBLINGS = 32  # more are cut off anyway, and far more would overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +48,15 @@ class Send:
         method: of the request.
         url: whole.
         headers: of the request.
-        body: of the request.
+        body: of the request; no part of `repr`, because it holds the sentences.
         seconds: after which the answer is of no use any more.
         timeout: of each single wait.
     """
 
     method: str
     url: str
-    headers: Mapping[str, str]
-    body: bytes | None
+    headers: httpx.Headers = field(repr=False)
+    body: bytes | None = field(repr=False)
     seconds: float
     timeout: httpx.Timeout
 
@@ -70,7 +76,7 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
     """Asks until there is a result, an error that another try would not mend, or no more time.
 
     Asked again is where nothing was computed: after connections that were refused or broke, and
-    after the statuses 502 and 503. A request that got a 504 has already had its time.
+    after the statuses 429, 502 and 503. A request that got a 504 has already had its time.
 
     Args:
         call: to carry out.
@@ -83,12 +89,14 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
         HeadlightError: of the last attempt.
     """
     deadline = manner.now() + manner.timeout
+    # One for all attempts: they are one question, which a log can then be searched for.
+    request_id = manner.new_id()
     retries = manner.retries if call.when_away is None else 0
     for attempt in itertools.count():
-        outcome = yield _send(call, manner, deadline - manner.now())
+        outcome = yield _send(call, manner, deadline - manner.now(), request_id)
         if isinstance(outcome, Answer) and outcome.status == httpx.codes.OK:
-            return _understood(call.read, outcome, manner)
-        error = _error(outcome, manner)
+            return _understood(call.read, outcome, manner, request_id)
+        error = _error(outcome, manner, request_id)
         if attempt < retries and isinstance(error, UnavailableError | NoAnswerError):
             pause = _pause(error, attempt, manner.draw())
             if manner.now() + pause < deadline:
@@ -103,50 +111,73 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
     raise AssertionError  # counting does not end
 
 
-def _send(call: Call[T], manner: Manner, left: float) -> Send:
-    left = max(left, _LEAST_SECONDS)
-    headers = {
-        **manner.headers,
-        "Accept": call.accept,
-        # So that the service drops work that nobody waits for any more.
-        "X-Request-Timeout": f"{math.floor(left * 1000) / 1000:.3f}",
-    }
+def _send(call: Call[T], manner: Manner, left: float, request_id: str) -> Send:
+    left = max(left, LEAST_SECONDS)
+    # These hide the key in `repr`, which tools that record local variables store.
+    headers = httpx.Headers(
+        {
+            **manner.headers,
+            "Accept": call.accept,
+            # So that the service drops work that nobody waits for any more.
+            "X-Request-Timeout": f"{math.floor(left * 1000) / 1000:.3f}",
+            "X-Request-ID": request_id,
+        }
+    )
     if call.body is not None:
         headers["Content-Type"] = "application/json"
-    timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS))
+    timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS), pool=left * POOL_SHARE)
     return Send(call.method, manner.address + call.path, headers, call.body, left, timeout)
 
 
-def _understood(read: Callable[[Answer], T], answer: Answer, manner: Manner) -> T:
+def _understood(read: Callable[[Answer], T], answer: Answer, manner: Manner, request_id: str) -> T:
     try:
         return read(answer)
     except MALFORMED as error:
         raise UnexpectedAnswerError(
             f"an answer of {manner.address} with status {answer.status} cannot be read: "
-            "a Headlight service must be there, of a version that this client knows"
+            "a Headlight service must be there, of a version that this client knows",
+            request_id=answer.headers.get("x-request-id", request_id),
         ) from error
 
 
-def _error(outcome: Outcome, manner: Manner) -> HeadlightError:
-    address = manner.address
+def _error(outcome: Outcome, manner: Manner, request_id: str) -> HeadlightError:
     if isinstance(outcome, Answer):
         if outcome.status >= httpx.codes.BAD_REQUEST:
-            return _understood(read_problem, outcome, manner)
+            return read_problem(outcome, request_id=request_id)
         return UnexpectedAnswerError(
-            f"{address} answered with status {outcome.status}, which a Headlight service does not: "
-            "check base_url"
+            f"{manner.address} answered with status {outcome.status}, which a Headlight service "
+            "does not: check base_url",
+            request_id=outcome.headers.get("x-request-id", request_id),
         )
-    reason = str(outcome) or type(outcome).__name__
+    kind, message = _without_answer(outcome, manner, request_id)
+    return kind(message, request_id=request_id)
+
+
+def _without_answer(
+    outcome: httpx.RequestError | None, manner: Manner, request_id: str
+) -> tuple[type[HeadlightError], str]:
+    """What happened where no answer came; a message names the request if it may have got there."""
+    address, reason = manner.address, str(outcome) or type(outcome).__name__
+    if isinstance(outcome, httpx.PoolTimeout):
+        return TimedOutError, (
+            f"too many calls at once: none of this client's connections to {address} was free "
+            f"within {manner.timeout:g} s: ask with fewer calls at a time, or raise timeout or "
+            "max_connections of an http_client of your own"
+        )
     if isinstance(outcome, httpx.ConnectTimeout):
-        return NoAnswerError(f"{address} takes no connection: check base_url and the network")
+        return NoAnswerError, f"{address} takes no connection: check base_url and the network"
+    if isinstance(outcome, httpx.ConnectError):
+        return NoAnswerError, f"no answer from {address}: {reason}; does a service run there?"
     if isinstance(outcome, httpx.TimeoutException):
-        return TimedOutError(
+        return TimedOutError, (
             f"{address} gave no answer within {manner.timeout:g} s: send less at once, or raise "
-            "timeout"
+            f"timeout (request {request_id})"
         )
     if isinstance(outcome, httpx.DecodingError | httpx.TooManyRedirects):
-        return UnexpectedAnswerError(f"an answer of {address} cannot be read: {reason}")
-    return NoAnswerError(f"no answer from {address}: {reason}; does a service run there?")
+        return UnexpectedAnswerError, f"an answer of {address} cannot be read: {reason}"
+    return NoAnswerError, (
+        f"no answer from {address}: {reason}; does a service run there? (request {request_id})"
+    )
 
 
 def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:
@@ -157,7 +188,7 @@ def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:
         attempt: its number, from 0.
         drawn: a random number from 0 to 1.
     """
-    growing: float = min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE)
+    growing: float = min(FIRST_PAUSE * 2.0 ** min(attempt, _MOST_DOUBLINGS), LONGEST_PAUSE)
     if isinstance(error, ProblemError) and error.retry_after is not None:
         return min(error.retry_after, LONGEST_RETRY_AFTER) + growing * drawn
     return growing * (1 + drawn) / 2

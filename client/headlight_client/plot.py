@@ -1,9 +1,10 @@
 """From attention weights to a picture of its heads; needs matplotlib, the extra `plot`."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex
 
 from headlight_client.attention import Attention
+from headlight_client.indices import Indices, one_index, several_indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +20,8 @@ _POINTS_PER_INCH = 72
 def plot_heads(
     attention: Attention,
     *,
-    layer: int | Sequence[int] | None = None,
-    head: int | Sequence[int] | None = None,
+    layer: SupportsIndex | Indices | None = None,
+    head: SupportsIndex | Indices | None = None,
     vmax: float | None = None,
     cmap: str = "viridis",
 ) -> "Figure":
@@ -43,6 +44,7 @@ def plot_heads(
 
     Raises:
         ImportError: matplotlib is not installed.
+        TypeError: a layer or head is no whole number.
         ValueError: a layer or head is not in `attention`.
     """
     try:
@@ -77,12 +79,15 @@ def plot_heads(
 
 
 def _places(
-    what: str, wanted: int | Sequence[int] | None, names: Sequence[int | None]
+    what: str, wanted: SupportsIndex | Indices | None, names: Sequence[int | None]
 ) -> list[int]:
     """Where on an axis the wanted numbers are."""
     if wanted is None:
         return list(range(len(names)))
-    numbers = [wanted] if isinstance(wanted, int) else list(wanted)
+    if isinstance(wanted, Iterable):
+        numbers = several_indices(what, wanted)
+    else:
+        numbers = [one_index(what, wanted)]
     if None in names:
         raise ValueError(f"this view joined its {what}s to one: leave {what} out")
     missing = [number for number in numbers if number not in names]

@@ -9,60 +9,56 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headlight_client.answers import (
-    FieldError,
+    Answer,
     ItemError,
     Metric,
     ModelInfo,
     ModelName,
     Prediction,
-    Problem,
     Token,
 )
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
-from headlight_client.errors import ProblemError, problem_error
+from headlight_client.problems import read_item_error
 
+# RuntimeError is that of JSON too deep to be read and of an archive that is packed or locked in a
+# way that nobody asked for.
 MALFORMED = (
-    *(AttributeError, EOFError, LookupError, OSError, TypeError, ValueError),
+    *(AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError),
     *(zipfile.BadZipFile, zlib.error),
 )
 
-_PROBLEM_PREFIX = "/problems/"
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back.
+def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]:
+    """Reads the answer of `/predict`.
 
     Args:
-        status: of the response.
-        headers: of the response, by name whatever its case.
-        content: the whole body.
+        answer: with a prediction or an error for each sentence.
+        count: how many sentences were sent.
     """
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
-def read_predictions(answer: Answer) -> list[Prediction | ItemError]:
-    """Reads the answer of `/predict`."""
     content = json.loads(answer.content)
     model = _model_name(content["model"])
-    return [
-        ItemError(**_problem_members(item["error"]))
-        if "error" in item
-        else _prediction(item, model)
+    predictions: list[Prediction | ItemError] = [
+        read_item_error(item["error"]) if "error" in item else _prediction(item, model)
         for item in content["predictions"]
     ]
+    if len(predictions) != count:
+        raise ValueError(f"there are {len(predictions)} predictions of {count} sentences")
+    return predictions
+
+
+def read_ready(answer: Answer) -> bool:
+    """Reads the answer of `/health/ready`, which something else might give with status 200."""
+    status = json.loads(answer.content)["status"]
+    if status != "ready":
+        raise ValueError(f"the status is {status!r}, not 'ready'")
+    return True
 
 
 def read_model(answer: Answer) -> ModelInfo:
@@ -139,24 +135,6 @@ def read_importance(answer: Answer) -> Importance:
     )
 
 
-def read_problem(answer: Answer) -> ProblemError:
-    """Reads an error; one without a problem, as balancers give it, is told by its status."""
-    header = answer.headers.get("retry-after", "")
-    # A date instead of seconds is nothing that the service sends.
-    retry_after = int(header) if header.isascii() and header.isdigit() else None
-    problem = Problem(
-        type="about:blank",
-        status=answer.status,
-        title=_phrase(answer.status),
-        detail=f"{_phrase(answer.status)}: something before the service answered in its place",
-        retry_after=retry_after,
-    )
-    if answer.headers.get("content-type", "").startswith("application/problem+json"):
-        members = {"retry_after": retry_after} | _problem_members(json.loads(answer.content))
-        problem = Problem(**members)
-    return problem_error(problem, request_id=answer.headers.get("x-request-id"))
-
-
 def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name in older numpy
     return np.load(io.BytesIO(answer.content), allow_pickle=False)
 
@@ -221,21 +199,3 @@ def _metric(content: Mapping[str, Any]) -> Metric:
         log_loss=content["log_loss"],
         ece=content["ece"],
     )
-
-
-def _problem_members(content: Mapping[str, Any]) -> dict[str, Any]:
-    members: dict[str, Any] = {name: content[name] for name in ("status", "title", "detail")}
-    members["type"] = content["type"].removeprefix(_PROBLEM_PREFIX)
-    members["errors"] = tuple(
-        FieldError(tuple(error["loc"]), error["msg"]) for error in content.get("errors", ())
-    )
-    if "retry_after" in content:
-        members["retry_after"] = content["retry_after"]
-    return members
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return f"Status {status}"

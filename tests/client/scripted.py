@@ -1,15 +1,18 @@
 """A small HTTP server on a real socket that answers as a script says, and notes what it was asked.
 
-It stands for what a healthy service does not do on demand: to refuse, to break off, to be silent.
+It stands for what a healthy service does not do on demand: to refuse, to break off, to be silent,
+to trickle.
 """
 
 import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from headlight_client import ModelName, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +23,17 @@ class Reply:
         status: of the response; 0 closes the connection instead, -1 is silent until the end.
         content: the body.
         headers: of the response.
+        header_pause: seconds before each header.
+        body_pause: seconds before each byte of the body.
+        body_bytes: of the body that are sent, and then no more until the end; all if None.
     """
 
     status: int
     content: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    header_pause: float = 0.0
+    body_pause: float = 0.0
+    body_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,27 @@ def answered(content: object) -> Reply:
     return Reply(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
 
+def predicted(*labels: str) -> Reply:
+    """The answer of `/predict` with these labels; `prediction` is what a client makes of each."""
+    model = {"name": "m", "version": "v"}
+    members = {"score": 0.75, "token_count": 3, "truncated": False}
+    return answered(
+        {
+            "model": model,
+            "predictions": [
+                {"label": label, "probabilities": {label: 0.75, "other": 0.25}, **members}
+                for label in labels
+            ],
+        }
+    )
+
+
+def prediction(label: str) -> Prediction:
+    """What a client makes of one label of `predicted`."""
+    probabilities = {label: 0.75, "other": 0.25}
+    return Prediction(label, 0.75, probabilities, 3, truncated=False, model=ModelName("m", "v"))
+
+
 @contextmanager
 def scripted(replies: Sequence[Reply]) -> Iterator[Scripted]:
     """Runs a server that gives one answer after the other, and the last one again and again."""
@@ -90,10 +120,25 @@ def scripted(replies: Sequence[Reply]) -> Iterator[Scripted]:
                 self.close_connection = True
                 return
             self.send_response(reply.status)
+            # Who asked may have left while the answer trickled.
+            with suppress(ConnectionError):
+                self.write(reply)
+
+        def write(self, reply: Reply) -> None:
             for name, value in {**reply.headers, "Content-Length": len(reply.content)}.items():
+                if reply.header_pause:
+                    self.flush_headers()
+                    ended.wait(reply.header_pause)
                 self.send_header(name, str(value))
             self.end_headers()
-            self.wfile.write(reply.content)
+            sent = reply.content[: reply.body_bytes]
+            size = 1 if reply.body_pause else max(len(sent), 1)
+            for start in range(0, len(sent), size):
+                ended.wait(reply.body_pause)
+                self.wfile.write(sent[start : start + size])
+            if len(sent) < len(reply.content):
+                ended.wait()
+                self.close_connection = True
 
         do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 

@@ -1,10 +1,5 @@
 """Attempts, pauses and the deadline, with a clock that only the test moves."""
 
-import json
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import httpx
 import pytest
 from hypothesis import given
@@ -19,64 +14,10 @@ from headlight_client import (
     UnavailableError,
     UnexpectedAnswerError,
 )
-from headlight_client.calls import Call, ready_call
+from headlight_client.answers import Answer
+from headlight_client.calls import ready_call
 from headlight_client.exchange import Outcome, Send, Wait, exchange
-from headlight_client.manner import Manner, make_manner
-from headlight_client.reading import Answer
-
-CALL = Call("POST", "/predict", lambda answer: answer.content, body=b"{}")
-DONE = Answer(200, httpx.Headers(), b"done")
-REFUSED = httpx.ConnectError("refused")
-
-
-class Clock:
-    """Moves by what is done: each attempt takes some seconds, each pause its length."""
-
-    def __init__(self, *, attempt: float = 0.0) -> None:
-        self.at = 1000.0
-        self.attempt = attempt
-        self.begun: list[float] = []
-
-    def __call__(self) -> float:
-        return self.at
-
-
-def manner(clock: Clock, *, draw: float = 0.5, **changes: Any) -> Manner:  # noqa: ANN401
-    given = {"api_key": None, "timeout": 30.0, "retries": 2, **changes}
-    return replace(make_manner("http://there:8000", **given), now=clock, draw=lambda: draw)
-
-
-def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
-    members: dict[str, object] = {"retry_after": retry_after} if retry_after is not None else {}
-    content = {"type": "/problems/overloaded", "title": "T", "status": status, "detail": "D"}
-    headers = httpx.Headers({"content-type": "application/problem+json"})
-    return Answer(status, headers, json.dumps(content | members).encode())
-
-
-def play(
-    call: Call[Any], how: Manner, clock: Clock, outcomes: Callable[[int], Outcome]
-) -> tuple[Any, list[Send], list[float]]:
-    """Carries a call out: its result or error, what was sent and how long was waited."""
-    steps = exchange(call, how)
-    sends: list[Send] = []
-    waits: list[float] = []
-    outcome: Outcome = None
-    while True:
-        try:
-            step = steps.send(outcome)
-        except StopIteration as end:
-            return end.value, sends, waits
-        except HeadlightError as error:
-            return error, sends, waits
-        if isinstance(step, Wait):
-            waits.append(step.seconds)
-            clock.at += step.seconds
-            outcome = None
-        else:
-            sends.append(step)
-            clock.begun.append(clock.at)
-            clock.at += clock.attempt
-            outcome = outcomes(len(sends) - 1)
+from tests.client.played import CALL, DONE, REFUSED, Clock, manner, play, unavailable
 
 
 def test_the_first_answer_is_the_result() -> None:
@@ -88,15 +29,18 @@ def test_the_first_answer_is_the_result() -> None:
         Send(
             "POST",
             "http://there:8000/predict",
-            {
-                "User-Agent": "headlight-client/0.1.0",
-                "Accept": "application/json",
-                "X-Request-Timeout": "30.000",
-                "Content-Type": "application/json",
-            },
+            httpx.Headers(
+                {
+                    "User-Agent": "headlight-client/0.1.0",
+                    "Accept": "application/json",
+                    "X-Request-Timeout": "30.000",
+                    "X-Request-ID": "call-1",
+                    "Content-Type": "application/json",
+                }
+            ),
             b"{}",
             30.0,
-            httpx.Timeout(30.0, connect=5.0),
+            httpx.Timeout(30.0, connect=5.0, pool=28.5),
         )
     ]
 
@@ -110,6 +54,8 @@ def test_the_first_answer_is_the_result() -> None:
         httpx.RemoteProtocolError("closed"),
         unavailable(),
         unavailable(status=502),
+        unavailable(status=429),
+        Answer(429, httpx.Headers(), b"slow down"),
         Answer(503, httpx.Headers(), b"<html>no server</html>"),
     ],
 )
@@ -120,6 +66,8 @@ def test_what_is_asked_again(failure: Outcome) -> None:
 
     assert result == b"done"
     assert waits == [0.25 * 0.75, 0.5 * 0.75]
+    # All attempts of a call have one name.
+    assert [send.headers["X-Request-ID"] for send in sends] == ["call-1"] * 3
     # The service hears what is left, rounded down.
     left = [send.headers["X-Request-Timeout"] for send in sends]
     assert left == ["30.000", "28.812", "27.437"]
@@ -158,13 +106,63 @@ def test_the_error_of_the_last_attempt_is_raised() -> None:
     assert waits == [7 + 0.25 * 0.5, 0.5 * 0.75]
 
 
-def test_connections_that_fail_name_the_address_and_the_cause() -> None:
+@pytest.mark.parametrize(
+    ("outcome", "kind", "message"),
+    [
+        (
+            REFUSED,
+            NoAnswerError,
+            "no answer from http://there:8000: refused; does a service run there?",
+        ),
+        (
+            httpx.ConnectTimeout("slow"),
+            NoAnswerError,
+            "http://there:8000 takes no connection: check base_url and the network",
+        ),
+        (
+            httpx.ReadError("reset"),
+            NoAnswerError,
+            "no answer from http://there:8000: reset; does a service run there? (request call-1)",
+        ),
+        (
+            httpx.ReadTimeout("slow"),
+            TimedOutError,
+            "http://there:8000 gave no answer within 30 s: send less at once, or raise timeout "
+            "(request call-1)",
+        ),
+        (
+            httpx.PoolTimeout(""),
+            TimedOutError,
+            "too many calls at once: none of this client's connections to http://there:8000 was "
+            "free within 30 s: ask with fewer calls at a time, or raise timeout or max_connections "
+            "of an http_client of your own",
+        ),
+        (
+            httpx.DecodingError("not gzip"),
+            UnexpectedAnswerError,
+            "an answer of http://there:8000 cannot be read: not gzip",
+        ),
+    ],
+)
+def test_the_message_without_an_answer(
+    outcome: httpx.RequestError, kind: type[HeadlightError], message: str
+) -> None:
     clock = Clock()
-    error, *_ = play(CALL, manner(clock, retries=0), clock, lambda _: REFUSED)
+    error, *_ = play(CALL, manner(clock, retries=0), clock, lambda _: outcome)
 
-    assert isinstance(error, NoAnswerError)
-    assert str(error) == "no answer from http://there:8000: refused; does a service run there?"
-    assert error.__cause__ is REFUSED
+    assert type(error) is kind
+    assert str(error) == message
+    assert error.request_id == "call-1"
+    assert error.__cause__ is outcome
+
+
+def test_many_attempts_wait_the_longest_pause() -> None:
+    clock = Clock()
+    how = manner(clock, timeout=1e8, retries=1100, draw=1.0)
+    _, sends, waits = play(CALL, how, clock, lambda _: REFUSED)
+
+    assert len(sends) == 1101
+    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0] + [8.0] * 1095
 
 
 def test_retry_after_is_waited_for_if_there_is_time() -> None:

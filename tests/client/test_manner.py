@@ -1,7 +1,9 @@
 """What a client can be made with, and what it cannot."""
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headlight_client.manner import make_manner
@@ -17,6 +19,10 @@ from tests.matching import exactly
          "without query and fragment, got 'http://'"),
         ({"base_url": "http://there/?a=1"}, "base_url must be like http://127.0.0.1:8000, "
          "without query and fragment, got 'http://there/?a=1'"),
+        ({"base_url": "http://there?"}, "base_url must be like http://127.0.0.1:8000, "
+         "without query and fragment, got 'http://there?'"),
+        ({"base_url": "http://there/#"}, "base_url must be like http://127.0.0.1:8000, "
+         "without query and fragment, got 'http://there/#'"),
         ({"base_url": "http://a:b@there"},
          "base_url holds a user or a password: give the key as api_key instead"),
         ({"timeout": 0}, "timeout must be a number of seconds above 0 and below 1e9, got 0"),
@@ -39,3 +45,20 @@ def test_a_service_below_a_path() -> None:
 
     assert how.address == "https://there/headlight"
     assert how.headers["Authorization"] == "Bearer k"
+
+
+def test_retries_are_a_whole_number() -> None:
+    given: Any = {"api_key": None, "timeout": 1.0}
+    two: Any = np.int64(2)
+    assert type(make_manner("http://there", retries=two, **given).retries) is int
+    message = exactly("retries takes whole numbers, got 1.5: give an int")
+    with pytest.raises(TypeError, match=message):
+        make_manner("http://there", retries=1.5, **given)  # type: ignore[arg-type]
+
+
+def test_each_call_gets_a_name_that_the_service_takes() -> None:
+    how = make_manner("http://there", api_key=None, timeout=1.0, retries=0)
+    names = {how.new_id() for _ in range(100)}
+
+    assert len(names) == 100
+    assert all(re.fullmatch("[A-Za-z0-9._-]{1,128}", name) for name in names)

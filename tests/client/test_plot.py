@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +69,26 @@ def test_some_heads_by_their_numbers() -> None:
     np.testing.assert_array_equal(drawn(second), shown.weights[1, 0])
     assert [axes.images[0].get_clim() for axes in (first, second)] == [(0.0, 2.0)] * 2
     assert first.images[0].get_cmap().name == "Blues"
+
+
+def test_numbers_of_numpy_choose_too() -> None:
+    shown = attention()
+    layer, head = np.unravel_index(np.array([[1, 2, 3], [4, 6, 5]]).argmax(), (2, 3))
+    names = np.array(shown.layers)[layer], np.array(shown.heads)[np.array([head, 0])]
+
+    for axes, place in zip(
+        maps(plot_heads(shown, layer=names[0], head=names[1])), (1, 0), strict=True
+    ):
+        np.testing.assert_array_equal(drawn(axes), shown.weights[1, place])
+    assert type(names[0]) is np.int64
+
+
+@pytest.mark.parametrize("wrong", [0.5, "0", [2.0]])
+def test_what_is_no_number(wrong: Any) -> None:  # noqa: ANN401
+    value = wrong[0] if isinstance(wrong, list) else wrong
+    message = exactly(f"layer takes whole numbers, got {value!r}: give an int")
+    with pytest.raises(TypeError, match=message):
+        plot_heads(attention(), layer=wrong)
 
 
 @pytest.mark.parametrize(

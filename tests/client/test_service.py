@@ -1,6 +1,6 @@
 """Both clients against a real service, compared with its JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,31 +9,21 @@ import pytest
 from headlight_client import (
     Attention,
     Attributions,
-    FieldError,
     Importance,
-    InvalidRequestError,
-    ItemError,
     Metric,
     ModelInfo,
     ModelName,
     Prediction,
-    ProblemError,
     Token,
-    UnauthorizedError,
 )
 from tests.builders import LABELS, MAX_LENGTH
 from tests.client.conftest import Ask
 from tests.end_to_end.servers import RunningService
-from tests.matching import exactly
 
 Named = Mapping[str, Any]
 
 KEY = {"api_key": "the-key"}
 TEXTS = ["A warm, funny film.", "not good 🎬 at all", "Schön"]
-BLANK = (
-    "the text is blank: send at least one character that is not white space, a control or a "
-    "format character"
-)
 
 
 def as_json(running: RunningService, path: str, **content: object) -> Any:  # noqa: ANN401
@@ -85,59 +75,6 @@ def test_a_text_is_cut_at_the_end_that_is_asked_for(ask: Ask, running: RunningSe
         answer = as_json(running, "/predict", sentences=[text], truncation=truncation)
         assert found.probabilities == answer["predictions"][0]["probabilities"]
         assert (found.truncated, found.token_count) == (True, MAX_LENGTH)
-
-
-def test_a_bad_sentence_gets_an_error_in_its_place(ask: Ask, running: RunningService) -> None:
-    texts = ["good", " ", "half \ud83c of a pair", "bad"]
-    found = ask(running.url, "predict", texts, on_error="item", options=KEY)
-
-    assert [type(each) for each in found] == [Prediction, ItemError, ItemError, Prediction]
-    assert found[1] == ItemError(
-        type="invalid-request",
-        status=422,
-        title="The request is not valid",
-        detail=f"sentences[1]: {BLANK}.",
-        errors=(FieldError(("body", "sentences", 1), BLANK),),
-    )
-    assert found[2].errors[0].loc == ("body", "sentences", 2)
-    assert found[2].errors[0].msg.startswith("the text is not valid Unicode: lone surrogate at")
-    assert [found[0], found[3]] == ask(running.url, "predict", ["good", "bad"], options=KEY)
-
-
-def test_a_bad_sentence_refuses_all(ask: Ask, running: RunningService) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        ask(running.url, "predict", ["good", " "], options=KEY)
-
-    error = caught.value
-    assert str(error) == f"422 invalid-request: sentences[1]: {BLANK}."
-    assert (error.type, error.status) == ("invalid-request", 422)
-    assert error.title == "The request is not valid"
-    assert error.detail == f"sentences[1]: {BLANK}."
-    assert error.errors == (FieldError(("body", "sentences", 1), BLANK),)
-    assert error.retry_after is None
-    assert error.request_id is not None
-    assert len(error.request_id) == 32
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "named", "kind"),
-    [
-        ("predict", [["good"] * 6], {}, "invalid-request"),
-        ("predict", [[]], {}, "invalid-request"),
-        ("predict", [["good " * 40]], {"truncation": "error"}, "text-too-long"),
-        ("attention", ["good"], {"layers": [2]}, "invalid-request"),
-        ("attention", ["good"], {"layers": []}, "invalid-request"),
-        ("attention", ["good " * 21], {}, "too-many-weights"),
-        ("attentions", [["good", ""]], {}, "invalid-request"),
-    ],
-)
-def test_what_the_service_refuses(
-    ask: Ask, running: RunningService, method: str, given: Sequence[object], named: Named, kind: str
-) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        ask(running.url, method, *given, **named, options=KEY)
-
-    assert caught.value.type == kind
 
 
 @pytest.mark.parametrize(
@@ -210,32 +147,6 @@ def test_the_model(ask: Ask, running: RunningService) -> None:
 def test_readiness_needs_no_key(ask: Ask, running: RunningService) -> None:
     assert ask(running.url, "is_ready") is True
     assert ask(f"{running.url}/", "is_ready") is True
-
-
-@pytest.mark.parametrize("options", [{}, {"api_key": "another"}])
-def test_a_key_is_needed(ask: Ask, running: RunningService, options: Named) -> None:
-    with pytest.raises(UnauthorizedError) as caught:
-        ask(running.url, "predict", ["good"], options=options)
-
-    assert caught.value.type == "unauthorized"
-    assert caught.value.detail == (
-        "This service needs an API key: send it as Authorization: Bearer KEY."
-    )
-    assert "another" not in str(caught.value)
-
-
-def test_a_wrong_path(ask: Ask, running: RunningService) -> None:
-    with pytest.raises(ProblemError) as caught:
-        ask(f"{running.url}/sentiment", "predict", ["good"], options=KEY)
-
-    assert type(caught.value) is ProblemError
-    assert (caught.value.type, caught.value.status) == ("not-found", 404)
-
-
-@pytest.mark.parametrize("method", ["predict", "attentions"])
-def test_one_string_is_no_list_of_sentences(ask: Ask, running: RunningService, method: str) -> None:
-    with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):
-        ask(running.url, method, "good", options=KEY)
 
 
 @pytest.mark.parametrize(

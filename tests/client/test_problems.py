@@ -1,0 +1,177 @@
+"""Errors with and without a problem, whole and damaged: the status alone tells their kind."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headlight_client import (
+    FieldError,
+    InvalidRequestError,
+    Problem,
+    ProblemError,
+    ServiceTimedOutError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from headlight_client.answers import Answer
+from headlight_client.problems import read_problem
+from tests.client.conftest import Ask
+from tests.client.scripted import Reply, predicted, prediction, problem, scripted
+
+KINDS = [
+    (400, "Bad Request", InvalidRequestError),
+    (401, "Unauthorized", UnauthorizedError),
+    (404, "Not Found", ProblemError),
+    (429, "Too Many Requests", UnavailableError),
+    (500, "Internal Server Error", ProblemError),
+    (503, "Service Unavailable", UnavailableError),
+    (504, "Gateway Timeout", ServiceTimedOutError),
+    (599, "Status 599", ProblemError),
+]
+PROBLEM = {"Content-Type": "application/problem+json"}
+NO_PROBLEM = [b"", b"[]", b"no JSON", b"{}", b'{"type": 1}', b"\xff", b"[" * 100_000]
+
+
+def read(content: object = None, *, status: int = 503, **headers: str) -> ProblemError:
+    """Reads a problem, without a socket."""
+    body = b"" if content is None else json.dumps(content).encode()
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return read_problem(Answer(status, httpx.Headers(PROBLEM | names), body), request_id="sent")
+
+
+@pytest.mark.parametrize("content", NO_PROBLEM, ids=range(len(NO_PROBLEM)))
+@pytest.mark.parametrize(("status", "phrase", "kind"), KINDS)
+def test_what_is_no_problem(
+    status: int, phrase: str, kind: type[ProblemError], content: bytes
+) -> None:
+    headers = httpx.Headers(PROBLEM | {"Retry-After": "2"})
+    error = read_problem(Answer(status, headers, content), request_id="sent")
+
+    assert type(error) is kind
+    detail = f"{phrase}: something before the service answered in its place"
+    assert error.problem == Problem("about:blank", status, phrase, detail, retry_after=2)
+    assert error.request_id == "sent"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"title": "Service Unavailable", "status": 503}'])
+def test_a_gateway_that_says_little_is_asked_again(
+    ask: Ask, pauses: list[float], content: bytes
+) -> None:
+    busy = Reply(503, content, PROBLEM)
+    with scripted([busy, busy, predicted("positive")]) as server:
+        assert ask(server.url, "predict", ["a"]) == [prediction("positive")]
+    assert len(pauses) == 2
+    with scripted([busy]) as server:
+        assert ask(server.url, "is_ready") is False
+
+
+def test_an_error_of_something_else(ask: Ask) -> None:
+    with scripted([Reply(413, b"too large")]) as server, pytest.raises(ProblemError) as caught:
+        ask(server.url, "predict", ["a"])
+
+    assert type(caught.value) is InvalidRequestError
+    assert caught.value.type == "about:blank"
+    assert caught.value.request_id == server.requests[0].headers["x-request-id"]
+    assert str(caught.value).startswith("413 about:blank: ")
+
+
+def test_the_kind_is_that_of_the_status_of_the_answer(ask: Ask) -> None:
+    content = problem(503, "unauthorized").content
+    with scripted([Reply(401, content, PROBLEM)]) as server, pytest.raises(ProblemError) as caught:
+        ask(server.url, "predict", ["a"])
+
+    assert type(caught.value) is UnauthorizedError
+    assert (caught.value.status, caught.value.type) == (401, "unauthorized")
+
+
+def test_each_member_that_is_right_counts() -> None:
+    found = read(
+        {
+            "type": "/problems/overloaded",
+            "title": None,
+            "detail": ["a list"],
+            "status": "503",
+            "errors": [{"loc": ["body", 1], "msg": "blank"}, {"loc": "body", "msg": "x"}, "x", {}],
+            "retry_after": 1.5,
+        },
+        retry_after="9",
+    )
+
+    assert found.problem == Problem(
+        "overloaded",
+        503,
+        "Service Unavailable",
+        "Service Unavailable: something before the service answered in its place",
+        errors=(FieldError(("body", 1), "blank"),),
+        retry_after=1.5,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong", ["3", None, True, -1, -0.5, float("nan"), float("inf"), [3], {"seconds": 3}]
+)
+def test_a_wrong_member_leaves_the_header(wrong: Any) -> None:  # noqa: ANN401
+    assert read({"retry_after": wrong}, retry_after="7").retry_after == 7
+    assert read({"retry_after": wrong}).retry_after is None
+
+
+NOW = "Wed, 21 Oct 2026 07:28:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seconds"),
+    [
+        ("0", 0),
+        ("120", 120),
+        (" 3 ", 3),
+        ("Wed, 21 Oct 2026 07:28:30 GMT", 30),
+        ("Wed, 21 Oct 2026 09:28:30 +0200", 30),
+        ("Wed, 21 Oct 2026 07:28:30 -0000", 30),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0),
+        ("", None),
+        ("-3", None),
+        ("1.5", None),
+        ("1_0", None),
+        ("9" * 5000, None),
+        ("soon", None),
+        ("Wed, 99 Oct 2026 07:28:30 GMT", None),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_the_header_is_seconds_or_a_date(wanted: str, seconds: int | None) -> None:
+    assert read(retry_after=wanted, date=NOW).retry_after == seconds
+
+
+def test_a_date_without_a_clock_of_the_server_is_compared_with_ours() -> None:
+    assert read(retry_after="Wed, 21 Oct 2015 07:28:00 GMT").retry_after == 0
+    far = read(retry_after="Fri, 31 Dec 9999 23:59:59 GMT", date="never").retry_after
+    assert far is not None
+    assert far > 60
+
+
+@given(wanted=st.text(), date=st.text())
+def test_no_header_breaks_the_reading(wanted: str, date: str) -> None:
+    answer = Answer(503, {"retry-after": wanted, "date": date}, b"")
+    seconds = read_problem(answer, request_id="sent").retry_after
+
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (422, "422 a-word: It is so."),
+        (500, "500 a-word: It is so. (request id-1)"),
+        (503, "503 a-word: It is so. (request id-1)"),
+    ],
+)
+def test_the_message_names_a_request_that_its_sender_cannot_mend(status: int, message: str) -> None:
+    content = {"type": "a-word", "title": "T", "detail": "It is so."}
+    error = read(content, status=status, x_request_id="id-1")
+
+    assert str(error) == message
+    assert error.request_id == "id-1"

@@ -1,0 +1,133 @@
+"""The end of a call's time: silence, answers that trickle, and a wait for a connection."""
+
+import asyncio
+import time
+
+import httpx
+import pytest
+
+from headlight_client import (
+    AsyncClient,
+    Client,
+    ServiceTimedOutError,
+    TimedOutError,
+)
+from headlight_client.exchange import Send
+from headlight_client.sending import send
+from tests.client.conftest import Ask
+from tests.client.scripted import Reply, predicted, scripted
+
+PREDICTED = predicted("positive")
+HALF = Reply(200, b"abc", body_bytes=1)
+ONE = httpx.Limits(max_connections=1)
+
+
+def too_many(url: str, seconds: str) -> str:
+    return (
+        f"too many calls at once: none of this client's connections to {url} was free within "
+        f"{seconds} s: ask with fewer calls at a time, or raise timeout or max_connections of an "
+        "http_client of your own"
+    )
+
+
+def test_a_server_that_says_nothing(ask: Ask, pauses: list[float]) -> None:
+    with scripted([Reply(-1)]) as server:
+        with pytest.raises(TimedOutError) as caught:
+            ask(server.url, "predict", ["a"], options={"timeout": 0.2})
+        assert ask(server.url, "is_ready", options={"timeout": 0.2}) is False
+
+    name = server.requests[0].headers["x-request-id"]
+    assert str(caught.value) == (
+        f"{server.url} gave no answer within 0.2 s: send less at once, or raise timeout "
+        f"(request {name})"
+    )
+    assert caught.value.request_id == name
+    assert not isinstance(caught.value, ServiceTimedOutError)
+    assert (len(server.requests), pauses) == (2, [])
+    assert 0 < float(server.requests[0].headers["x-request-timeout"]) <= 0.2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(200, PREDICTED.content, PREDICTED.headers, body_pause=0.02),
+        # All comes at once in the end, or there is no body whose pieces could be looked at.
+        Reply(200, PREDICTED.content, {f"X-{number}": "a" for number in range(15)}, 0.1),
+        Reply(404, b"", {f"X-{number}": "a" for number in range(15)}, 0.1),
+    ],
+    ids=["body", "headers", "headers alone"],
+)
+def test_an_answer_that_trickles(ask: Ask, reply: Reply) -> None:
+    # No single pause is as long as `timeout`; all together are, and the answer would be read.
+    with scripted([reply]) as server, pytest.raises(TimedOutError):
+        ask(server.url, "predict", ["a"], options={"timeout": 1.0})
+
+
+def test_an_answer_that_comes_in_pieces_but_in_time(ask: Ask) -> None:
+    slow = Reply(200, b'{"status": "ready"}', {"X-Slow": "a"}, 0.02, 0.01)
+    with scripted([slow]) as server:
+        assert ask(server.url, "is_ready") is True
+
+
+def test_a_late_answer_that_stops_gets_only_what_is_left(ask: Ask) -> None:
+    def seconds(reply: Reply) -> float:
+        with scripted([reply]) as server:
+            begun = time.monotonic()
+            with pytest.raises(TimedOutError):
+                ask(server.url, "model", options={"timeout": 1.5})
+            return time.monotonic() - begun
+
+    # One header and the length, each after its pause, then a part of the body and no more.
+    late = Reply(200, b"abc", {"X-Late": "a"}, header_pause=0.6, body_bytes=1)
+    # A whole new wait for the body would make it 1.8 times as long.
+    assert seconds(late) / seconds(Reply(-1)) < 1.5
+
+
+def test_each_wait_gets_what_is_left_when_its_part_begins() -> None:
+    at = [100.0]
+    seen: list[dict[str, float]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        for passed in (0.0, 2.0, 3.0, 9.0):
+            at[0] += passed
+            seen.append(dict(request.extensions["timeout"]))
+        return httpx.Response(200)
+
+    limits = httpx.Timeout(8.0, connect=5.0, pool=7.0)
+    with httpx.Client(transport=httpx.MockTransport(handle)) as http:
+        step = Send("GET", "http://there", httpx.Headers(), None, 8.0, limits)
+        outcome = send(http, step, lambda: at[0])
+
+    assert seen == [
+        {"connect": 5.0, "read": 8.0, "write": 8.0, "pool": 7.0},
+        {"connect": 5.0, "read": 6.0, "write": 6.0, "pool": 6.0},
+        {"connect": 3.0, "read": 3.0, "write": 3.0, "pool": 3.0},
+        {"connect": 0.001, "read": 0.001, "write": 0.001, "pool": 0.001},
+    ]
+    assert isinstance(outcome, httpx.ReadTimeout)
+
+
+def test_too_many_calls_at_once() -> None:
+    with (
+        scripted([HALF]) as server,
+        httpx.Client(limits=ONE) as http,
+        # An answer that is not read to its end keeps the only connection.
+        http.stream("GET", server.url),
+        pytest.raises(TimedOutError) as caught,
+    ):
+        Client(server.url, timeout=0.2, http_client=http).model()
+
+    assert str(caught.value) == too_many(server.url, "0.2")
+    assert len(server.requests) == 1
+
+
+def test_too_many_calls_of_one_event_loop() -> None:
+    async def ask_twice(url: str) -> None:
+        async with httpx.AsyncClient(limits=ONE) as http, http.stream("GET", url):
+            await AsyncClient(url, timeout=2, http_client=http).model()
+
+    with scripted([HALF]) as server, pytest.raises(TimedOutError) as caught:
+        asyncio.run(ask_twice(server.url))
+
+    assert str(caught.value) == too_many(server.url, "2")
+    assert len(server.requests) == 1

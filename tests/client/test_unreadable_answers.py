@@ -1,0 +1,174 @@
+"""Answers with status 200 that are not of a Headlight service, or damaged: one error for all."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from headlight_client import UnexpectedAnswerError
+from headlight_client.answers import Answer
+from headlight_client.reading import MALFORMED, read_attention
+from tests.client.conftest import Ask
+from tests.client.scripted import Reply, answered, predicted, scripted
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"<html>a page</html>",
+        b"[]",
+        b"{}",
+        b'{"model": {"name": "m"}, "predictions": []}',
+        b'{"model": {"name": "m", "version": "v"}, "predictions": [{"label": "x"}]}',
+        b"\xff",
+        # Fewer or more than were asked for.
+        predicted().content,
+        predicted("positive", "negative").content,
+        b"[" * 100_000,
+    ],
+    # The text of a case would make the name of one longer than the system allows.
+    ids=range(10),
+)
+def test_what_is_no_prediction(ask: Ask, content: bytes) -> None:
+    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError) as caught:
+        ask(server.url, "predict", ["a"])
+
+    assert str(caught.value) == (
+        f"an answer of {server.url} with status 200 cannot be read: a Headlight service must be "
+        "there, of a version that this client knows"
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>Log in</html>",
+        b"",
+        b'"ready"',
+        b"{}",
+        b'{"status": "live"}',
+        b'{"status": ["ready"]}',
+    ],
+)
+def test_what_is_no_readiness(ask: Ask, content: bytes) -> None:
+    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError):
+        ask(server.url, "is_ready")
+
+
+def test_readiness(ask: Ask) -> None:
+    with scripted([answered({"status": "ready", "since": "a newer version"})]) as server:
+        assert ask(server.url, "is_ready") is True
+
+    assert server.requests[0].path == "/health/ready"
+
+
+@pytest.mark.parametrize(("headers", "name"), [({}, None), ({"X-Request-ID": "theirs"}, "theirs")])
+def test_the_error_names_the_request(ask: Ask, headers: dict[str, str], name: str | None) -> None:
+    with (
+        scripted([Reply(200, b"", headers)]) as server,
+        pytest.raises(UnexpectedAnswerError) as got,
+    ):
+        ask(server.url, "model")
+
+    assert got.value.request_id == (name or server.requests[0].headers["x-request-id"])
+
+
+def archive(**changes: object) -> dict[str, object]:
+    """The arrays of one sentence of two tokens."""
+    return {
+        "attention": np.full((1, 1, 2, 2), 0.5, np.float32),
+        "tokens": np.array(["a", "b"]),
+        "start": np.array([0, 2]),
+        "end": np.array([1, 3]),
+        "special": np.array([False, True]),
+        "word": np.array([0, -1]),
+        "layers": np.array([3]),
+        "heads": np.array([4]),
+        "view": np.array("raw"),
+        "labels": np.array(["x", "y"]),
+        "probabilities": np.array([0.25, 0.75]),
+        "token_count": np.array(2),
+        "truncated": np.array(False),
+        "model": np.array(["m", "v"]),
+        **changes,
+    }
+
+
+def npz(arrays: dict[str, object]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def test_an_archive(ask: Ask) -> None:
+    with scripted([Reply(200, npz(archive()))]) as server:
+        attention = ask(server.url, "attention", "a b")
+
+    assert server.requests[0].headers["accept"] == "application/x-npz"
+    assert json.loads(server.requests[0].body) == {
+        "sentence": "a b",
+        "reduce": "none",
+        "level": "token",
+        "truncation": "right",
+    }
+    assert (attention.prediction.label, attention.prediction.score) == ("y", 0.75)
+    assert attention.tokens[1].word is None
+    assert (attention.layers, attention.heads) == ((3,), (4,))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        npz(archive())[:-30],
+        npz(archive()).replace(b"\x93NUMPY", b"\x93NUMPX"),
+        npz({name: array for name, array in archive().items() if name != "word"}),
+        npz(archive(attention=np.zeros((1, 1, 3, 3), np.float32))),
+        npz(archive(attention=np.zeros((2, 1, 2, 2), np.float32))),
+        npz(archive(labels=np.array(["x"]))),
+        # Nothing is unpickled, whatever it is.
+        npz(archive(tokens=np.array(["a", None], object))),
+    ],
+)
+def test_what_is_no_archive(ask: Ask, content: bytes) -> None:
+    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError):
+        ask(server.url, "attention", "a b")
+
+
+def packed_otherwise(position: int, value: int) -> bytes:
+    """The archive with another byte at a place of every entry of its directory, and of each file.
+
+    Args:
+        position: from the begin of an entry of a file; that of the directory has two bytes more.
+        value: of the byte.
+    """
+    content = bytearray(npz(archive()))
+    for mark, offset in ((b"PK\x03\x04", position), (b"PK\x01\x02", position + 2)):
+        at = content.find(mark)
+        while at >= 0:
+            content[at + offset] = value
+            at = content.find(mark, at + 4)
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (packed_otherwise(8, 97), NotImplementedError),
+        (packed_otherwise(6, 1), RuntimeError),
+        (npz(archive())[:-30], zipfile.BadZipFile),
+    ],
+    ids=["unknown compression", "a password", "cut off"],
+)
+def test_an_archive_of_another_kind(ask: Ask, content: bytes, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        read_attention(Answer(200, {}, content))
+    assert issubclass(kind, MALFORMED)
+    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError) as caught:
+        ask(server.url, "attention", "a b")
+
+    assert type(caught.value.__cause__) is kind
