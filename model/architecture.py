@@ -27,12 +27,16 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
         pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
         ValueError: the network is of a kind that is not loaded here.
     """
-    kind = content.get("model_type")
-    config = _CONFIGS.get(kind) if isinstance(kind, str) else None
-    if config is None:
+    if not is_known(content):
         known = " and ".join(repr(name) for name in _CONFIGS)
-        raise ValueError(f"model_type is {kind!r}, only {known} can be loaded")
-    return config.from_json(content)
+        raise ValueError(f"model_type is {content.get('model_type')!r}, only {known} can be loaded")
+    return _CONFIGS[content["model_type"]].from_json(content)
+
+
+def is_known(content: Mapping[str, Any]) -> bool:
+    """Whether the content of a `config.json` names a kind of network that is loaded here."""
+    kind = content.get("model_type")
+    return isinstance(kind, str) and kind in _CONFIGS
 
 
 def build_network(config: NetworkConfig) -> Network:

@@ -1,4 +1,4 @@
-"""The checkpoint folder: checked before it is loaded, written whole or not at all.
+"""The checkpoint folder: checked whole before it is loaded. `model.saving` writes it.
 
     config.json            sizes; those of an encoder as transformers' BERT writes them
     model.safetensors      weights; those of an encoder under transformers' names
@@ -8,7 +8,6 @@
 A folder that transformers saved has no `headlight.json` and is used with a temperature of 1.
 """
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,24 @@ from model.architecture import (
     stored_names,
 )
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import digest, read_object, sync, write_object
-from model.manifest import FORMAT_VERSION, Manifest, seal
+from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_object
+from model.manifest import MARK, Manifest, seal
+from model.saving import check_place, save_checkpoint
 from model.tokenizer import Tokenizer, load_tokenizer
-from model.weights import check_weights, load_weights, save_weights
+from model.weights import check_weights, load_weights
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
-MANIFEST = "headlight.json"
+__all__ = [
+    "CONFIG",
+    "MANIFEST",
+    "WEIGHTS",
+    "Checkpoint",
+    "check_place",
+    "explain",
+    "open_checkpoint",
+    "save_checkpoint",
+]
+
 _VERSION_LENGTH = 12
-# In config.json: tells our folders from those of others, which have no headlight.json.
-_MARK = "headlight_format_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,8 @@ def open_checkpoint(path: Path) -> Checkpoint:
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
     _check_fit(path / MANIFEST, manifest, config)
-    with torch.device("meta"):
-        check_weights(path / WEIGHTS, build_network(config), stored_name=stored_names(config))
+    network = _build_without_memory(path / CONFIG, config)
+    check_weights(path / WEIGHTS, network, stored_name=stored_names(config))
     tokenizer = load_tokenizer(
         path, max_length=manifest.max_length, padded_length=config.padded_length
     )
@@ -121,6 +127,16 @@ def open_checkpoint(path: Path) -> Checkpoint:
         manifest=manifest,
         tokenizer=tokenizer,
     )
+
+
+def _build_without_memory(path: Path, config: NetworkConfig) -> Network:
+    try:
+        with torch.device("meta"):
+            return build_network(config)
+    except RuntimeError as error:  # more bytes than torch can count
+        raise CheckpointError(
+            path, "the sizes together make a network beyond any memory"
+        ) from error
 
 
 def _check_folder(path: Path) -> None:
@@ -147,11 +163,11 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
     limit = config.length_limit
     if not path.is_file():
         # Others keep our mark when they load and save a folder, but add theirs.
-        if _MARK in raw_config and "transformers_version" not in raw_config:
+        if MARK in raw_config and "transformers_version" not in raw_config:
             raise CheckpointError(
                 path,
                 f"is missing, though {CONFIG} was written with one: copy it too, or remove "
-                f"{_MARK} from {CONFIG} to do without temperature and digests",
+                f"{MARK} from {CONFIG} to do without temperature and digests",
             )
         return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
     content = read_object(path)
@@ -210,85 +226,3 @@ def explain(error: ValidationError) -> str:
         shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
         faults.append(f"{place}: {message}{shown}" if place else message)
     return "; ".join(faults)
-
-
-def save_checkpoint(
-    path: Path,
-    *,
-    network: Network,
-    config: NetworkConfig,
-    tokenizer: Tokenizer,
-    manifest: Manifest,
-    dtype: torch.dtype = torch.float32,
-) -> None:
-    """Writes a folder beside its place and renames it there, replacing what was there.
-
-    Args:
-        path: the checkpoint folder.
-        network: the weights.
-        config: the sizes.
-        tokenizer: the tokenizer.
-        manifest: what else is known; its digests are filled in here.
-        dtype: what the weights are stored in.
-
-    Raises:
-        CheckpointError: the place holds something else than a checkpoint (see `check_place`).
-        OSError: it could not be written; what was there before is still there.
-    """
-    check_place(path)
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
-        save_weights(
-            fresh / WEIGHTS, network.state_dict(), dtype=dtype, stored_name=stored_names(config)
-        )
-        write_object(fresh / CONFIG, {**config.to_json(), _MARK: FORMAT_VERSION})
-        (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
-        write_object(
-            fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
-        )
-        files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
-        content = manifest.model_copy(update={"files": files}).model_dump(mode="json")
-        write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
-        for file in [*fresh.iterdir(), fresh]:
-            sync(file)
-        old = Path(scratch) / "old"
-        try:
-            if path.exists():
-                path.rename(old)
-            fresh.rename(path)
-        finally:
-            if old.exists() and not path.exists():
-                old.rename(path)
-    sync(path.parent)
-
-
-def check_place(path: Path) -> None:
-    """Refuses a place where writing a checkpoint would remove something else.
-
-    Args:
-        path: where a checkpoint is to be written.
-
-    Raises:
-        CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
-    """
-    if not path.exists():
-        return
-    if not path.is_dir():
-        raise CheckpointError(path, "is a file: give the path of a folder")
-    if any(path.iterdir()) and not (path / CONFIG).is_file():
-        raise CheckpointError(
-            path,
-            f"holds files but no {CONFIG}: only an empty folder or a checkpoint is replaced",
-        )
-
-
-def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
-    """The content of `tokenizer_config.json`, for other tools that read the folder."""
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": max_length,
-        **tokenizer.special_tokens(),
-    }

@@ -3,11 +3,23 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+def _check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    # Every answer repeats them, and JSON in UTF-8 has no form for half of a surrogate pair.
+    for label in labels:
+        if not label.strip() or any("\ud800" <= character <= "\udfff" for character in label):
+            raise ValueError(
+                f"label {label!r} must be valid Unicode with a character that is not white space"
+            )
+    return labels
+
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
 # Far above any encoder: what exceeds them is a damaged file, which must not fill the memory.
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
+Labels = Annotated[tuple[str, ...], AfterValidator(_check_labels)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
 _MAX_LABELS = 100_000
 
@@ -39,6 +51,8 @@ class EncoderConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
     architecture: ClassVar[str] = "BertForSequenceClassification"
+    # Behind attention, the states that went in are added to what comes out.
+    residual_share: ClassVar[float] = 0.5
 
     vocab_size: Size
     hidden_size: Size
@@ -54,7 +68,7 @@ class EncoderConfig(BaseModel):
     layer_norm_eps: float = Field(default=1e-12, gt=0.0)
     initializer_range: float = Field(default=0.02, gt=0.0)
     pad_token_id: int = Field(default=0, ge=0)
-    labels: tuple[str, ...] = Field(min_length=2, strict=False)
+    labels: Labels = Field(min_length=2, strict=False)
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
@@ -151,6 +165,8 @@ class ConvAttentionConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     architecture: ClassVar[str] = "ConvAttentionClassifier"
+    # What comes out of attention is all that goes on.
+    residual_share: ClassVar[float] = 0.0
 
     vocab_size: Size = 3001
     embedding_size: Size = 32
@@ -160,7 +176,7 @@ class ConvAttentionConfig(BaseModel):
     head_dim: Size = 128
     max_length: Size = 32
     mask_padding: bool = True
-    labels: tuple[str, ...] = Field(strict=False)
+    labels: Labels = Field(strict=False)
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:

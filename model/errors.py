@@ -6,6 +6,7 @@ ModelError
 │   ├── BlankTextError      nothing is left without white space, control and format characters
 │   ├── InvalidTextError    not valid Unicode: a lone surrogate
 │   └── TextTooLongError    longer than the model reads, and truncation was refused
+├── NotFiniteError          the network computed what is not a number
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not served here
 
@@ -56,17 +57,36 @@ class TextTooLongError(InputError):
     """The text has more tokens than the model reads and `truncation` is `error`.
 
     Args:
-        token_count: tokens of the whole text, special tokens included.
+        token_count: tokens of the text, special tokens included.
         max_length: the most tokens that the model reads.
+        at_least: whether a part of the text was not even counted.
     """
 
-    def __init__(self, token_count: int, max_length: int) -> None:
+    def __init__(self, token_count: int, max_length: int, *, at_least: bool = False) -> None:
+        count = f"more than {token_count}" if at_least else f"{token_count}"
         super().__init__(
-            f"the text has {token_count} tokens and the model reads at most {max_length}: "
+            f"the text has {count} tokens and the model reads at most {max_length}: "
             "shorten it, or set truncation to right or left"
         )
         self.token_count = token_count
         self.max_length = max_length
+
+
+class NotFiniteError(ModelError, RuntimeError):
+    """Logits that are not finite: the weights are, but numbers on their way overflowed.
+
+    Args:
+        count: texts of the pass whose logits are not finite.
+        total: texts of the pass.
+    """
+
+    def __init__(self, count: int, total: int) -> None:
+        super().__init__(
+            f"logits of {count} of {total} texts are not finite numbers: the network overflows "
+            "with these weights; serve another checkpoint, or this one in float32"
+        )
+        self.count = count
+        self.total = total
 
 
 class CheckpointError(ModelError):

@@ -9,6 +9,10 @@ from typing import Any
 
 from model.errors import CheckpointError
 
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+MANIFEST = "headlight.json"
+
 
 def read_object(path: Path) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
@@ -20,6 +24,7 @@ def read_object(path: Path) -> dict[str, Any]:
         CheckpointError: the file is missing, cannot be read or holds something else.
     """
     try:
+        _check_kind(path)
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(path, "is missing") from error
@@ -30,6 +35,12 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
     return content
+
+
+def _check_kind(path: Path) -> None:
+    # A device or a pipe may be read for ever.
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise CheckpointError(path, "is a device or a pipe: put a regular file there")
 
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
@@ -47,6 +58,7 @@ def digest(path: Path) -> str:
         CheckpointError: the file is missing or cannot be read.
     """
     try:
+        _check_kind(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as error:

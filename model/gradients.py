@@ -122,6 +122,7 @@ class Gradients:
 
         Raises:
             ValueError: the model has no such label, or the encoding no tokens.
+            NotFiniteError: the network overflowed.
         """
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
@@ -178,6 +179,7 @@ class Gradients:
 
         Raises:
             ValueError: the model has no such label.
+            NotFiniteError: the network overflowed.
         """
         heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
         with torch.enable_grad():

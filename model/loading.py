@@ -35,7 +35,7 @@ def load_predictor(
     network.to(device)
     info = _describe(checkpoint, parameters, device, dtype)
     ready: Classifier = network
-    if isinstance(network, EncoderClassifier) and can_pack(device):
+    if isinstance(network, EncoderClassifier) and can_pack(device, dtype):
         ready = PackedEncoder(network, in_int8=in_int8)
     gradients = Gradients(
         checkpoint.reload_network,
@@ -46,7 +46,14 @@ def load_predictor(
         pad_token_id=checkpoint.tokenizer.pad_token_id,
         device=device,
     )
-    return Predictor(ready, checkpoint.tokenizer, info=info, device=device, gradients=gradients)
+    return Predictor(
+        ready,
+        checkpoint.tokenizer,
+        info=info,
+        device=device,
+        gradients=gradients,
+        residual_share=checkpoint.config.residual_share,
+    )
 
 
 def check_dtype(checkpoint: Checkpoint, dtype: torch.dtype) -> None:

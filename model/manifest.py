@@ -5,11 +5,24 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
+
+from model.config import Labels
 
 FORMAT_VERSION: Literal[1] = 1
+# In config.json: tells our folders from those of others, which have no headlight.json.
+MARK = "headlight_format_version"
+
+
+def _check_name(name: str) -> str:
+    # A path could lead anywhere, and what lies there would be read to its end.
+    if name in ("", ".", "..") or not name.isprintable() or "/" in name or "\\" in name:
+        raise ValueError("must be the plain name of a file in the folder")
+    return name
+
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+FileName = Annotated[str, AfterValidator(_check_name)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -63,19 +76,20 @@ class Manifest(_Record):
         seed: of the run.
         recipe: every option of the run.
         metrics: accuracy on each set that was measured.
-        files: SHA-256 of the other files of the folder, so that a flipped bit is noticed.
+        files: SHA-256 of the other files of the folder by their plain names, so that a flipped
+            bit is noticed.
         sha256: of the rest of this content (see `seal`), likewise; None if written by hand.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
-    labels: tuple[str, ...] = Field(min_length=2)
+    labels: Labels = Field(min_length=2)
     temperature: float = Field(default=1.0, ge=1e-3, le=1e3, allow_inf_nan=False)
     max_length: PositiveInt
     training_data: tuple[DataSource, ...] = ()
     seed: int | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
-    files: dict[str, Digest] = Field(default_factory=dict)
+    files: dict[FileName, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
 
 

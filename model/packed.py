@@ -43,16 +43,19 @@ _SHORT = 64
 _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
-def can_pack(device: torch.device) -> bool:
+def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether this processor and this build of torch have the kernels that packing is for.
 
     Args:
         device: where the network runs.
+        dtype: what its projections compute in.
     """
     return (
         device.type == "cpu"
         and platform.machine().lower() in _PROCESSORS
         and bool(torch._C._has_mkldnn)
+        # Processors without AVX-512 have none for bfloat16, and oneDNN refuses to pack it there.
+        and (dtype != torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
     )
 
 
@@ -60,8 +63,8 @@ class PackedEncoder:
     """The passes of an encoder whose weights no longer change.
 
     Args:
-        network: on the CPU, its projections in the type to compute in. Its parameters are not
-            needed any more afterwards.
+        network: on the CPU, its projections in the type to compute in, one that `can_pack` has
+            kernels for. Its parameters are not needed any more afterwards.
         in_int8: whether to compute the projections, which are of float32 then, in bytes.
     """
 

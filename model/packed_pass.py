@@ -58,15 +58,16 @@ def _attend(heads: Tensor, mask: Tensor | None, in_products: bool) -> tuple[Tens
     Args:
         heads: queries, keys and values, [3, B, H, T, D / H].
         mask: added to the scores of each key, float32 [B, 1, 1, T].
-        in_products: by two products of float32, which leave the weights; else by the fused
-            kernel.
+        in_products: by two products, which leave the weights; else by the fused kernel. Both
+            compute in float32: which one it is depends on the longest text of the batch, and
+            must not change what is said of the others.
 
     Returns:
-        Context [B, H, T, D / H]; weights, float32 [B, H, T, T], or an empty tensor.
+        Context, float32 [B, H, T, D / H]; weights, float32 [B, H, T, T], or an empty tensor.
     """
     if not in_products:
-        mask = mask.to(heads.dtype) if mask is not None else None
-        fused = functional.scaled_dot_product_attention(heads[0], heads[1], heads[2], mask)
+        exact = heads.float()
+        fused = functional.scaled_dot_product_attention(exact[0], exact[1], exact[2], mask)
         return fused, torch.empty(0)
     _, batch_size, num_heads, length, head_dim = heads.shape
     three = torch.empty(heads.shape).copy_(heads)

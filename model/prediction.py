@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from model.errors import NotFiniteError
 from model.tokenizer import Encoding
 
 
@@ -40,7 +41,13 @@ def make_predictions(
         encodings: B texts.
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
+
+    Raises:
+        NotFiniteError: a logit is not a finite number, so that nothing can be said of its text.
     """
+    overflowed = int((~logits.isfinite().all(dim=-1)).sum())
+    if overflowed:
+        raise NotFiniteError(overflowed, len(logits))
     # In float64, so that probabilities sum to 1 to the last digit that JSON shows.
     rows = (logits.double() / temperature).softmax(dim=-1).tolist()  # [B, C]
     predictions = []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from model.batch import Batch, collate
 from model.classifier import Classifier
+from model.config import EncoderConfig
 from model.gradients import Gradients
 from model.manifest import Metric
 from model.prediction import Prediction, make_predictions
@@ -47,6 +48,7 @@ class Explanation:
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
         attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
+        residual_share: of a layer's output that passes attention by, for `model.views.rollout`.
     """
 
     prediction: Prediction
@@ -54,6 +56,7 @@ class Explanation:
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     attention: NDArray[np.float32]
+    residual_share: float = EncoderConfig.residual_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Predictor:
         info: what is known of the model.
         device: where the network runs.
         gradients: derivatives of what the same weights say; see `model.gradients`.
+        residual_share: of a layer's output that passes attention by; an encoder's if not given.
     """
 
     def __init__(
@@ -110,12 +114,14 @@ class Predictor:
         info: ModelInfo,
         device: torch.device,
         gradients: Gradients,
+        residual_share: float = EncoderConfig.residual_share,
     ) -> None:
         self.info = info
         self.gradients = gradients
         self._network = network
         self._tokenizer = tokenizer
         self._device = device
+        self._residual_share = residual_share
 
     def encode(
         self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
@@ -141,6 +147,9 @@ class Predictor:
 
         Returns:
             A prediction for each, in their order.
+
+        Raises:
+            NotFiniteError: the network overflowed for one of them.
         """
         with torch.inference_mode():
             output = self._network(self._collate(encodings))
@@ -168,6 +177,7 @@ class Predictor:
 
         Raises:
             IndexError: a layer or head that the model does not have, or none at all.
+            NotFiniteError: the network overflowed for one of the texts.
         """
         chosen = [self._choose(question) for question in questions]
         encodings = [question.encoding for question in questions]
@@ -183,6 +193,7 @@ class Predictor:
                 layers=layers,
                 heads=heads,
                 attention=self._cut(weights, row, layers, heads, len(encoding.input_ids)),
+                residual_share=self._residual_share,
             )
             for row, (encoding, (layers, heads)) in enumerate(zip(encodings, chosen, strict=True))
         ]

@@ -6,22 +6,32 @@ typed by a user is five characters, never the separator).
 """
 
 import re
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from model.errors import CheckpointError, TextTooLongError
-from model.files import read_object
+from model.excerpt import MARGIN, Excerpt, excerpts
+from model.tokenizer_files import read_tokenizer_files
+from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
+
+__all__ = [
+    "Encoding",
+    "Token",
+    "Tokenizer",
+    "Truncation",
+    "load_tokenizer",
+    "wordpiece_tokenizer",
+]
 
 Truncation = Literal["right", "left", "error"]
 
 _NON_SPACE = re.compile(r"\S+")
-_UNKNOWN = "[UNK]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,7 @@ class Tokenizer:
         self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
         self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
         # A network must read something: this stands for a text of which nothing is left.
-        unknown_id = backend.token_to_id(_UNKNOWN)
+        unknown_id = backend.token_to_id(SPECIAL_TOKENS["unk_token"])
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
         self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
         self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
@@ -115,8 +125,13 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Ids known to the vocabulary, added tokens included: one more than the largest."""
-        return max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        """One more than the largest id that a text can get.
+
+        That of the vocabulary, of added tokens, or of what is put around every text, whose ids
+        `tokenizer.json` states apart from both.
+        """
+        known = self._backend.get_vocab(with_added_tokens=True).values()
+        return max([*known, *self._leading, *self._trailing], default=-1) + 1
 
     def encode(
         self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
@@ -133,19 +148,26 @@ class Tokenizer:
         """
         # The calls for batches let other threads run meanwhile; the fast one leaves out offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
-        (encoded,) = encode([text], add_special_tokens=False)
-        ids = encoded.ids
-        surplus = len(ids) - self._room
+        for excerpt in excerpts(len(text), room=self._room, from_end=truncation == "left"):
+            (encoded,) = encode([text[excerpt.start : excerpt.stop]], add_special_tokens=False)
+            ids = encoded.ids
+            surplus = len(ids) - self._room
+            if surplus >= MARGIN:
+                break
         kept = slice(None)
         if surplus > 0:
             if truncation == "error":
-                raise TextTooLongError(len(ids) + self.max_length - self._room, self.max_length)
+                raise TextTooLongError(
+                    len(ids) + self.max_length - self._room,
+                    self.max_length,
+                    at_least=not excerpt.whole,
+                )
             kept = slice(surplus, None) if truncation == "left" else slice(self._room)
         input_ids = [*self._leading, *ids[kept], *self._trailing] or [self._nothing_id]
         missing = self._padded_length - len(input_ids)
         tokens = None
         if with_tokens:
-            tokens = self._tokens(text, encoded, kept) or (self._nothing,)
+            tokens = self._tokens(text, excerpt, encoded, kept) or (self._nothing,)
             tokens += (self._padding,) * missing
         return Encoding(
             input_ids=input_ids + [self.pad_token_id] * missing,
@@ -154,13 +176,22 @@ class Tokenizer:
             text=text if with_tokens else None,
         )
 
-    def _tokens(self, text: str, encoded: tokenizers.Encoding, kept: slice) -> tuple[Token, ...]:
-        word_ends = [match.end() for match in _NON_SPACE.finditer(text)]
+    def _tokens(
+        self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
+    ) -> tuple[Token, ...]:
+        words = _NON_SPACE.finditer(text, 0, excerpt.stop)
+        word_ends = array("q", (word.end() for word in words))
         last = len(word_ends) - 1
         # A token of a foreign tokenizer may begin with the space before its word: counting the
         # words that ended before it gives that word all the same.
         inner = tuple(
-            Token(token, start, end, False, min(bisect_right(word_ends, start), last))
+            Token(
+                token,
+                excerpt.start + start,
+                excerpt.start + end,
+                False,
+                min(bisect_right(word_ends, excerpt.start + start), last),
+            )
             for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
         )
         return (*self._leading_tokens, *inner, *self._trailing_tokens)
@@ -172,10 +203,9 @@ class Tokenizer:
 
     def special_tokens(self) -> dict[str, str]:
         """The roles that transformers knows and the tokens that play them here."""
-        roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
         return {
-            f"{role}_token": token
-            for role, token in roles.items()
+            role: token
+            for role, token in SPECIAL_TOKENS.items()
             if self.token_id(token) is not None
         }
 
@@ -189,104 +219,21 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
     """Reads the tokenizer of a checkpoint folder.
 
     Args:
-        folder: holds `tokenizer.json`, or `vocab.txt` and maybe `tokenizer_config.json` as older
-            releases of transformers wrote them for BERT.
+        folder: its files are those that transformers reads, see `model.tokenizer_files`.
         max_length: the most tokens that the model reads.
         padded_length: of every text, for a model that reads padding too.
 
     Raises:
-        CheckpointError: neither file is there, or one is damaged.
+        CheckpointError: a file is missing, damaged or contradicts another.
+        UnsupportedCheckpointError: the tokenizer is of a class that is not read here.
     """
-    options_path = folder / "tokenizer_config.json"
-    options = read_object(options_path) if options_path.is_file() else {}
-    path = folder / "tokenizer.json"
-    vocabulary = folder / "vocab.txt"
-    if path.is_file():
-        backend = _from_json(path)
-    elif vocabulary.is_file():
-        path = vocabulary
-        backend = _from_vocabulary(vocabulary, options)
-    else:
-        raise CheckpointError(path, "is missing, and there is no vocab.txt instead")
-    pad_token_id = backend.token_to_id(str(options.get("pad_token", "[PAD]")))
+    files = read_tokenizer_files(folder)
     try:
         return Tokenizer(
-            backend,
+            files.backend,
             max_length=max_length,
-            pad_token_id=pad_token_id or 0,
+            pad_token_id=files.pad_token_id,
             padded_length=padded_length,
         )
     except ValueError as error:
-        raise CheckpointError(path, str(error)) from error
-
-
-def _from_json(path: Path) -> tokenizers.Tokenizer:
-    try:
-        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        # A word that no vocabulary has: if nothing stands for it, fail now, not in a request.
-        backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
-    except Exception as error:  # the Rust side raises bare Exception
-        raise CheckpointError(path, f"is not a tokenizer: {error}") from error
-    return backend
-
-
-def _from_vocabulary(path: Path, options: dict[str, Any]) -> tokenizers.Tokenizer:
-    try:
-        # Not splitlines, which also splits at characters that are tokens of some vocabularies.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    vocabulary = {token: index for index, token in enumerate(lines) if token}
-    strip_accents = options.get("strip_accents")
-    return wordpiece_tokenizer(
-        vocabulary,
-        path=path,
-        lowercase=bool(options.get("do_lower_case", True)),
-        strip_accents=None if strip_accents is None else bool(strip_accents),
-        chinese_characters=bool(options.get("tokenize_chinese_chars", True)),
-    )
-
-
-def wordpiece_tokenizer(
-    vocabulary: dict[str, int],
-    *,
-    path: Path,
-    lowercase: bool = True,
-    strip_accents: bool | None = None,
-    chinese_characters: bool = True,
-) -> tokenizers.Tokenizer:
-    """A BERT tokenizer over a given vocabulary (Devlin et al. 2019; Wu et al. 2016).
-
-    Args:
-        vocabulary: ids of all tokens, `[UNK]`, `[CLS]` and `[SEP]` among them.
-        path: named in the error.
-        lowercase: whether text is lower-cased first.
-        strip_accents: whether accents are dropped; as `lowercase` if None.
-        chinese_characters: whether each CJK character is a word.
-
-    Raises:
-        CheckpointError: a special token is missing.
-    """
-    missing = [token for token in ("[UNK]", "[CLS]", "[SEP]") if token not in vocabulary]
-    if missing:
-        raise CheckpointError(path, f"lacks the special tokens {', '.join(missing)}")
-    backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=chinese_characters,
-        strip_accents=strip_accents,
-        lowercase=lowercase,
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
-    backend.add_special_tokens(
-        [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in vocabulary]
-    )
-    backend.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
-    )
-    return backend
+        raise CheckpointError(files.path, str(error)) from error

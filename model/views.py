@@ -19,7 +19,7 @@ Weights = NDArray[np.float32]
 
 RAW = "raw"
 # A residual connection passes on as much as the attention beside it.
-_RESIDUAL = 0.5
+_RESIDUAL_SHARE = 0.5
 
 
 def view_name(reduce: Reduce, level: Level) -> str:
@@ -35,7 +35,13 @@ def reduced_shape(reduce: Reduce, layers: int, heads: int) -> tuple[int, int]:
     return layers, heads if reduce == "none" else 1
 
 
-def reduce_weights(attention: Weights, *, reduce: Reduce, words: Words | None) -> Weights:
+def reduce_weights(
+    attention: Weights,
+    *,
+    reduce: Reduce,
+    words: Words | None,
+    residual_share: float = _RESIDUAL_SHARE,
+) -> Weights:
     """Makes the view of raw weights.
 
     Tokens become words before the largest of several heads is taken, so that no weight exceeds 1,
@@ -45,13 +51,14 @@ def reduce_weights(attention: Weights, *, reduce: Reduce, words: Words | None) -
         attention: raw weights [L, H, T, T] of the chosen layers and heads.
         reduce: `mean` and `max` over the heads of each layer, `rollout` over both, or `none`.
         words: of the same T tokens; None leaves tokens alone.
+        residual_share: of the network, for a rollout; see `rollout`.
 
     Returns:
         [L or 1, H or 1, T or W, T or W].
     """
     view = attention
     if reduce == "rollout":
-        view = rollout(view)[None, None]  # [1, 1, T, T]
+        view = rollout(view, residual_share=residual_share)[None, None]  # [1, 1, T, T]
     if words is not None:
         view = join_words(view, words)  # [.., W, W]
     if reduce == "mean":
@@ -64,14 +71,16 @@ def reduce_weights(attention: Weights, *, reduce: Reduce, words: Words | None) -
     return view
 
 
-def rollout(attention: Weights) -> Weights:
+def rollout(attention: Weights, *, residual_share: float = _RESIDUAL_SHARE) -> Weights:
     """Attention rollout (Abnar and Zuidema 2020): how much of each input token is in each output.
 
-    The heads of a layer are averaged, the residual connection is added as an identity of the same
-    share, and the layers are multiplied, the first one first.
+    The heads of a layer are averaged, the residual connection is added as an identity, and the
+    layers are multiplied, the first one first.
 
     Args:
         attention: raw weights [L, H, T, T]; layers in ascending order.
+        residual_share: of a layer's output that its residual connection passes on, from 0 to 1;
+            0 for a network that has none.
 
     Returns:
         [T, T]; `[i, j]` is the share of token j of the input in place i after the last layer, and
@@ -81,7 +90,8 @@ def rollout(attention: Weights) -> Weights:
     identity = np.eye(length)
     shares = identity
     for heads in attention:
-        mixed = (1 - _RESIDUAL) * heads.mean(axis=0, dtype=np.float64) + _RESIDUAL * identity
+        mixed = (1 - residual_share) * heads.mean(axis=0, dtype=np.float64)
+        mixed += residual_share * identity
         shares = mixed @ shares  # [T, T]
     return shares.astype(np.float32)
 

@@ -1,7 +1,9 @@
 """The application: from settings and a sound checkpoint folder to an ASGI app."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -58,6 +60,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     pages.router,
 )
 
+# Threads for what would hold the event loop up.
+_ASIDE = 2
 # Headers of answers that pages from elsewhere may read.
 _EXPOSED = (REQUEST_ID, "Retry-After")
 
@@ -155,6 +159,8 @@ def _guard(app: FastAPI, settings: Settings, origins: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> AsyncIterator[None]:
+    # Large bodies are parsed, and long texts tokenized, so many at a time: each takes memory.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_ASIDE, "aside"))
     engine.start()
     try:
         yield

@@ -64,5 +64,10 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
         tokens=tokens,
         layers=explanation.layers,
         heads=explanation.heads,
-        attention=reduce_weights(explanation.attention, reduce=reduce, words=words),
+        attention=reduce_weights(
+            explanation.attention,
+            reduce=reduce,
+            words=words,
+            residual_share=explanation.residual_share,
+        ),
     )

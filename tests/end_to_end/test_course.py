@@ -102,6 +102,14 @@ def test_every_row_sums_to_1_whatever_the_text(tiny: httpx.Client, sentence: str
         assert token["special"] is (token["word"] is None)
 
 
+def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(tiny: httpx.Client) -> None:
+    asked = {"sentence": "good film"}
+    mean = tiny.get("/attention", params={**asked, "reduce": "mean"}).json()
+    rollout = tiny.get("/attention", params={**asked, "reduce": "rollout"}).json()
+
+    np.testing.assert_allclose(rollout["attention"], mean["attention"], atol=1e-6)
+
+
 def test_a_text_that_does_not_fit_is_refused_if_asked(tiny: httpx.Client) -> None:
     body = {"sentences": ["good " * 9], "truncation": "error"}
 

@@ -132,7 +132,7 @@ shares = st.floats(0.0, 1.0, exclude_max=True)
         classifier_dropout=st.none() | shares,
         layer_norm_eps=st.floats(0.0, exclude_min=True, allow_infinity=False),
         pad_token_id=st.integers(0, len(VOCABULARY) - 1),
-        labels=st.lists(st.text(), min_size=2, max_size=20, unique=True),
+        labels=st.lists(st.text().filter(str.strip), min_size=2, max_size=20, unique=True),
     )
 )
 def test_written_and_read_is_the_same(config: EncoderConfig) -> None:

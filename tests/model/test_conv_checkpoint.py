@@ -44,6 +44,7 @@ def test_the_predictor_answers_in_both_forms(tmp_path: Path) -> None:
         (prediction,) = predictor.predict([encoding])
         assert explanation.prediction.score == pytest.approx(prediction.score, abs=1e-5)
         lengths.append(explanation.attention.shape)
+        assert explanation.residual_share == 0.0
 
     assert lengths == [(1, 2, 3, 3), (1, 2, 8, 8)]
 

@@ -318,7 +318,7 @@ predictor.gradients.head_importance(encoding)
 """
 
 
-@pytest.mark.skipif(not can_pack(CPU), reason="torch has no oneDNN here")
+@pytest.mark.skipif(not can_pack(CPU, torch.float32), reason="torch has no oneDNN here")
 def test_nothing_is_kept_for_each_size(checkpoint_folder: Path) -> None:
     """oneDNN makes and keeps code for each size that it meets; it tells what it runs."""
     done = subprocess.run(

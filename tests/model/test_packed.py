@@ -1,6 +1,10 @@
 """Packed passes: the network's own numbers, by a faster way."""
 
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -14,14 +18,27 @@ from model.device import computes_int8
 from model.encoder import EncoderClassifier, build_encoder
 from model.packed import PackedEncoder, can_pack
 from model.tokenizer import Encoding
-from tests.builders import tiny_config
+from tests.builders import tiny_checkpoint, tiny_config
 
 CPU = torch.device("cpu")
 VOCAB_SIZE = 40
+PROGRAM = """
+import sys
+from pathlib import Path
+import torch
+from model import load_predictor, open_checkpoint
+from model.packed import can_pack
+
+checkpoint = open_checkpoint(Path(sys.argv[1]))
+for dtype in (torch.bfloat16, torch.float32):
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=dtype)
+    predictor.warm_up()
+    print(can_pack(torch.device("cpu"), dtype), type(predictor._network).__name__)
+"""
 # On both sides of where the kernels of attention and the rounding of sizes change.
 LONG = (31, 32, 33, 40, 63, 64, 65, 128, 129)
 
-pytestmark = pytest.mark.skipif(not can_pack(CPU), reason="torch has no oneDNN here")
+pytestmark = pytest.mark.skipif(not can_pack(CPU, torch.float32), reason="torch has no oneDNN here")
 
 
 def network(dtype: torch.dtype = torch.float32, **changes: object) -> EncoderClassifier:
@@ -48,6 +65,10 @@ def batch_of(lengths: list[int]) -> Batch:
 NETWORK = network()
 PACKED = PackedEncoder(NETWORK)
 needs_int8 = pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
+needs_bfloat16 = pytest.mark.skipif(
+    not can_pack(CPU, torch.bfloat16), reason="oneDNN has no bfloat16 on this processor"
+)
+BFLOAT16 = network(torch.bfloat16)
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
     st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
 )
@@ -79,6 +100,41 @@ def test_the_weights_are_those_of_the_network(lengths: list[int]) -> None:
             )
 
 
+@needs_bfloat16
+@given(lengths)
+def test_in_bfloat16_the_numbers_are_near_those_of_the_network(lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    packed = PackedEncoder(BFLOAT16)
+    with torch.inference_mode():
+        found, expected = (each(batch, need_weights=True) for each in (packed, BFLOAT16))
+        fused = packed(batch).logits
+
+    torch.testing.assert_close(found.logits, expected.logits, atol=0.02, rtol=0)
+    torch.testing.assert_close(fused, expected.logits, atol=0.02, rtol=0)
+    for own, others in zip(found.attention_weights, expected.attention_weights, strict=True):
+        for row, length in enumerate(lengths):
+            torch.testing.assert_close(
+                own[row, :, :length], others[row, :, :length], atol=0.01, rtol=0
+            )
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("longest", [64, 65, 82, 129])
+def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) -> None:
+    """Whatever kernel the longest text of a batch asks for."""
+    wide = network(torch.bfloat16)
+    wide.initialize(std=0.6, generator=torch.Generator().manual_seed(0))
+    wide.compute_in(torch.bfloat16)
+    packed = PackedEncoder(wide)
+    batch = batch_of([*range(1, 64, 3), longest])
+    with torch.inference_mode():
+        together = packed(batch).logits.softmax(dim=-1)
+        for row, length in enumerate([*range(1, 64, 3), longest]):
+            text = batch.input_ids[row : row + 1, :length]
+            alone = packed(Batch(text, None)).logits.softmax(dim=-1)
+            torch.testing.assert_close(together[row], alone[0], atol=0.002, rtol=0)
+
+
 @needs_int8
 @pytest.mark.parametrize("activation", get_args(Activation))
 @given(lengths)
@@ -105,6 +161,8 @@ def test_in_bytes_the_numbers_are_near_those_of_the_network(
 @pytest.mark.parametrize("activation", get_args(Activation))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_activation(activation: str, dtype: torch.dtype) -> None:
+    if not can_pack(CPU, dtype):
+        pytest.skip(f"oneDNN has no {dtype} here")
     plain = network(dtype, hidden_act=activation)
     batch = batch_of([5, 9, 9])
     tolerance = 1e-5 if dtype == torch.float32 else 0.05
@@ -171,5 +229,19 @@ def test_several_threads_at_once_get_their_own_answers() -> None:
 
 
 def test_only_processors_are_packed_for() -> None:
-    assert not can_pack(torch.device("cuda", 0))
-    assert not can_pack(torch.device("meta"))
+    assert not can_pack(torch.device("cuda", 0), torch.float32)
+    assert not can_pack(torch.device("meta"), torch.float32)
+
+
+def test_a_processor_without_kernels_for_bfloat16_is_served_by_the_modules(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        cwd=Path(__file__).parents[2],
+        # oneDNN then sees a processor with AVX2 only.
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "EncoderClassifier", "True", "PackedEncoder"]

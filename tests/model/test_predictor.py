@@ -1,6 +1,7 @@
 """The predictor: probabilities, their order, and the weights of the same pass."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,15 @@ from hypothesis import strategies as st
 from model.batch import collate
 from model.checkpoint import open_checkpoint
 from model.device import computes_int8
-from model.errors import BlankTextError, ConfigurationError, InvalidTextError, TextTooLongError
+from model.errors import (
+    BlankTextError,
+    ConfigurationError,
+    InvalidTextError,
+    NotFiniteError,
+    TextTooLongError,
+)
 from model.loading import load_predictor
+from model.prediction import make_predictions
 from model.predictor import Predictor, Question
 from model.tokenizer import Encoding
 from tests.builders import (
@@ -45,6 +53,12 @@ def bfloat16_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
         tmp_path_factory.mktemp("bfloat16") / "tiny", network=tiny_network(std=0.3)
     )
     return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.bfloat16)
+
+
+def test_an_explanation_says_what_passes_attention_by(predictor: Predictor) -> None:
+    encoding = predictor.encode("a film", with_tokens=True)
+
+    assert predictor.explain(encoding).residual_share == 0.5
 
 
 def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Path) -> None:
@@ -373,3 +387,51 @@ def test_answers_do_not_keep_the_graph(predictor: Predictor) -> None:
     output = predictor._network(collate([encoding], pad_token_id=0), need_weights=True)
     assert not output.logits.requires_grad
     assert not any(weights.requires_grad for weights in output.attention_weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_pass_that_overflows_answers_nothing(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Every weight is finite, so the folder is sound and loads."""
+    network = tiny_network()
+    with torch.no_grad():
+        network.classifier.weight.fill_(3e38)
+        network.classifier.bias.fill_(3e38)
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", network=network))
+    predictor = load_predictor(checkpoint, device=CPU, dtype=dtype)
+    encodings = [predictor.encode(text, with_tokens=True) for text in TEXTS]
+    ask: list[Callable[[], object]] = [
+        predictor.warm_up,
+        predictor.probe,
+        lambda: predictor.predict(encodings[:1]),
+        lambda: predictor.explain(encodings[0]),
+        lambda: predictor.gradients.ends(encodings[0]),
+        lambda: predictor.gradients.head_importance(encodings[0]),
+    ]
+    message = (
+        "logits of 1 of 1 texts are not finite numbers: the network overflows with these "
+        "weights; serve another checkpoint, or this one in float32"
+    )
+    for each in ask:
+        with pytest.raises(NotFiniteError, match=exactly(message)):
+            each()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
+    logits = torch.tensor([[0.0, 1.0], [value, 1.0], [value, value]])
+
+    with pytest.raises(NotFiniteError) as caught:
+        make_predictions(logits, [Encoding([1], False)] * 3, labels=("no", "yes"), temperature=1e-3)
+
+    assert (caught.value.count, caught.value.total) == (2, 3)
+
+
+def test_the_largest_logits_still_have_probabilities() -> None:
+    (prediction,) = make_predictions(
+        torch.tensor([[-3e38, 3e38]]),
+        [Encoding([1], False)],
+        labels=("no", "yes"),
+        temperature=1e-3,
+    )
+
+    assert prediction.probabilities == {"no": 0.0, "yes": 1.0}

@@ -1,11 +1,12 @@
 """Saving: whole or not at all, and never over something else."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-import model.checkpoint
+import model.saving
 from model.checkpoint import check_place, open_checkpoint
 from model.errors import CheckpointError
 from tests.builders import tiny_checkpoint
@@ -40,7 +41,7 @@ def test_a_failure_on_the_way_changes_nothing(
     def fail(*_arguments: object, **_options: object) -> None:
         raise DiskFullError(step)
 
-    monkeypatch.setattr(model.checkpoint, step, fail)
+    monkeypatch.setattr(model.saving, step, fail)
     with pytest.raises(DiskFullError, match=step):
         tiny_checkpoint(path, seed=1)
 
@@ -134,18 +135,44 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "precious"
 
 
-def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("precious", encoding="utf-8")
+def network_folder(folder: Path, **files: object) -> Path:
+    """A folder that may be mistaken for one of ours, with a thesis in it."""
+    folder.mkdir()
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
+    (folder / "thesis.tex").write_text("precious", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"config_json": {"editor": "vi"}},
+        {"config_json": {"model_type": "bert"}},
+        {"config_json": {"model_type": "roberta"}, "model_safetensors": ""},
+        {"config_json": {"model_type": ["bert"]}, "model_safetensors": ""},
+        {"config_json": "{", "model_safetensors": ""},
+        {"model_safetensors": ""},
+    ],
+)
+def test_a_folder_of_something_else_is_never_replaced(
+    files: dict[str, object], tmp_path: Path
+) -> None:
+    folder = network_folder(tmp_path / "mine", **files)
+    before = contents(folder)
     message = (
-        f"{tmp_path}: holds files but no config.json: only an empty folder or a checkpoint is "
-        "replaced"
+        f"{folder}: holds other files than a checkpoint's (no headlight.json, nor "
+        "model.safetensors with the config.json of a network that is known here): only an empty "
+        "folder or a checkpoint is replaced"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        tiny_checkpoint(tmp_path)
+        tiny_checkpoint(folder)
     with pytest.raises(CheckpointError, match=exactly(message)):
-        check_place(tmp_path)
-    assert contents(tmp_path) == {"notes.txt": b"precious"}
+        check_place(folder)
+    assert contents(folder) == before
 
 
 def test_places_that_may_be_written(tmp_path: Path) -> None:
@@ -153,5 +180,11 @@ def test_places_that_may_be_written(tmp_path: Path) -> None:
 
     check_place(tmp_path / "absent")
     check_place(tmp_path / "empty")
-    check_place(tiny_checkpoint(tmp_path / "tiny"))
+    ours = tiny_checkpoint(tmp_path / "tiny")
+    check_place(ours)
+    (ours / "headlight.json").unlink()
+    check_place(ours)  # as transformers saves one
+    (ours / "config.json").unlink()
+    (ours / "headlight.json").write_text("{", encoding="utf-8")
+    check_place(ours)  # damaged, but ours
     assert sorted(contents(tiny_checkpoint(tmp_path / "empty"))) == sorted(FILES)

@@ -1,6 +1,7 @@
 """Truncation, special tokens and options of the tokenizer."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -158,7 +159,7 @@ def test_special_tokens_by_role() -> None:
         ({"chinese_characters": False}, "中a", ["[UNK]"]),
     ],
 )
-def test_options_of_the_normalizer(options: dict[str, bool], text: str, tokens: list[str]) -> None:
+def test_options_of_the_normalizer(options: dict[str, Any], text: str, tokens: list[str]) -> None:
     vocabulary = ["[UNK]", "[CLS]", "[SEP]", "a", "A", "ä", "Ä", "中"]
     backend = wordpiece_tokenizer(
         {token: index for index, token in enumerate(vocabulary)}, path=Path("vocab.txt"), **options

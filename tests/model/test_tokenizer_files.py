@@ -3,12 +3,15 @@
 import errno
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
 
+from model.config import EncoderConfig
 from model.errors import CheckpointError
 from model.tokenizer import Tokenizer, load_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
@@ -40,6 +43,26 @@ def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> No
     assert tokenizer.encode(WORDS).input_ids == TOKENIZER.encode(WORDS).input_ids
     assert tokenizer.encode(WORDS).truncated is False
     assert tokenizer.encode("a").input_ids == [IDS["[CLS]"], IDS["a"], IDS["[SEP]"]]
+
+
+def test_padding_of_the_file_is_turned_off_before_anything_is_encoded(tmp_path: Path) -> None:
+    """Half a gigabyte at the peak, for a text of one token."""
+    backend = with_backend_settings(TOKENIZER)
+    backend.enable_padding(length=3_000_000)
+    write(tmp_path, "tokenizer.json", backend.to_str())
+    script = (
+        "import resource, sys, pathlib\n"
+        "from model.tokenizer import load_tokenizer\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "load_tokenizer(pathlib.Path(sys.argv[1]), max_length=9)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    # In a process of its own: what has been used before would hide it.
+    grown = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=True, text=True
+    ).stdout
+
+    assert int(grown) < 50_000  # kB
 
 
 def test_written_and_read_is_the_same(tmp_path: Path) -> None:
@@ -108,16 +131,38 @@ def test_options_of_a_vocabulary_file(
     [
         ({}, 3),
         ({"pad_token": "[CLS]"}, 1),
-        ({"pad_token": "<none>"}, 0),
-        ({"pad_token": None}, 0),
-        ({"pad_token": {"content": "[PAD]"}}, 0),  # padding is masked, so any id will do
+        ({"pad_token": {"__type": "AddedToken", "content": "[PAD]"}}, 3),
+        ({"pad_token": "<none>"}, 4),  # that of config.json
+        ({"pad_token": {"content": "<none>"}}, 4),
+        ({"pad_token": None}, 4),
     ],
 )
 def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Path) -> None:
+    """It is what an attribution starts from, so that of another token would change the answer."""
     write(tmp_path, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n")
     write(tmp_path, "tokenizer_config.json", options)
+    write(tmp_path, "config.json", {"pad_token_id": 4})
 
     assert load_tokenizer(tmp_path, max_length=9).pad_token_id == pad_token_id
+
+
+def test_the_padding_id_of_a_folder_that_has_none_is_that_of_a_configuration(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n")
+    write(tmp_path, "config.json", {})
+
+    assert (
+        load_tokenizer(tmp_path, max_length=9).pad_token_id
+        == EncoderConfig(
+            vocab_size=4,
+            hidden_size=1,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=1,
+            labels=("no", "yes"),
+        ).pad_token_id
+    )
 
 
 def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:

@@ -93,6 +93,19 @@ def test_a_rollout_by_hand() -> None:
     np.testing.assert_allclose(rollout(attention), [[0.75, 0.25], [0.5, 0.5]], atol=1e-7)
 
 
+def test_a_rollout_without_a_residual_connection_is_the_attention_alone() -> None:
+    attention = raw(layers=2, heads=3, length=4, seed=0)
+    first, second = attention.mean(axis=1)
+
+    found = reduce_weights(attention, reduce="rollout", words=None, residual_share=0.0)
+    np.testing.assert_allclose(found[0, 0], second @ first, atol=1e-6)
+    # Half and half by default, as around an encoder's attention.
+    np.testing.assert_array_equal(
+        reduce_weights(attention, reduce="rollout", words=None)[0, 0],
+        rollout(attention, residual_share=0.5),
+    )
+
+
 def test_a_rollout_of_words_follows_tokens() -> None:
     attention = raw(2, 2, 4, seed=3)
     groups = [(0,), (1, 2), (3,)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -152,3 +153,29 @@ def test_a_client_that_left_is_counted_by_a_status_of_its_own(checkpoint_folder:
     labels = {"route": "/left", "method": "GET", "status": "499"}
     registry = app.state.headlight.metrics.registry
     assert registry.get_sample_value("headlight_requests_total", labels) == 1
+
+
+def test_so_many_large_texts_at_a_time_are_read_aside(checkpoint_folder: Path) -> None:
+    """Each takes memory; asyncio by itself would let more of them run the more cores there are."""
+    app = application(checkpoint_folder)
+    running: list[int] = []
+    two_run, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        running.append(1)
+        if len(running) == 2:
+            two_run.set()
+        go_on.wait(60)
+
+    async def work() -> None:
+        async with app.router.lifespan_context(app):
+            held = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(5)]
+            await asyncio.sleep(0)  # they begin
+            two_run.wait(60)
+            await asyncio.sleep(0.1)
+            assert len(running) == 2
+            go_on.set()
+            await asyncio.gather(*held)
+
+    asyncio.run(work())
+    assert len(running) == 5

@@ -1,0 +1,150 @@
+"""The parts of a transformer encoder in the BERT layout: embeddings, and layers over them.
+
+Legend: B batch, T tokens, Q tokens that ask, D hidden size, H heads, F intermediate size.
+
+`model.encoder` says where they come from and what is computed in which type.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.attention import AttentionOutput, MultiHeadAttention
+from model.config import Activation
+
+_GELU_FORM: dict[str, Literal["none", "tanh"]] = {
+    "gelu": "none",
+    "gelu_new": "tanh",
+    "gelu_pytorch_tanh": "tanh",
+}
+
+
+class Embeddings(nn.Module):
+    """Sums the embeddings of tokens, positions and the first segment, and normalises the sum.
+
+    Args:
+        vocab_size: rows of the token embedding.
+        hidden_size: D.
+        max_position_embeddings: the largest T.
+        type_vocab_size: rows of the segment embedding.
+        layer_norm_eps: added to the variance.
+        dropout: share of the features dropped in training.
+        pad_token_id: the row that stays zero in training.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int,
+        hidden_size: int,
+        max_position_embeddings: int,
+        type_vocab_size: int,
+        layer_norm_eps: float,
+        dropout: float,
+        pad_token_id: int,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, hidden_size, padding_idx=pad_token_id)
+        self.positions = nn.Embedding(max_position_embeddings, hidden_size)
+        self.types = nn.Embedding(type_vocab_size, hidden_size)
+        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
+        """Embeds token ids.
+
+        Args:
+            input_ids: int64 [B, T].
+            tokens: embeddings of tokens that stand for those of the ids, float32 [B, T, D].
+
+        Returns:
+            float32 [B, T, D].
+        """
+        length = input_ids.shape[1]
+        places = self.positions.weight[:length] + self.types.weight[0]  # [T, D]
+        tokens = self.tokens(input_ids) if tokens is None else tokens  # [B, T, D]
+        embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
+        return embedded
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then two linear maps on each token, each with residual and norm behind it.
+
+    Args:
+        hidden_size: D.
+        num_heads: H.
+        intermediate_size: F.
+        activation: of the feed-forward part.
+        dropout: share of each sublayer's result dropped in training.
+        attention_dropout: share of the attention weights dropped in training.
+        layer_norm_eps: added to the variance.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: Activation = "gelu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_eps: float = 1e-12,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(
+            num_heads=num_heads, query_size=hidden_size, dropout=attention_dropout
+        )
+        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.intermediate = nn.Linear(hidden_size, intermediate_size)
+        self.output = nn.Linear(intermediate_size, hidden_size)
+        self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = nn.Dropout(dropout)
+        self.activation = activation
+        self.many_sizes = False
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        *,
+        keep: Tensor | None,
+        need_weights: bool,
+        head_mask: Tensor | None = None,
+        only_first: bool = False,
+    ) -> AttentionOutput:
+        """Runs one layer.
+
+        Args:
+            hidden_states: float32 [B, T, D].
+            keep: True where a position may be attended to (see `model.masks.join_masks`), or
+                None.
+            need_weights: whether the weights of attention are returned.
+            head_mask: multiplies the output of each head, float [H]; None: all are 1.
+            only_first: computes the first token alone, which attends to all; Q is 1 then, else T.
+
+        Returns:
+            Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
+        """
+        dtype = self.intermediate.weight.dtype
+        inputs = hidden_states.to(dtype)
+        if only_first:
+            hidden_states = hidden_states[:, :1]
+        queries = inputs[:, : hidden_states.shape[1]]  # [B, Q, D]
+        attended = self.attention.attend(
+            queries, inputs, inputs, keep=keep, need_weights=need_weights, head_mask=head_mask
+        )
+        hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
+        inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, Q, F]
+        hidden_states = self.output_norm(hidden_states + self.dropout(self.output(inner)))
+        return AttentionOutput(hidden_states, attended.attention_weights)
+
+    def _activate(self, inner: Tensor) -> Tensor:
+        form = _GELU_FORM.get(self.activation)
+        if form == "none" and self.many_sizes:
+            return inner * (0.5 + 0.5 * torch.erf(inner * math.sqrt(0.5)))
+        if form is not None:
+            return functional.gelu(inner, approximate=form)
+        return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)

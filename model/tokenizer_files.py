@@ -1,0 +1,217 @@
+"""From the files of a folder to a `tokenizers.Tokenizer` that gives the ids of transformers.
+
+What a file means depends on the class that transformers reads it with. Of a BERT tokenizer it
+takes vocabulary and added tokens alone, and all else from `tokenizer_config.json`, whatever
+`tokenizer.json` says of it; the generic classes take `tokenizer.json` as it is. A class that
+splits texts in another way is refused: guessed ids would give wrong answers in silence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, models
+
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import read_object
+from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
+
+_BERT = ("BertTokenizer", "BertTokenizerFast")
+# What transformers 4 and 5 call the class for any tokenizer.json; the others are of the network
+# that can teach in training.
+_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
+_JSON, _VOCABULARY, _OPTIONS = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
+_ADDED = "added_tokens_decoder"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """What the files of a folder make.
+
+    Args:
+        path: of the file that the vocabulary comes from.
+        backend: without truncation and padding of its own.
+        pad_token_id: the id that pads a batch.
+    """
+
+    path: Path
+    backend: tokenizers.Tokenizer
+    pad_token_id: int
+
+
+def read_tokenizer_files(folder: Path) -> TokenizerFiles:
+    """Reads the tokenizer of a checkpoint folder as transformers does.
+
+    Args:
+        folder: holds `tokenizer.json`, or `vocab.txt` as older releases of transformers wrote it
+            for BERT; maybe `tokenizer_config.json`, `special_tokens_map.json`,
+            `added_tokens.json` and `config.json`.
+
+    Raises:
+        CheckpointError: a file is missing, damaged or contradicts another.
+        UnsupportedCheckpointError: the tokenizer is of a class that is not read here.
+    """
+    options, config = _read_options(folder), _read(folder / "config.json")
+    path = folder / _JSON
+    if not path.is_file():
+        path = folder / _VOCABULARY
+        if not path.is_file():
+            raise CheckpointError(
+                folder / _JSON, f"is missing, and there is no {_VOCABULARY} instead"
+            )
+    name = _class_of(folder, options, config)
+    backend = _read_json(path) if path.name == _JSON else None
+    added = [_read_added(folder, options)]
+    if name in _BERT:
+        if backend is not None and _ADDED not in options:
+            added.append((path, backend.get_added_tokens_decoder()))
+        backend = _read_bert(path, backend, options)
+    elif backend is None:
+        raise CheckpointError(folder / _JSON, f"is missing, which a {name} is read from")
+    for source, tokens in added:
+        _add(backend, tokens, source)
+    return TokenizerFiles(path, backend, _pad_token_id(backend, options, config))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_object(path) if path.is_file() else {}
+
+
+def _read_options(folder: Path) -> dict[str, Any]:
+    options = _read(folder / _OPTIONS)
+    if _ADDED in options:
+        return options
+    # Older releases wrote the special tokens here too, and transformers prefers them.
+    tokens = _read(folder / "special_tokens_map.json")
+    return {**options, **{role: tokens[role] for role in SPECIAL_TOKENS if role in tokens}}
+
+
+def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    for path, content in ((folder / _OPTIONS, options), (folder / "config.json", config)):
+        name = content.get("tokenizer_class")
+        if isinstance(name, str) and name in (*_BERT, *_AS_IT_IS):
+            return name
+        if name is not None:
+            raise UnsupportedCheckpointError(
+                path,
+                f"tokenizer_class is {name!r}, only {', '.join((*_BERT, *_AS_IT_IS))} can be read",
+            )
+    # Nothing is said, so transformers goes by the network.
+    return _BERT[0] if config.get("model_type") in ("bert", None) else _AS_IT_IS[0]
+
+
+def _read_json(path: Path) -> tokenizers.Tokenizer:
+    try:
+        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        # Before anything is encoded: padding to millions of tokens would fill the memory.
+        backend.no_truncation()
+        backend.no_padding()
+        # A word that no vocabulary has: if nothing stands for it, fail now, not in a request.
+        backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
+    except Exception as error:  # the Rust side raises bare Exception
+        raise CheckpointError(path, f"is not a tokenizer: {error}") from error
+    return backend
+
+
+def _read_bert(
+    path: Path, found: tokenizers.Tokenizer | None, options: Mapping[str, Any]
+) -> tokenizers.Tokenizer:
+    if found is None:
+        vocabulary = _read_vocabulary(path)
+    elif isinstance(found.model, models.WordPiece):
+        vocabulary = found.get_vocab(with_added_tokens=False)
+    else:
+        raise CheckpointError(
+            path,
+            f"is of the kind {type(found.model).__name__}, but a {_BERT[0]} is of the kind "
+            f"WordPiece: to have it read as it is, set tokenizer_class in {_OPTIONS} to "
+            f"{_AS_IT_IS[0]}",
+        )
+    option = path.parent / _OPTIONS
+    chinese_characters = _flag(option, options, "tokenize_chinese_chars", default=True)
+    return wordpiece_tokenizer(
+        vocabulary,
+        path=path,
+        lowercase=bool(_flag(option, options, "do_lower_case", default=True)),
+        strip_accents=_flag(option, options, "strip_accents", default=None),
+        chinese_characters=bool(chinese_characters),
+        special_tokens={
+            role: _content(options.get(role)) or token for role, token in SPECIAL_TOKENS.items()
+        },
+    )
+
+
+def _read_vocabulary(path: Path) -> dict[str, int]:
+    try:
+        # Not splitlines, which also splits at characters that are tokens of some vocabularies.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    return {token: index for index, token in enumerate(lines) if token}
+
+
+def _flag(
+    path: Path, options: Mapping[str, Any], name: str, *, default: bool | None
+) -> bool | None:
+    value = options.get(name, default)
+    if value is default or isinstance(value, bool):
+        return value
+    raise CheckpointError(path, f"{name} is {value!r}, must be true or false")
+
+
+def _content(token: object) -> str | None:
+    """The text of a special token, which transformers writes plain or as an object."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None
+
+
+def _read_added(folder: Path, options: Mapping[str, Any]) -> tuple[Path, Mapping[int, AddedToken]]:
+    """Tokens beside the vocabulary by their ids, and the file that names them."""
+    path = folder / (_OPTIONS if _ADDED in options else "added_tokens.json")
+    try:
+        if _ADDED in options:
+            tokens = {
+                int(token_id): AddedToken(**{**token, "content": str(token["content"])})
+                for token_id, token in options[_ADDED].items()
+            }
+        else:
+            special = {
+                _content(options.get(role)) or token for role, token in SPECIAL_TOKENS.items()
+            }
+            tokens = {
+                int(token_id): AddedToken(
+                    token, normalized=token not in special, special=token in special
+                )
+                for token, token_id in _read(path).items()
+            }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(path, f"does not name added tokens by their ids: {error}") from error
+    return path, tokens
+
+
+def _add(backend: tokenizers.Tokenizer, tokens: Mapping[int, AddedToken], path: Path) -> None:
+    for token_id, token in sorted(tokens.items()):
+        backend.add_tokens([token])
+        found = backend.token_to_id(token.content)
+        if found != token_id:
+            raise CheckpointError(
+                path,
+                f"gives the added token {token.content!r} the id {token_id}, but behind this "
+                f"vocabulary it has {found}",
+            )
+
+
+def _pad_token_id(
+    backend: tokenizers.Tokenizer, options: Mapping[str, Any], config: Mapping[str, Any]
+) -> int:
+    token = options.get("pad_token", SPECIAL_TOKENS["pad_token"])
+    found = backend.token_to_id(_content(token) or "")
+    stated = config.get("pad_token_id")
+    if found is None and isinstance(stated, int):
+        return stated
+    return found or 0

@@ -1,0 +1,66 @@
+"""From a vocabulary to a BERT tokenizer, as `tokenizers` builds it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from model.errors import CheckpointError
+
+# The roles that transformers knows, and the tokens that play them in BERT.
+SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
+    {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+)
+
+
+def wordpiece_tokenizer(
+    vocabulary: dict[str, int],
+    *,
+    path: Path,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    chinese_characters: bool = True,
+    special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+) -> tokenizers.Tokenizer:
+    """A BERT tokenizer over a given vocabulary (Devlin et al. 2019; Wu et al. 2016).
+
+    Args:
+        vocabulary: ids of all tokens; those that stand for the unknown, the beginning and the end
+            among them.
+        path: named in the error.
+        lowercase: whether text is lower-cased first.
+        strip_accents: whether accents are dropped; as `lowercase` if None.
+        chinese_characters: whether each CJK character is a word.
+        special_tokens: the token of each role of `SPECIAL_TOKENS`.
+
+    Raises:
+        CheckpointError: a special token is missing.
+    """
+    unknown, begin, end = (special_tokens[f"{role}_token"] for role in ("unk", "cls", "sep"))
+    missing = [token for token in (unknown, begin, end) if token not in vocabulary]
+    if missing:
+        raise CheckpointError(path, f"lacks the special tokens {', '.join(missing)}")
+    backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
+    backend.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=chinese_characters,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##")
+    backend.add_special_tokens([token for token in special_tokens.values() if token in vocabulary])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin} $A {end} $B:1 {end}:1",
+        special_tokens=[(token, vocabulary[token]) for token in (begin, end)],
+    )
+    return backend
