@@ -5,14 +5,15 @@ is due when the network would have ended with it, had it served all waiting requ
 token at a time (fair queueing: Demers, Keshav and Shenker 1989). So a request of hundreds of texts
 does not hold up one of a single text, a stream of short texts does not starve a long one, and
 within a request, and among equals, who came first goes first. Where so much waits that time gets
-short, who has the least of it left goes first, whatever its length.
+short, who has the least of it left goes first, whatever its length, and whatever else is due.
 """
 
-import heapq
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from service.bucket import Bucket, Line, Waiting
 
 Item = TypeVar("Item")
 
@@ -24,9 +25,8 @@ _PADDING_SHARE = 0.5
 # How much of its length counts against a text: 1 would be fair by the letter and make long texts
 # wait in proportion, 0 would be first come, first served.
 _LENGTH_COUNTS = 0.5
-_MOST_DEAD = 1024
 # A kind of texts, and their length on a logarithmic scale.
-_Bucket = tuple[Hashable, int]
+_Key = tuple[Hashable, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -34,24 +34,14 @@ class Turn:
     """The place of one request in the schedule.
 
     Args:
-        waiting_texts: of the request, not yet taken.
+        waiting_texts: of the request, not yet taken; none once nobody waits for the answer.
         waiting_tokens: of these texts.
-        dropped: True when nobody waits for the answer any more.
+        lines: where they stand.
     """
 
     waiting_texts: int = 0
     waiting_tokens: int = 0
-    dropped: bool = False
-
-
-@dataclass(slots=True, order=True)
-class _Entry(Generic[Item]):
-    due: float
-    number: int
-    tokens: int = field(compare=False)
-    urgent_at: float = field(compare=False)
-    turn: Turn = field(compare=False)
-    item: Item = field(compare=False)
+    lines: dict[_Key, Line[Any]] = field(default_factory=dict)
 
 
 class Schedule(Generic[Item]):
@@ -63,11 +53,10 @@ class Schedule(Generic[Item]):
 
     def __init__(self, max_batch_tokens: int) -> None:
         self._max_batch_tokens = max_batch_tokens
-        self._buckets: dict[_Bucket, list[_Entry[Item]]] = {}
+        self._buckets: dict[_Key, Bucket[tuple[Turn, Item]]] = {}
         self._time = 0.0  # tokens that each waiting request would have been given so far
         self._numbers = 0
         self._turns = 0
-        self._dead = 0
         self.tokens = 0
 
     def add(
@@ -88,28 +77,31 @@ class Schedule(Generic[Item]):
             The place of the request, to drop it.
         """
         turn = Turn(len(items), sum(tokens for _, tokens in items))
+        texts: dict[_Key, list[Waiting[tuple[Turn, Item]]]] = {}
         due = self._time
         for item, tokens in items:
             due += _LENGTH_COUNTS * tokens
-            bucket = (kind, _bucket(tokens))
-            entry = _Entry(due, self._numbers, tokens, urgent_at, turn, item)
-            heapq.heappush(self._buckets.setdefault(bucket, []), entry)
+            text = Waiting(due, self._numbers, tokens, (turn, item))
+            texts.setdefault((kind, _length(tokens)), []).append(text)
             self._numbers += 1
+        for key, alike in texts.items():
+            bucket = self._buckets.setdefault(key, Bucket())
+            turn.lines[key] = bucket.add(alike, urgent_at)
         self._turns += 1
         self.tokens += turn.waiting_tokens
         return turn
 
     def drop(self, turn: Turn) -> None:
         """Forgets what is left of a request; without effect the second time, and at its end."""
-        if turn.dropped:
+        if not turn.waiting_texts:
             return
-        turn.dropped = True
-        if turn.waiting_texts:
-            self._turns -= 1
-            self.tokens -= turn.waiting_tokens
-            self._dead += turn.waiting_texts
-        if self._dead > _MOST_DEAD and self._dead > sum(map(len, self._buckets.values())) // 2:
-            self._sweep()
+        self._turns -= 1
+        self.tokens -= turn.waiting_tokens
+        turn.waiting_texts = turn.waiting_tokens = 0
+        for key, line in turn.lines.items():
+            if line.texts:
+                self._buckets[key].drop(line)
+        self._forget_empty(turn.lines)
 
     def take(
         self,
@@ -133,78 +125,70 @@ class Schedule(Generic[Item]):
         first = self._first(longest, now)
         if first is None:
             return []
-        entries = list(self._fill(first, limit, longest))
-        tokens = sum(entry.tokens for entry in entries)
-        self._time += tokens / max(self._turns, 1)
-        for entry in entries:
-            self._leave(entry)
+        texts = list(self._fill(first, limit, longest, now))
+        self._time += sum(text.tokens for text in texts) / max(self._turns, 1)
+        for text in texts:
+            self._leave(text)
+        self._forget_empty(list(self._buckets))
         if not self.tokens:
             self._time = 0.0
-        return [entry.item for entry in entries]
+        return [text.item[1] for text in texts]
 
-    def _first(self, longest: float, now: float) -> _Bucket | None:
+    def _first(self, longest: float, now: float) -> _Key | None:
         """The bucket of the text that is most urgent, or else due first."""
         first = None
         best = (math.inf, math.inf, 0)
-        for bucket in list(self._buckets):
-            head = self._head(bucket)
-            if head is None or head.tokens > longest:
+        for key, bucket in self._buckets.items():
+            line = bucket.first(now)
+            if line is None or line.first.tokens > longest:
                 continue
-            urgency = head.urgent_at if head.urgent_at <= now else math.inf
-            order = (urgency, head.due, head.number)
+            urgency = line.urgent_at if line.urgent_at <= now else math.inf
+            order = (urgency, line.first.due, line.first.number)
             if first is None or order < best:
-                first, best = bucket, order
+                first, best = key, order
         return first
 
-    def _head(self, bucket: _Bucket) -> _Entry[Item] | None:
-        """The first entry of a bucket that somebody still waits for."""
-        entries = self._buckets.get(bucket)
-        while entries:
-            if not entries[0].turn.dropped:
-                return entries[0]
-            heapq.heappop(entries)
-            self._dead -= 1
-        self._buckets.pop(bucket, None)
-        return None
+    def _fill(
+        self, first: _Key, limit: int, longest_allowed: float, now: float
+    ) -> Iterator[Waiting[tuple[Turn, Item]]]:
+        """Takes from the first bucket, and from its neighbours while that saves work.
 
-    def _fill(self, first: _Bucket, limit: int, longest_allowed: float) -> Iterator[_Entry[Item]]:
-        """Takes from the first bucket, and from its neighbours while that saves work."""
-        entry = heapq.heappop(self._buckets[first])
-        yield entry
-        count, tokens, longest = 1, entry.tokens, entry.tokens
+        What is urgent goes before what is not, even if that is more alike.
+        """
         kind, length = first
-        alike = [bucket for bucket in self._buckets if bucket[0] == kind]
-        for bucket in sorted(alike, key=lambda other: abs(other[1] - length)):
-            while (head := self._head(bucket)) is not None:
-                most = max(longest, head.tokens)
+        alike = sorted(
+            (key for key in self._buckets if key[0] == kind), key=lambda key: abs(key[1] - length)
+        )
+        buckets = [self._buckets[key] for key in alike]
+        urgent = [(bucket, bucket.most_urgent) for bucket in buckets]
+        count = tokens = longest = 0
+        for bucket, look in urgent + [(bucket, bucket.first) for bucket in buckets]:
+            while (line := look(now)) is not None:
+                text = line.first
+                most = max(longest, text.tokens)
                 padded = most * (count + 1)
-                padding = padded - tokens - head.tokens
-                if padded > limit or most > longest_allowed:
+                padding = padded - tokens - text.tokens
+                if most > longest_allowed or (count and padded > limit):
                     break
                 if padding > max(_PASS_TOKENS, _PADDING_SHARE * padded):
                     break
-                yield heapq.heappop(self._buckets[bucket])
-                count, tokens, longest = count + 1, tokens + head.tokens, most
+                yield bucket.take(line)
+                count, tokens, longest = count + 1, tokens + text.tokens, most
 
-    def _leave(self, entry: _Entry[Item]) -> None:
-        turn = entry.turn
+    def _leave(self, text: Waiting[tuple[Turn, Item]]) -> None:
+        turn, _ = text.item
         turn.waiting_texts -= 1
-        turn.waiting_tokens -= entry.tokens
-        self.tokens -= entry.tokens
+        turn.waiting_tokens -= text.tokens
+        self.tokens -= text.tokens
         if not turn.waiting_texts:
             self._turns -= 1
 
-    def _sweep(self) -> None:
-        """Throws out what nobody waits for, so that requests that come and go fill no memory."""
-        for bucket, entries in list(self._buckets.items()):
-            kept = [entry for entry in entries if not entry.turn.dropped]
-            heapq.heapify(kept)
-            if kept:
-                self._buckets[bucket] = kept
-            else:
-                del self._buckets[bucket]
-        self._dead = 0
+    def _forget_empty(self, keys: Iterable[_Key]) -> None:
+        """Forgets buckets: with a kind for each request, those left behind would fill memory."""
+        for key in keys:
+            if key in self._buckets and not self._buckets[key]:
+                del self._buckets[key]
 
 
-def _bucket(tokens: int) -> int:
+def _length(tokens: int) -> int:
     return round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))

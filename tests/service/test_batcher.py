@@ -184,3 +184,23 @@ def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
         assert setting.value("headlight_queue_tokens") == 0
 
     run(work())
+
+
+def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short() -> None:
+    async def work() -> list[list[int]]:
+        setting = Setting(max_batch_tokens=3)
+        async with setting.held():
+            now = asyncio.get_running_loop().time()
+            plans = [([20] * 6, now + 0.01), *(([21], now + 1000.0) for _ in range(6))]
+            waiting = [
+                asyncio.create_task(
+                    setting.batcher.predict([encoding(text) for text in texts], deadline=deadline)
+                )
+                for texts, deadline in plans
+            ]
+            await asyncio.sleep(0.02)
+        await asyncio.gather(*waiting)
+        await setting.close()
+        return [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches]
+
+    assert run(work()) == [[HOLDING], [20] * 3, [20] * 3, [21] * 3, [21] * 3]

@@ -1,6 +1,8 @@
 """Who goes next: everybody once, within the budget, and nobody at the cost of others."""
 
+import weakref
 from collections.abc import Iterator
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,23 +147,42 @@ def test_longer_texts_can_be_passed_over(tokens: list[int], longest: int) -> Non
 
 def test_requests_that_come_and_go_leave_nothing_behind() -> None:
     schedule: Schedule[int] = Schedule(100)
-    kept = schedule.add([(0, 30)] * 3)
-    for number in range(20_000):
-        schedule.drop(schedule.add([(number, 40)]))
+    kept = schedule.add([(0, 30)] * 3, urgent_at=1.0)
+    for number in range(1000):
+        schedule.drop(schedule.add([(number, 30), (number, 40)], urgent_at=2.0))
+        schedule.drop(schedule.add([(number, 30)], kind=number))
 
-    assert sum(len(entries) for entries in schedule._buckets.values()) < 5_000
+    (bucket,) = schedule._buckets.values()
+    assert len(bucket._by_due) + len(bucket._by_urgency) <= 4  # of one line, in two orders
     assert schedule.tokens == kept.waiting_tokens == 90
     assert [len(batch) for batch in iter(schedule.take, [])] == [3]
+    assert not schedule._buckets
 
 
-def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
-    schedule: Schedule[str] = Schedule(100)
-    schedule.add([("long", 90)], urgent_at=20.0)
-    schedule.add([("long, later", 90)], urgent_at=30.0)
-    for _ in range(3):
-        schedule.add([("short", 10)] * 10, urgent_at=40.0)
+def test_nothing_is_kept_of_what_was_taken_or_dropped() -> None:
+    class Answer:
+        """Stands for megabytes."""
 
-    assert set(schedule.take(now=19.0)) == {"short"}
-    assert schedule.take(now=35.0) == ["long"]
-    assert schedule.take(now=35.0) == ["long, later"]
-    assert set(schedule.take(now=35.0)) == {"short"}
+    schedule: Schedule[Answer] = Schedule(10)
+    taken, dropped, waiting = Answer(), Answer(), Answer()
+    gone = [weakref.ref(taken), weakref.ref(dropped)]
+    schedule.add([(waiting, 10)] * 4, urgent_at=1.0)  # stands before the others in both orders
+    schedule.add([(taken, 10)], urgent_at=2.0)
+    turn = schedule.add([(dropped, 10)], urgent_at=2.0)
+    assert [schedule.take(), schedule.take()] == [[waiting], [taken]]
+    schedule.drop(turn)
+    del taken, dropped
+
+    assert [answer() for answer in gone] == [None, None]
+
+
+def test_requests_share_the_network_as_long_as_none_is_urgent() -> None:
+    schedule: Schedule[str] = Schedule(20)  # one text a pass
+    schedule.add([(f"a{place}", 20) for place in range(4)], urgent_at=1.0)
+    schedule.add([("b", 20)], urgent_at=2.0)
+    order = schedule.take(now=0.0) + schedule.take(now=0.0)
+    schedule.add([(f"c{place}", 20) for place in range(3)], urgent_at=3.0)
+    order += [name for batch in iter(partial(schedule.take, now=0.0), []) for name in batch]
+
+    # Each has been given 20 of its tokens when c comes, half of which count.
+    assert order == ["a0", "b", "a1", "a2", "c0", "a3", "c1", "c2"]
