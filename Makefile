@@ -120,10 +120,11 @@ $(VENV)/installed-benchmark: $(VENV)/installed-serve
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark]'
 	@touch $@
 
-# Peers that want versions of their own get environments of their own.
-build/peers/%/installed: benchmarks/peers/requirements-%.txt $(CHOICE)
+# Peers that want versions of their own get environments of their own, with the service's Python
+# and torch, or ratios would be those of other things.
+build/peers/%/installed: benchmarks/peers/requirements-%.txt pyproject.toml $(CHOICE)
 	@echo "Installing $* in build/peers/$*"
-	@rm -rf build/peers/$* && $(PYTHON) -m venv build/peers/$*
+	@rm -rf build/peers/$* && $(BIN)/python -m venv build/peers/$*
 	@$(MAKE) --no-print-directory torch BIN=build/peers/$*/bin
 	@build/peers/$*/bin/python -m pip install --quiet $(TORCH_REQUIREMENT) --requirement $<
 	@touch $@

@@ -14,6 +14,7 @@ from benchmarks import wrk
 from benchmarks.comparison import Bench
 from benchmarks.errors import BenchmarkError
 from benchmarks.loads import LOADS, Load, Open
+from benchmarks.machine import describe
 from benchmarks.measure import Timing
 from benchmarks.servers import Program
 from benchmarks.table import tables
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error), 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
-    print(f"Asked: {texts.origin}.\n")
+    print(f"Asked: {texts.origin}.\n{describe()}\n")
     print(tables(comparison, ours=OURS.name))
     return 0
 

@@ -1,6 +1,7 @@
 """From a checkpoint to the figures of the service and its peers, taken in turns on one machine."""
 
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.labels import Answer, compare, read_answers
 from benchmarks.loads import Load, limiting
 from benchmarks.measure import Measurement, Meter, Timing
-from benchmarks.servers import ROOT, Program, Server, serve
+from benchmarks.servers import ROOT, Program, Server, environment, serve
 from benchmarks.texts import Texts
 
 _CHECKED_AT_ONCE = 50
@@ -30,12 +31,12 @@ class Run:
 
     Args:
         start_seconds: until its first answer.
-        resident_bytes: after all loads; None if unknown.
+        memory_bytes: of all its processes after all loads; None if unknown.
         measurements: by the names of the loads; none for a load that the server cannot answer.
     """
 
     start_seconds: float
-    resident_bytes: int | None
+    memory_bytes: int | None
     measurements: Mapping[str, Measurement]
 
 
@@ -156,7 +157,7 @@ class Bench:
                     if program is ours and (kind := limiting(load)):
                         limits[load.name].append(self._limit(meter.files[kind]))
             return {
-                name: Run(server.start_seconds, server.resident_bytes(), found[name])
+                name: Run(server.start_seconds, server.processes.memory_bytes(), found[name])
                 for name, server in servers.items()
             }
 
@@ -178,7 +179,12 @@ class Bench:
         command += ["--max-batch-tokens", str(self._max_batch_tokens)]
         command += ["--seconds", str(self._timing.seconds), str(texts)]
         done = subprocess.run(  # noqa: S603 - a module of our own
-            command, cwd=ROOT, capture_output=True, text=True, check=False
+            command,
+            cwd=ROOT,
+            env=environment(os.environ),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]

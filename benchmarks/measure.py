@@ -1,9 +1,10 @@
 """One load on one server that is warm: its figures, and what they are measured with."""
 
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from benchmarks import open_loop, wrk
@@ -17,6 +18,8 @@ from benchmarks.wrk import Figures
 _FIRST_NUMBERS = 200_000
 _LEAST_ANSWERS_EACH = 2
 _MOST_SECONDS = 120.0
+# The load beside another one is ended with it, so all that matters is that it does not end before.
+_SPARE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,12 @@ class Measurement:
     Args:
         figures: of the load itself.
         undisturbed: of a mixed load: its short texts without the long ones; else None.
+        asked: requests a second of a load that comes at a fixed rate; else None.
     """
 
     figures: Figures
     undisturbed: Figures | None = None
+    asked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,58 @@ class Timing:
     repetitions: int
     warm_up: float
     seconds: float
+
+
+class _Stream:
+    """A closed load that is sent to a server time and again, never the same text twice.
+
+    Args:
+        load: to send.
+        server: that is asked.
+        texts: file of them.
+        first: the number before that of the first text.
+
+    Attributes:
+        least: requests that must be answered, or the figures mean nothing.
+    """
+
+    def __init__(self, load: Closed, server: Server, *, texts: Path, first: int) -> None:
+        self.load = load
+        self.server = server
+        self.least = _LEAST_ANSWERS_EACH * load.connections
+        self._texts = texts
+        self._first = first
+
+    def run(self, seconds: float) -> Figures:
+        """Sends it for a while; see `wrk.run`."""
+        with self._running(seconds) as process:
+            return self._counted(wrk.read(process, self.load))
+
+    @contextmanager
+    def beside(self, seconds: float) -> Iterator[Callable[[], Figures]]:
+        """Sends it in the background.
+
+        Args:
+            seconds: how long at most.
+
+        Returns:
+            What ends it and has its figures until then; see `wrk.stop`.
+        """
+        with self._running(seconds) as process:
+            yield lambda: self._counted(wrk.stop(process, self.load))
+
+    def _running(self, seconds: float) -> AbstractContextManager[subprocess.Popen[str]]:
+        return wrk.running(
+            self.load,
+            texts=self._texts,
+            port=self.server.port,
+            first=self._first,
+            seconds=seconds,
+        )
+
+    def _counted(self, found: Figures) -> Figures:
+        self._first += (found.requests + self.load.connections) * self.load.sentences
+        return found
 
 
 class Meter:
@@ -87,51 +144,61 @@ class Meter:
         """
         first = number * _FIRST_NUMBERS
         if isinstance(load, Closed):
-            return Measurement(self._closed(load, server, first))
+            return Measurement(self._closed(self._stream(load, server, first)))
         if isinstance(load, Mixed):
             return self._mixed(load, server, first)
-        return Measurement(
-            self._client.submit(
-                open_loop.run,
-                load.share * before[load.of].figures.rate,
-                sentences=self._texts.sentences,
-                port=server.port,
-                first=first,
-                seconds=self._timing.seconds,
-            ).result()
-        )
+        asked = load.share * before[load.of].figures.rate
+        figures = self._client.submit(
+            open_loop.run,
+            asked,
+            sentences=self._texts.sentences,
+            port=server.port,
+            first=first,
+            warm_up=self._timing.warm_up,
+            seconds=self._timing.seconds,
+        ).result()
+        return Measurement(figures, asked=asked)
 
-    def _closed(self, load: Closed, server: Server, first: int) -> Figures:
-        run = self._run(load, server)
-        run(first=first, seconds=self._timing.warm_up)
-        seconds = self._timing.seconds
-        first += _FIRST_NUMBERS // 2
-        least = _LEAST_ANSWERS_EACH * load.connections
-        # A slow server gets as long as each connection needs for its answers.
-        while (found := run(first=first, seconds=seconds)).requests < least:
-            first += (found.requests + load.connections) * load.sentences
-            seconds *= 2
-            if seconds > _MOST_SECONDS:
-                raise AnswerError(
-                    f"{load.name}: not {_LEAST_ANSWERS_EACH} answers for each connection "
-                    f"in {seconds / 2:g} s"
-                )
-        return found
+    def _stream(self, load: Closed, server: Server, first: int) -> _Stream:
+        return _Stream(load, server, texts=self.files[load.texts], first=first)
+
+    def _closed(self, stream: _Stream) -> Figures:
+        stream.run(self._timing.warm_up)
+        stream.server.settle()
+        for seconds in self._durations():
+            found = stream.run(seconds)
+            stream.server.settle()
+            if found.requests >= stream.least:
+                return found
+        raise self._too_slow(stream.load)
 
     def _mixed(self, load: Mixed, server: Server, first: int) -> Measurement:
-        alone = self._closed(load.short, server, first)
-        background = wrk.running(
-            load.long,
-            texts=self.files[load.long.texts],
-            port=server.port,
-            first=first + _FIRST_NUMBERS // 4,
-            seconds=self._timing.seconds + 1,
-        )
-        with background:
-            beside = self._run(load.short, server)(
-                first=first + 3 * _FIRST_NUMBERS // 4, seconds=self._timing.seconds
-            )
-        return Measurement(beside, undisturbed=alone)
+        short = self._stream(load.short, server, first)
+        long = self._stream(load.long, server, first)
+        alone = self._closed(short)
+        for seconds in self._durations():
+            beside, disturbing = self._beside(short, long, seconds)
+            server.settle()
+            # Short texts beside which no long one was answered were beside none.
+            if beside.requests >= short.least and disturbing.requests >= load.long.connections:
+                return Measurement(beside, undisturbed=alone)
+        raise self._too_slow(load)
 
-    def _run(self, load: Closed, server: Server) -> Callable[..., Figures]:
-        return partial(wrk.run, load, texts=self.files[load.texts], port=server.port)
+    def _beside(self, short: _Stream, long: _Stream, seconds: float) -> tuple[Figures, Figures]:
+        with long.beside(self._timing.warm_up + seconds + _SPARE_SECONDS) as stop:
+            short.run(self._timing.warm_up)
+            # What that left is done when a request behind it is; the server never rests here.
+            short.server.wait_in_turn()
+            found = short.run(seconds)
+            return found, stop()
+
+    def _durations(self) -> Iterator[float]:
+        """Seconds: a slow server gets as long as each connection needs for its answers."""
+        seconds = self._timing.seconds
+        yield seconds
+        while (seconds := 2 * seconds) <= _MOST_SECONDS:
+            yield seconds
+
+    def _too_slow(self, load: Load) -> AnswerError:
+        *_, longest = self._durations()
+        return AnswerError(f"{load.name}: too few answers for its connections in {longest:g} s")

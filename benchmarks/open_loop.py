@@ -25,7 +25,15 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return sorted(values)[rank - 1]
 
 
-def run(rate: float, *, sentences: Sequence[str], port: int, first: int, seconds: float) -> Figures:
+def run(
+    rate: float,
+    *,
+    sentences: Sequence[str],
+    port: int,
+    first: int,
+    warm_up: float,
+    seconds: float,
+) -> Figures:
     """Sends requests of one sentence each at a fixed rate.
 
     Args:
@@ -33,26 +41,37 @@ def run(rate: float, *, sentences: Sequence[str], port: int, first: int, seconds
         sentences: that are asked in turns.
         port: on 127.0.0.1.
         first: the number at the end of the first one.
-        seconds: how long; all that is due then is answered before the end.
+        warm_up: seconds that come before and do not count, without a pause between.
+        seconds: how long after that; all that is due then is answered before the end.
+
+    Returns:
+        Figures whose rate is that of the answers, from when the first one that counts was due: as
+        many as were asked if the server keeps up, and fewer if not.
 
     Raises:
         AnswerError: an answer is not right, or does not come.
     """
-    count = max(1, round(rate * seconds))
-    asked = [numbered(sentences[n % len(sentences)], n) for n in range(first, first + count)]
+    skipped, count = round(rate * warm_up), max(1, round(rate * seconds))
+    numbers = range(first, first + skipped + count)
+    asked = [numbered(sentences[number % len(sentences)], number) for number in numbers]
+    patience = warm_up + seconds + _PATIENCE
     try:
-        latencies = asyncio.run(asyncio.wait_for(_run(rate, asked, port), seconds + _PATIENCE))
+        answered = asyncio.run(asyncio.wait_for(_run(rate, asked, port), patience))
     except TimeoutError as error:
         raise AnswerError(f"{rate:.0f} requests a second: the server never caught up") from error
-    return Figures(len(latencies) / seconds, percentile(latencies, 50), percentile(latencies, 99))
+    latencies = [at - number / rate for number, at in enumerate(answered)][skipped:]
+    # Each request has its share of the time, the last one too: so a rate is never above the asked.
+    lasted = max(count / rate, max(answered[skipped:]) - skipped / rate)
+    return Figures(count / lasted, percentile(latencies, 50), percentile(latencies, 99), count)
 
 
 async def _run(rate: float, asked: Sequence[str], port: int) -> list[float]:
+    """When each was answered, in seconds from when the first was due."""
     idle: deque[Connection] = deque()
     opened: list[Connection] = []
-    latencies: list[float] = []
+    answered = [0.0] * len(asked)
 
-    async def ask(sentence: str, due: float) -> None:
+    async def ask(number: int) -> None:
         if idle:
             connection = idle.pop()
         elif len(opened) >= _MOST_CONNECTIONS:
@@ -60,21 +79,20 @@ async def _run(rate: float, asked: Sequence[str], port: int) -> list[float]:
         else:
             connection = await open_connection(port)
             opened.append(connection)
-        await connection.predict([sentence])
-        latencies.append(time.perf_counter() - due)
+        await connection.predict([asked[number]])
+        answered[number] = time.perf_counter() - begin
         idle.append(connection)
 
+    begin = time.perf_counter()
     try:
         async with asyncio.TaskGroup() as group:
-            begin = time.perf_counter()
-            for number, sentence in enumerate(asked):
-                due = begin + number / rate
-                if (wait := due - time.perf_counter()) > 0:
+            for number in range(len(asked)):
+                if (wait := begin + number / rate - time.perf_counter()) > 0:
                     await asyncio.sleep(wait)
-                group.create_task(ask(sentence, due))
+                group.create_task(ask(number))
     except* AnswerError as errors:
         raise errors.exceptions[0] from None
     finally:
         for connection in opened:
             await connection.close()
-    return latencies
+    return answered

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,11 +15,16 @@ from pathlib import Path
 from benchmarks.client import predict_once
 from benchmarks.errors import AnswerError, ServerError
 from benchmarks.loads import Closed, Load
+from benchmarks.processes import ProcessTree
 
 ROOT = Path(__file__).parent.parent
 
 _START_PATIENCE = 120.0
 _END_PATIENCE = 20.0
+_SETTLE_PATIENCE = 60.0
+# Of a processor: LitServe takes 0.2 to wait for requests, and to compute takes all of one at least.
+_BUSY = 0.5
+_WATCHED_SECONDS = 0.3
 _FIRST_SENTENCE = "Is anybody there?"
 
 
@@ -57,33 +63,58 @@ class Server:
     Args:
         port: on 127.0.0.1.
         start_seconds: from the start of the process to its first answered sentence.
-        group: the process group, which is also the id of its first process.
+        processes: all that belong to it.
     """
 
     port: int
     start_seconds: float
-    group: int
-
-    def resident_bytes(self) -> int | None:
-        """The memory that its processes hold now; None where there is no /proc to tell."""
-        return resident_bytes(self.group)
+    processes: ProcessTree
 
     def pause(self) -> None:
         """Stops all its processes where they are, so that it takes no time from another."""
-        self._signal(signal.SIGSTOP)
+        self.processes.signal(signal.SIGSTOP)
 
     @contextmanager
     def awake(self) -> Iterator[None]:
         """Lets a server that is paused go on for as long as the block lasts."""
-        self._signal(signal.SIGCONT)
+        self.processes.signal(signal.SIGCONT)
         try:
             yield
         finally:
             self.pause()
 
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):  # it has ended, which the next request to it will tell
-            os.killpg(self.group, number)
+    def wait_in_turn(self) -> None:
+        """Waits until a sentence is answered: with turns, until all that was asked before is.
+
+        Raises:
+            AnswerError: the sentence failed.
+        """
+        # Of its own each time, or a cache could answer it before its turn.
+        predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
+
+    def settle(self) -> None:
+        """Waits until nothing is left to do of what clients asked that have gone.
+
+        A server which does not notice that they have computes all of it. Where a sentence is let
+        in beside that, and not behind it, the processor tells. How long the sentence takes would
+        tell less: BentoML lets one wait for a while because those before it had to.
+
+        Raises:
+            AnswerError: the sentence failed, or the server goes on computing for a minute.
+        """
+        self.wait_in_turn()
+        until = time.monotonic() + _SETTLE_PATIENCE
+        while self._is_busy():
+            if time.monotonic() > until:
+                raise AnswerError(
+                    f"the server still computes {_SETTLE_PATIENCE:g} s after it was asked last, "
+                    "which would count against the next load"
+                )
+
+    def _is_busy(self) -> bool:
+        taken = self.processes.processor_seconds()
+        time.sleep(_WATCHED_SECONDS)
+        return self.processes.processor_seconds() - taken > _BUSY * _WATCHED_SECONDS
 
 
 @contextmanager
@@ -105,8 +136,9 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     try:
         with _deferred_signals():
             process = _start(program, checkpoint.absolute(), port, log)
+            started = ProcessTree(process.pid)
         _wait(program, process, port, log)
-        yield Server(port, time.monotonic() - begin, process.pid)
+        yield Server(port, time.monotonic() - begin, started)
     except AnswerError as error:
         if process is None or process.poll() is None:
             raise
@@ -115,7 +147,7 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
         ) from error
     finally:
         if process is not None:
-            _end(process)
+            _end(process, started)
 
 
 @contextmanager
@@ -135,21 +167,6 @@ def _deferred_signals() -> Iterator[None]:
             signal.raise_signal(caught)
 
 
-def resident_bytes(group: int) -> int | None:
-    """The resident memory of all processes of a group; None where there is no /proc to tell."""
-    proc = Path("/proc")
-    if not (proc / "self" / "stat").exists():
-        return None
-    pages = 0
-    for path in proc.glob("[0-9]*/stat"):
-        with suppress(OSError):  # a process that ended meanwhile
-            # The name, in parentheses, may hold spaces; state is the first field behind it.
-            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if int(fields[2]) == group:
-                pages += int(fields[21])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
     given = ("--checkpoint", str(checkpoint), "--port", str(port))
     with log.open("wb") as output:
@@ -159,15 +176,23 @@ def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subproce
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
-            env=_environment(os.environ),
+            env=environment(os.environ),
             start_new_session=True,
         )
 
 
-def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Without settings of the service, which would make figures differ, and without downloads."""
+def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What all that is measured runs in.
+
+    Args:
+        inherited: the variables of this process.
+
+    Returns:
+        Those without settings of the service, which would make figures differ; without downloads;
+        and without GPUs, which some would take and others leave.
+    """
     kept = {name: text for name, text in inherited.items() if not name.startswith("HEADLIGHT_")}
-    return {**kept, "HF_HUB_OFFLINE": "1"}
+    return {**kept, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def _free_port() -> int:
@@ -199,15 +224,14 @@ def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], started: ProcessTree) -> None:
     """Ends a server and whatever it has started, asked first and then not."""
     try:
-        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            # Not SIGTERM, after which the service goes on answering for a while.
-            os.killpg(process.pid, signal.SIGINT)
-            os.killpg(process.pid, signal.SIGCONT)  # if it is paused
+        # Not SIGTERM, after which the service goes on answering for a while.
+        started.signal(signal.SIGINT)
+        started.signal(signal.SIGCONT)  # if it is paused
+        with suppress(subprocess.TimeoutExpired):
             process.wait(_END_PATIENCE)
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        started.signal(signal.SIGKILL)
         process.wait()

@@ -9,7 +9,10 @@ from benchmarks.loads import Load, Mixed, limiting
 from benchmarks.measure import Measurement
 
 _MEGABYTE = 1_000_000
-_HEAD = ("load", "server", "sentences/s", "range", "p50 ms", "p99 ms", "times", "of the limit")
+_HEAD = (
+    *("load", "server", "asked/s", "sentences/s", "range"),
+    *("p50 ms", "p99 ms", "times", "of the limit"),
+)
 
 
 def tables(comparison: Comparison, *, ours: str) -> str:
@@ -20,8 +23,9 @@ def tables(comparison: Comparison, *, ours: str) -> str:
         ours: the name of the service.
 
     Returns:
-        Lines. `times` is the rate of the service divided by that of the server of the line, so
-        above 1 the service is faster; `of the limit` is a rate divided by that of the model
+        Lines. `asked/s` is what was asked for where that is fixed. `times` is the rate of the
+        service divided by that of the server of the line, so above 1 the service is faster; empty
+        where the rate is what was asked. `of the limit` is a rate divided by that of the model
         alone. Both are medians of what came of each repetition.
     """
     return "\n\n".join(
@@ -53,14 +57,16 @@ def _speeds(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
             if not measurements:
                 continue
             rates = _rates(comparison, name, load)
+            asked = [each.asked for each in measurements if each.asked is not None]
             yield (
                 load.name,
                 name,
+                f"{statistics.median(asked):.1f}" if asked else "",
                 f"{statistics.median(rates):.1f}",
                 _range(rates),
                 _milliseconds(each.figures.p50 for each in measurements),
                 _milliseconds(each.figures.p99 for each in measurements),
-                "" if name == ours else _ratio(mine, rates),
+                "" if name == ours or asked else _ratio(mine, rates),
                 _ratio(rates, comparison.limits[load.name]) if limiting(load) else "",
             )
 
@@ -111,7 +117,7 @@ def _start(run: Run) -> float:
 
 
 def _memory(run: Run) -> float | None:
-    return None if run.resident_bytes is None else run.resident_bytes / _MEGABYTE
+    return None if run.memory_bytes is None else run.memory_bytes / _MEGABYTE
 
 
 _RESOURCES = (("start-up, s", _start), ("memory, MB", _memory))

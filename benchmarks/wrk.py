@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def run(load: Closed, *, texts: Path, port: int, first: int, seconds: float) -> 
 def running(
     load: Closed, *, texts: Path, port: int, first: int, seconds: float
 ) -> Iterator[subprocess.Popen[str]]:
-    """The same in the background; `read` waits for its figures."""
+    """The same in the background; `read` waits for its figures, `stop` for those so far."""
     client = shutil.which("wrk")
     if client is None:
         check_installed()
@@ -109,3 +110,20 @@ def read(process: subprocess.Popen[str], load: Closed) -> Figures:
     # Over the whole time, what is on its way at the end would be missing: the more, the slower.
     rate = found["counted"] * load.sentences / found["seconds"] if found["counted"] else 0.0
     return Figures(rate, found["p50"], found["p99"], found["requests"])
+
+
+def stop(process: subprocess.Popen[str], load: Closed) -> Figures:
+    """Ends a load before its time.
+
+    Args:
+        process: of `running`.
+        load: that it sends.
+
+    Returns:
+        The figures of what was answered until now.
+
+    Raises:
+        AnswerError: a request failed.
+    """
+    process.send_signal(signal.SIGINT)
+    return read(process, load)

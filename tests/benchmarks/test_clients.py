@@ -6,7 +6,9 @@ import re
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +22,11 @@ from benchmarks.client import predict_once
 from benchmarks.errors import AnswerError, BenchmarkError
 from benchmarks.loads import Closed
 from benchmarks.texts import write_literals
+from benchmarks.wrk import Figures
+from tests.benchmarks import stub
 from tests.end_to_end.servers import RunningService, service
 
+SENTENCES = ["a good film", "a dull plot"]
 # Its absence must not hide in continuous integration.
 needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
@@ -137,20 +142,79 @@ def test_without_the_client_is_said_what_to_install(monkeypatch: pytest.MonkeyPa
         wrk.check_installed()
 
 
-def test_an_open_loop_asks_at_its_rate(running: RunningService) -> None:
-    before = answered_sentences(running)
-    found = open_loop.run(
-        40.0, sentences=["a good film", "a dull plot"], port=running.port, first=1, seconds=1
+def asked_in_the_open(
+    port: int, *, rate: float, warm_up: float = 0.0, seconds: float = 1.0
+) -> Figures:
+    return open_loop.run(
+        rate, sentences=SENTENCES, port=port, first=1, warm_up=warm_up, seconds=seconds
     )
 
-    assert answered_sentences(running) - before == 40
-    assert found.rate == 40.0
+
+def test_an_open_loop_asks_the_service_one_sentence_at_a_time(running: RunningService) -> None:
+    before = answered_sentences(running)
+    found = asked_in_the_open(running.port, rate=40.0)
+
+    assert answered_sentences(running) - before == found.requests == 40
     assert 0 < found.p50 <= found.p99
+
+
+def test_an_open_loop_asks_at_its_rate_however_slowly_it_is_answered() -> None:
+    arrived: list[float] = []
+
+    def answer_late(_: str) -> None:
+        arrived.append(time.perf_counter())
+        time.sleep(1.0)
+
+    with stub.answering(answer_late) as port:
+        found = asked_in_the_open(port, rate=20.0)
+
+    arrived.sort()
+    # The first may be late; all before the first answer, as each is due at its own moment.
+    assert 0.5 < arrived[-1] - arrived[0] < 1.5
+    assert arrived[9] - arrived[0] < 0.75 * (arrived[-1] - arrived[0])
+    # Twenty in the second in which they were due and the one that the last answer took.
+    assert found.rate < 12.0
+
+
+def test_the_rate_of_an_open_loop_is_that_of_the_answers() -> None:
+    with ThreadPoolExecutor(1) as worker:
+
+        def wait_for_turn(_: str) -> None:
+            worker.submit(time.sleep, 0.025).result()
+
+        with stub.answering(wait_for_turn) as port:
+            found = asked_in_the_open(port, rate=80.0)
+
+    assert found.rate < 40.0
+    # The last one waits for all but itself, less the second in which they came.
+    assert found.p99 > 0.9
+
+
+def test_the_rate_of_an_open_loop_that_is_answered_in_time_is_what_was_asked() -> None:
+    with stub.answering(lambda _: None) as port:
+        found = asked_in_the_open(port, rate=0.5, seconds=2.0)
+
+    assert (found.rate, found.requests) == (0.5, 1)
+
+
+def test_the_warm_up_of_an_open_loop_does_not_count() -> None:
+    asked: list[str] = []
+
+    def warm_up(sentence: str) -> None:
+        asked.append(sentence)
+        if len(asked) <= 10:
+            time.sleep(1.0)
+
+    with stub.answering(warm_up) as port:
+        found = asked_in_the_open(port, rate=10.0, warm_up=1.0)
+
+    assert (len(asked), len(set(asked)), found.requests) == (20, 20, 10)
+    assert found.p99 < 1.0
 
 
 def test_a_broken_answer_ends_an_open_loop() -> None:
     with answering(b"") as port, pytest.raises(AnswerError, match="closed the connection early"):
-        open_loop.run(1.0, sentences=["a good film"], port=port, first=1, seconds=1)
+        asked_in_the_open(port, rate=1.0)
 
 
 @pytest.mark.parametrize(

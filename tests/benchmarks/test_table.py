@@ -1,12 +1,13 @@
 """The tables: medians of the repetitions, and their ratios."""
 
 from benchmarks.comparison import Comparison, Run
-from benchmarks.loads import Closed, Mixed
+from benchmarks.loads import Closed, Mixed, Open
 from benchmarks.measure import Measurement
 from benchmarks.table import tables
 from benchmarks.wrk import Figures
 
 ONE, WEIGHTS = Closed("one", 1), Closed("weights", 8, route="attention")
+HALF = Open("half", 0.5, "one")
 BOTH = Mixed("both", ONE, Closed("long", 4, texts="reviews"))
 
 
@@ -16,9 +17,10 @@ def figures(rate: float) -> Figures:
 
 
 def run(start: float, memory: int | None, rate: float, weights: float | None = None) -> Run:
-    """One run of a server that slows down to a third beside long texts."""
+    """One run of a server that slows down to a third beside long texts, and in the open to half."""
     measurements = {
         "one": Measurement(figures(rate)),
+        "half": Measurement(figures(rate / 4), asked=rate / 2),
         "both": Measurement(figures(rate / 3), undisturbed=figures(rate)),
     }
     if weights is not None:
@@ -28,7 +30,7 @@ def run(start: float, memory: int | None, rate: float, weights: float | None = N
 
 def test_medians_and_ratios() -> None:
     comparison = Comparison(
-        (ONE, WEIGHTS, BOTH),
+        (ONE, WEIGHTS, HALF, BOTH),
         {
             "ours": [
                 run(2.0, 300_000_000, 100.0, 80.0),
@@ -41,11 +43,20 @@ def test_medians_and_ratios() -> None:
     )
 
     assert tables(comparison, ours="ours").splitlines() == [
-        "| load    | server | sentences/s |     range | p50 ms | p99 ms | times | of the limit |",
-        "| ------- | ------ | ----------: | --------: | -----: | -----: | ----: | -----------: |",
-        "| one     | ours   |       100.0 | 50 to 200 |   10.0 |   20.0 |       |         0.50 |",
-        "| one     | peer   |        40.0 |  20 to 50 |   25.0 |   50.0 |  2.50 |         0.20 |",
-        "| weights | ours   |        70.0 |  60 to 80 |   14.3 |   28.6 |       |              |",
+        "| load    | server | asked/s | sentences/s |     range | p50 ms | p99 ms | times |"
+        " of the limit |",
+        "| ------- | ------ | ------: | ----------: | --------: | -----: | -----: | ----: |"
+        " -----------: |",
+        "| one     | ours   |         |       100.0 | 50 to 200 |   10.0 |   20.0 |       |"
+        "         0.50 |",
+        "| one     | peer   |         |        40.0 |  20 to 50 |   25.0 |   50.0 |  2.50 |"
+        "         0.20 |",
+        "| weights | ours   |         |        70.0 |  60 to 80 |   14.3 |   28.6 |       |"
+        "              |",
+        "| half    | ours   |    50.0 |        25.0 |  12 to 50 |   40.0 |   80.0 |       |"
+        "              |",
+        "| half    | peer   |    20.0 |        10.0 |   5 to 12 |  100.0 |  200.0 |       |"
+        "              |",
         "",
         "| short texts | server | p99 ms alone | p99 ms beside long ones | times |",
         "| ----------- | ------ | -----------: | ----------------------: | ----: |",

@@ -1,0 +1,32 @@
+"""What figures hold for, in one line: the processor, the numbers the service computes in, torch."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+import torch
+
+from model.device import choose_dtype, dtype_name
+
+_CPUINFO = Path("/proc/cpuinfo")
+_NAME = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
+
+
+def describe() -> str:
+    """The line, about this machine; no server that is measured sees a GPU."""
+    dtype = dtype_name(choose_dtype("auto", torch.device("cpu")))
+    return (
+        f"On {os.cpu_count()} cores of {processor(_CPUINFO)}, no GPU; headlight in {dtype}; "
+        f"Python {platform.python_version()}, torch {torch.__version__}."
+    )
+
+
+def processor(cpuinfo: Path) -> str:
+    """The name of the processor, or only its kind where nothing tells.
+
+    Args:
+        cpuinfo: the file in which Linux tells.
+    """
+    found = _NAME.search(cpuinfo.read_text(encoding="utf-8")) if cpuinfo.exists() else None
+    return found[1] if found else platform.machine()
