@@ -3,41 +3,34 @@
     python -m tests.resilience.fuzz --requests 80000 --documents 30000 --folders 10000
 
 Requests are bytes for a socket (tests.resilience.garble); documents are requests that schemathesis
-makes from the OpenAPI document; folders are checkpoints with a flipped bit, a changed byte or an
-end cut off. Prints what was found; the status is 0 if that was nothing.
+makes from the OpenAPI document; folders are checkpoints (tests.resilience.damage). Prints what was
+found; the status is 0 if that was nothing.
 """
 
 import argparse
-import json
-import random
 import re
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from model import open_checkpoint
-from model.errors import CheckpointError
-from service.errors import ALL_ERRORS
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.garble import draw_request
+from tests.resilience.answers import count_answers, judge
+from tests.resilience.damage import fuzz_folders
+from tests.resilience.garble import Request, draw_request
 
 _PATIENCE = 20.0
 _QUIET = 0.25
 _EVERY = 500
 _CLIENTS = 16
 OPTIONS = ("--max-body-bytes", "1000000", "--max-attention-weights", "4000")
-_STATUSES = {200, *(error.status for error in ALL_ERRORS if error.status != 500)}
-_TYPES = {f"/problems/{error.type}": error.status for error in ALL_ERRORS}
-# uvicorn's own, for what is not HTTP.
-_BARE = b"Invalid HTTP request received."
-_HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n")
 _CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -71,7 +64,8 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
 
     def send(seed: int) -> list[str]:
         try:
-            return _judge(_exchange(running, draw_request(seed))) or ["no answer"]
+            request = draw_request(seed)
+            return judge(_exchange(running, request), request) or ["no answer"]
         except (OSError, ValueError) as error:
             faults.append(f"request {seed}: {type(error).__name__}: {error}")
             return []
@@ -86,69 +80,52 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
     return statuses, faults
 
 
-def _exchange(running: RunningService, request: bytes) -> bytes:
-    """What comes back until the service closes; it is told when nothing more is sent."""
+def _exchange(running: RunningService, request: Request) -> bytes:
+    """What comes back until the service closes.
+
+    It is told that nothing more is sent when all is answered that is due: who says so before has
+    gone, for the service, and gets no answer.
+
+    Raises:
+        OSError: it is silent for too long.
+    """
     received = bytearray()
     with socket.create_connection(("127.0.0.1", running.port), timeout=_PATIENCE) as connection:
         # Whoever closes or resets first, what came before is judged.
         with suppress(BrokenPipeError, ConnectionResetError):
-            connection.sendall(request)
+            connection.sendall(request.content)
         with suppress(ConnectionResetError):
+            is_open = True
+            while is_open and count_answers(received) < request.answers:
+                is_open = _receive(connection, received)
             connection.settimeout(_QUIET)
-            try:
-                while chunk := connection.recv(65536):
-                    received += chunk
-            except TimeoutError:  # it waits for more, of this request or of the next
-                connection.settimeout(_PATIENCE)
+            with suppress(TimeoutError):  # it waits for more, of this request or of the next
+                while is_open:
+                    is_open = _receive(connection, received)
+            connection.settimeout(_PATIENCE)
+            if is_open:
                 connection.shutdown(socket.SHUT_WR)
-                while chunk := connection.recv(65536):
-                    received += chunk
+            while is_open:
+                is_open = _receive(connection, received)
     return bytes(received)
 
 
-def _judge(received: bytes) -> list[str]:
-    """The statuses of answers that follow each other.
-
-    Raises:
-        ValueError: one is no answer of this service.
-    """
-    statuses = []
-    while received:
-        if received.startswith(b"HTTP/1.1 100 "):
-            _, _, received = received.partition(b"\r\n\r\n")
-            continue
-        head = _HEAD.match(received)
-        if head is None:
-            raise ValueError(f"no head: {received[:80]!r}")
-        status = int(head[1])
-        length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head[0], re.IGNORECASE)
-        body, rest = received[head.end() :], b""
-        if length is not None and not body.startswith(b"HTTP/1.1 "):
-            body, rest = body[: int(length[1])], body[int(length[1]) :]
-        elif length is not None:  # an answer to HEAD
-            body, rest = b"", body
-        _check(status, head[0], body)
-        statuses.append(str(status))
-        received = rest
-    return statuses
-
-
-def _check(status: int, head: bytes, body: bytes) -> None:
-    if body == _BARE:
-        return
-    if status not in _STATUSES:
-        raise ValueError(f"status {status}: {body[:200]!r}")
-    if b"\r\nx-request-id: " not in head.lower():
-        raise ValueError(f"status {status} without X-Request-ID")
-    if status != 200 and body:
-        problem = json.loads(body)
-        if _TYPES.get(problem["type"]) != status or problem["status"] != status:
-            raise ValueError(f"status {status} with {problem['type']}")
+def _receive(connection: socket.socket, received: bytearray) -> bool:
+    """Adds what comes next, and says whether it was not the end."""
+    chunk = connection.recv(65536)
+    received += chunk
+    return bool(chunk)
 
 
 def _answer(running: RunningService) -> list[tuple[str, float]]:
     with running.client() as client:
-        response = client.post("/predict", json={"sentences": ["good", "the plot is bad"]})
+        # What is left over of the other requests may fill the queue.
+        until = time.monotonic() + _PATIENCE
+        while True:
+            response = client.post("/predict", json={"sentences": ["good", "the plot is bad"]})
+            if response.status_code != 503 or time.monotonic() > until:
+                break
+            time.sleep(_QUIET)
     predictions = response.raise_for_status().json()["predictions"]
     return [(each["label"], round(each["score"], 3)) for each in predictions]
 
@@ -186,58 +163,6 @@ def fuzz_documents(running: RunningService, count: int, seed: int) -> tuple[int,
     generated = re.search(r"(\d+) generated", done.stdout)
     faults = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
     return int(generated[1]) if generated else 0, faults
-
-
-def fuzz_folders(folder: Path, count: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Damages a checkpoint folder in many ways; each must be refused, or change nothing.
-
-    Args:
-        folder: where to make it.
-        count: of damages.
-        seed: of what is damaged.
-
-    Returns:
-        How many were refused in each file, and what was wrong.
-    """
-    chance = random.Random(seed)
-    target = tiny_checkpoint(folder / "damaged")
-    version = open_checkpoint(target).version
-    files = sorted(path for path in target.iterdir() if path.is_file())
-    refused: Counter[str] = Counter()
-    faults: list[str] = []
-    for number in range(count):
-        path = files[number % len(files)]
-        sound = path.read_bytes()
-        path.write_bytes(_damage(sound, chance))
-        try:
-            checkpoint = open_checkpoint(target)
-        except CheckpointError as error:
-            refused[path.name] += 1
-            if error.path != path:
-                faults.append(f"damage {number} of {path.name} is blamed on {error.path}")
-        except Exception as error:
-            faults.append(f"damage {number} of {path.name}: {type(error).__name__}: {error}")
-        else:
-            refused[f"{path.name}: without effect"] += 1
-            if checkpoint.version != version:
-                faults.append(f"damage {number} of {path.name} goes unnoticed")
-        path.write_bytes(sound)
-    return refused, faults
-
-
-def _damage(content: bytes, chance: random.Random) -> bytes:
-    kind = chance.randrange(4)
-    place = chance.randrange(len(content))
-    if kind == 0:
-        return content[:place]
-    damaged = bytearray(content)
-    if kind == 1:
-        damaged[place] ^= 1 << chance.randrange(8)
-    elif kind == 2:
-        damaged[place:place] = chance.randbytes(chance.randint(1, 9))
-    else:
-        damaged[place : place + 8] = chance.randbytes(len(damaged[place : place + 8]))
-    return bytes(damaged)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ A request is drawn from a seed, so that one that does harm can be sent again.
 import json
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import quote_from_bytes
 
 _WORDS = ("good", "bad", "the plot", "", " ", "a" * 4000, "\x00", "\u202egood\u202c", "\ufeff")
@@ -38,10 +39,26 @@ _MOST_HEADERS = 12
 _NAMES = ("sentence", "layer", "head", "truncation", "label", "steps", "method", "level", "x", "")
 _EXPLAINING = ("/attention", "/attributions", "/importance")
 _LONGEST_QUERY = 65_536
+_ENDLESS = 10**12
 
 
-def draw_request(seed: int) -> bytes:
-    """One request.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Bytes for a connection.
+
+    Args:
+        content: the bytes.
+        answers: that are due: one for each request that is whole, or that cannot become right.
+        goes_on: whether something is left behind that, which may be answered or not.
+    """
+
+    content: bytes
+    answers: int = 1
+    goes_on: bool = False
+
+
+def draw_request(seed: int) -> Request:
+    """One request, or several at once.
 
     Args:
         seed: which one.
@@ -145,7 +162,7 @@ def _head(chance: random.Random, method: str, target: str, headers: list[tuple[s
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
 
-def _with_body(chance: random.Random) -> bytes:
+def _with_body(chance: random.Random) -> Request:
     """A request whose body and length fit."""
     content = _json(chance)
     path = "/predict" if b'"sentences"' in content else chance.choice(_EXPLAINING)
@@ -153,15 +170,16 @@ def _with_body(chance: random.Random) -> bytes:
         path = chance.choice(_PATHS)
     media = chance.choices(_MEDIA, weights=[12, 1, 1, 1, 1])[0]
     headers = [("Content-Type", media), ("Content-Length", str(len(content)))]
-    return _head(chance, "POST", path, headers) + content
+    return Request(_head(chance, "POST", path, headers) + content)
 
 
-def _lying(chance: random.Random) -> bytes:
+def _lying(chance: random.Random) -> Request:
     """A body that is shorter or longer than its length, or whose length is none."""
     content = _json(chance)
+    longer = str(len(content) + chance.randint(1, 9))
     length = chance.choice(
         [
-            str(len(content) + chance.randint(1, 9)),
+            longer,
             str(max(0, len(content) - chance.randint(1, 9))),
             "-1",
             "+5",
@@ -174,26 +192,34 @@ def _lying(chance: random.Random) -> bytes:
     headers = [("Content-Type", "application/json"), ("Content-Length", length)]
     if chance.random() < 0.2:
         headers.append(("Content-Length", str(len(content))))
-    return _head(chance, "POST", "/predict", headers) + content
+    is_whole = length != longer or len(headers) > 2
+    content = _head(chance, "POST", "/predict", headers) + content
+    return Request(content, answers=int(is_whole), goes_on=True)
 
 
-def _chunked(chance: random.Random) -> bytes:
+def _chunked(chance: random.Random) -> Request:
     """A body in pieces, whose sizes are right or not."""
     content = _json(chance)
     pieces = []
+    sizes = []
     while content:
         size = chance.randint(1, max(1, len(content)))
-        said = size if chance.random() < 0.9 else chance.choice([0, size + 1, 10**12])
+        said = size if chance.random() < 0.9 else chance.choice([0, size + 1, _ENDLESS])
+        sizes.append((said, size))
         pieces.append(b"%x\r\n%s\r\n" % (said, content[:size]))
         content = content[size:]
     end = b"0\r\n\r\n" if chance.random() < 0.8 else b""
     headers = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
     if chance.random() < 0.1:
         headers.append(("Content-Length", "3"))
-    return _head(chance, "POST", "/predict", headers) + b"".join(pieces) + end
+    # The first size that is wrong decides: the body ends, or what is behind it is no size.
+    said = next((said for said, size in sizes if said != size), 0 if end else _ENDLESS)
+    is_whole = said != _ENDLESS or len(headers) > 2
+    content = _head(chance, "POST", "/predict", headers) + b"".join(pieces) + end
+    return Request(content, answers=int(is_whole), goes_on=True)
 
 
-def _query(chance: random.Random) -> bytes:
+def _query(chance: random.Random) -> Request:
     """A query string, at times one of 64 KiB."""
     parts = []
     for _ in range(chance.choice([0, 1, 1, 1, 2, 5])):
@@ -207,25 +233,29 @@ def _query(chance: random.Random) -> bytes:
     if chance.random() < 0.02:
         query = ("sentence=" + "a+" * _LONGEST_QUERY)[:_LONGEST_QUERY]
     path = chance.choice([*_EXPLAINING, chance.choice(_PATHS)])
-    return _head(chance, chance.choice(["GET", "GET", "HEAD"]), f"{path}?{query}", [])
+    return Request(_head(chance, chance.choice(["GET", "GET", "HEAD"]), f"{path}?{query}", []))
 
 
-def _anything(chance: random.Random) -> bytes:
+def _anything(chance: random.Random) -> Request:
     """Any method at any path; at times nothing that HTTP knows."""
     if chance.random() < 0.2:
-        return chance.randbytes(chance.randint(1, 400)) + b"\r\n\r\n"
-    return _head(chance, chance.choice(_METHODS), chance.choice(_PATHS), [])
+        content = chance.randbytes(chance.randint(1, 400))
+        # Empty lines are no request yet.
+        return Request(content + b"\r\n\r\n", answers=int(bool(content.strip(b"\r\n"))))
+    return Request(_head(chance, chance.choice(_METHODS), chance.choice(_PATHS), []))
 
 
-def _pipeline(chance: random.Random) -> bytes:
+def _pipeline(chance: random.Random) -> Request:
     """Several requests in one go."""
-    kinds: list[Callable[[random.Random], bytes]] = [_with_body, _query, _anything]
+    kinds: list[Callable[[random.Random], Request]] = [_with_body, _query, _anything]
     requests = [chance.choice(kinds)(chance) for _ in range(chance.randint(2, 5))]
-    kept = [request.replace(b"Connection: close\r\n", b"", 1) for request in requests[:-1]]
-    return b"".join([*kept, requests[-1]])
+    kept = [request.content.replace(b"Connection: close\r\n", b"", 1) for request in requests[:-1]]
+    return Request(
+        b"".join([*kept, requests[-1].content]), answers=sum(each.answers for each in requests)
+    )
 
 
-_KINDS: tuple[Callable[[random.Random], bytes], ...] = (
+_KINDS: tuple[Callable[[random.Random], Request], ...] = (
     _with_body,
     _lying,
     _chunked,

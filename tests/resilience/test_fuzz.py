@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_folders, fuzz_requests
+from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_requests
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,6 @@ def test_what_the_document_allows_is_answered_as_it_says(running: RunningService
     sent, faults = fuzz_documents(running, 400, seed=0)
     assert faults == []
     assert sent > 400
-
-
-def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
-    refused, faults = fuzz_folders(tmp_path, 500, seed=0)
-    assert faults == []
-    assert refused.total() == 500
 
 
 def test_nothing_of_it_is_logged(running: RunningService) -> None:
