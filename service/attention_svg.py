@@ -147,7 +147,8 @@ def _axes(labels: Sequence[str], room: float) -> Iterator[str]:
 
 def _cells(view: View, numbers: Any, weights: Any, largest: float) -> Iterator[str]:  # noqa: ANN401
     """A square for each weight; numbers and weights are [W, W]."""
-    names = [_clean(token.text) for token in view.tokens]
+    # Held apart: two words from right to left would change places around the arrow.
+    names = [f"\u2068{_clean(token.text)}\u2069" for token in view.tokens]
     for query, (row, spelled) in enumerate(zip(numbers.tolist(), weights.tolist(), strict=True)):
         yield f'<g data-query="{query}">'
         for key, (number, text) in enumerate(zip(row, spelled, strict=True)):

@@ -47,6 +47,29 @@ def mean(visit: Visit) -> None:
     visit.ask(SENTENCE)
 
 
+def tinted(visit: Visit) -> None:
+    """A special token has the strongest colour that there is."""
+    visit.ask(SENTENCE)
+    visit.part(".cell button").first.wait_for()
+    body = {"sentence": SENTENCE}
+    answer = visit.page.request.post(f"{visit.url}/attention", data=body).json()
+    for layer, maps in enumerate(answer["attention"]):
+        for head, rows in enumerate(maps):
+            weight, query, key = max(
+                (weight, query, key)
+                for query, row in enumerate(rows)
+                for key, weight in enumerate(row)
+            )
+            if answer["tokens"][key]["special"] and query != key:
+                visit.head(layer, head).click()
+                visit.part(".strip button").nth(query).click()
+                visit.page.mouse.move(1, 1)
+                style = visit.part(".strip button").nth(key).get_attribute("style") or ""
+                assert "0.4" in style, (weight, style)
+                return
+    pytest.fail("another model: no head of it gives most to a special token")
+
+
 def failed(visit: Visit) -> None:
     """A problem is shown."""
     visit.page.get_by_label("Sentence", exact=True).fill(" ")
@@ -84,6 +107,8 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
         (compared, 900, "light"),
         (mean, WIDE, "light"),
         (mean, NARROW, "dark"),
+        (tinted, WIDE, "light"),
+        (tinted, WIDE, "dark"),
         (failed, NARROW, "dark"),
     ],
 )
@@ -105,3 +130,63 @@ def test_axe_finds_nothing(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         assert overflow == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_special_tokens_on_canvases_are_told_by_italics(
+    browser: Browser, running: RunningService, scheme: Scheme
+) -> None:
+    with window(browser, running.url, scheme=scheme) as visit:
+        visit.page.evaluate(
+            """() => {
+              window.texts = [];
+              const write = CanvasRenderingContext2D.prototype.fillText;
+              CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+                window.texts.push([text, this.font.startsWith('italic'), this.fillStyle]);
+                write.call(this, text, ...place);
+              };
+            }"""
+        )
+        visit.ask("A film.")
+        visit.set("picture", "both")
+        written = {(text, slant, ink) for text, slant, ink in visit.page.evaluate("window.texts")}
+        ink = visit.page.evaluate(
+            "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+        )
+        special = {"[CLS]", "[SEP]"}
+        assert written == {(text, text in special, ink) for text in {*special, "a", "film", "."}}
+        slants = visit.part(".strip button").evaluate_all(
+            "buttons => buttons.map(button => getComputedStyle(button).fontStyle)"
+        )
+        assert slants == ["italic", "normal", "normal", "normal", "italic"]
+
+
+def test_what_is_chosen_is_seen_in_the_colours_of_the_user(visit: Visit) -> None:
+    visit.page.emulate_media(forced_colors="active")
+    visit.ask(SENTENCE)
+    visit.part(".strip button").nth(1).click()
+    visit.page.mouse.move(1, 1)
+
+    chosen, other = visit.page.evaluate(
+        """() => ['none', 'mean'].map((value) => {
+          const box = document.querySelector(`input[name=reduce][value=${value}]`);
+          const style = getComputedStyle(box.nextElementSibling);
+          return [style.backgroundColor, style.color];
+        })"""
+    )
+    system = visit.page.evaluate(
+        """() => {
+          const probe = document.createElement('i');
+          document.body.append(probe);
+          return ['Highlight', 'HighlightText'].map((colour) => {
+            probe.style.cssText = `forced-color-adjust: none; color: ${colour}`;
+            return getComputedStyle(probe).color;
+          });
+        }"""
+    )
+    assert chosen == system
+    assert other[0] != chosen[0]
+    pressed, released = visit.part(".strip button").evaluate_all(
+        "buttons => [buttons[1], buttons[2]].map(button => getComputedStyle(button).borderTopWidth)"
+    )
+    assert (pressed, released) == ("3px", "1px")

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Route
 
+from tests.browser.routes import questions
 from tests.browser.visits import PATIENCE, Visit
 
 SENTENCE = "The plot drags, but the cast is superb."
@@ -55,8 +56,7 @@ def test_attributions_are_the_services(asked: Visit, client: httpx.Client, level
 
 
 def test_attributions_are_asked_for_only_when_they_are_looked_at(asked: Visit) -> None:
-    paths: list[str] = []
-    asked.page.on("request", lambda request: paths.append(request.url.removeprefix(asked.url)))
+    paths = questions(asked)
     asked.ask("A superb film.")
     assert paths == ["/attention"]
 
@@ -84,6 +84,32 @@ def test_heads_are_marked_by_their_importance(asked: Visit, client: httpx.Client
     asked.page.get_by_label("Mark importance").uncheck()
     assert asked.part(".grid.marked").count() == 0
     assert "Importance" not in (asked.head(0, 0).get_attribute("aria-label") or "")
+
+
+def test_marks_stay_when_the_colours_change(asked: Visit) -> None:
+    asked.page.get_by_label("Mark importance").check()
+    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    name = asked.head(0, 0).get_attribute("aria-label") or ""
+    assert "Importance" in name
+    with asked.redrawn():
+        asked.page.emulate_media(color_scheme="dark")
+
+    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    assert asked.head(0, 0).get_attribute("aria-label") == name
+
+
+def test_two_lines_are_not_two_sentences(asked: Visit, client: httpx.Client) -> None:
+    first, second = "A superb film.", "A dull film."
+    asked.page.get_by_label("Mark importance").check()
+    asked.ask(f"{first}\n{second}")
+    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    asked.ask(first, second)
+
+    for panel, sentence in enumerate((first, second)):
+        asked.part(".grid.marked", panel).wait_for(timeout=PATIENCE)
+        answer = client.post("/importance", json={"sentence": sentence}).json()
+        name = asked.head(2, 5, panel).get_attribute("aria-label") or ""
+        assert name.endswith(f" Importance {answer['importance'][2][5]:.8f}.")
 
 
 @pytest.mark.parametrize("path", ["attributions", "importance"])

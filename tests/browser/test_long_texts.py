@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.visits import Visit, window
-from tests.end_to_end.servers import service
+from tests.browser.visits import NARROW, WIDE, Visit, window
+from tests.end_to_end.servers import RunningService, service
 
 WORDS = ("the", "plot", "is", "slow", "but", "the", "cast", "is", "superb", "and", "warm")
 
@@ -38,6 +39,64 @@ def test_two_hundred_tokens_of_all_heads(
         visit.part(".strip button").nth(57).press("Escape")
     script, painted = visit.drawing_milliseconds()
     figures.append(f"72 heads of 200 tokens: drawn in {script:.0f} ms, painted after {painted:.0f}")
+
+
+def overflow(visit: Visit) -> int:
+    """Pixels that the page is wider than its window."""
+    found: int = visit.page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    return found
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("picture", ["map", "both"])
+def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
+    browser: Browser, running: RunningService, width: int, picture: str
+) -> None:
+    tokens = 300
+    with window(browser, running.url, width=width) as visit:
+        visit.open(f"#reduce=mean&layers=0&view={picture}")
+        visit.ask(text_of(tokens))
+        frame, canvas = visit.part(".map"), visit.part(".map canvas")
+        sizes = frame.evaluate("frame => [frame.clientWidth, frame.scrollWidth]")
+        assert sizes[1] == canvas.evaluate("canvas => canvas.clientWidth") > 3 * tokens
+        assert sizes[0] < sizes[1]
+        assert frame.evaluate("frame => frame.clientHeight >= frame.firstChild.clientHeight")
+        assert overflow(visit) == 0
+
+        region = visit.page.get_by_role("region", name="Prediction: heat map")
+        region.focus()
+        visit.page.keyboard.press("ArrowRight")
+        frame.evaluate(
+            """async (frame) => {
+              while (frame.scrollLeft === 0) await new Promise(requestAnimationFrame);
+              frame.scrollLeft = frame.scrollWidth;
+            }"""
+        )
+        texts = visit.part(".strip button").all_inner_texts()
+        frame.hover(position={"x": sizes[0] - 2, "y": 2})
+        told = visit.part(".readout").inner_text()
+        assert told.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
+
+        visit.ask("A superb film.")
+        assert visit.page.get_by_role("region", name="Prediction: heat map").count() == 0
+        assert frame.get_attribute("tabindex") is None
+        assert overflow(visit) == 0
+
+
+def test_the_note_on_lines_stands_over_lines_alone(visit: Visit) -> None:
+    note = visit.part(".lines-note")
+    visit.open("#reduce=mean&layers=0")
+    visit.ask(text_of(70))
+    assert note.inner_text().startswith("Of 4,900 lines the ")
+    visit.set("picture", "map")
+    assert note.is_hidden()
+    visit.set("picture", "both")
+    assert note.is_visible()
+    visit.set("picture", "map")
+    visit.ask("A superb film.")
+    assert note.is_hidden()
 
 
 def test_parts_are_divided_down_to_single_heads(

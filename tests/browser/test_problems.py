@@ -1,12 +1,12 @@
 """Whatever goes wrong is said kindly, with what to do."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
+from tests.browser.routes import hold, refuse
 from tests.browser.visits import Visit, window
 from tests.end_to_end.servers import RunningService, service
 
@@ -24,25 +24,6 @@ def submit(visit: Visit, sentence: str) -> None:
     """Asks without waiting for an answer."""
     visit.page.get_by_label("Sentence", exact=True).fill(sentence)
     visit.page.get_by_role("button", name="Show its heads").click()
-
-
-def refuse(visit: Visit, status: int, kind: str, retry_after: int | None = None) -> None:
-    """Answers `/attention` with a problem from now on."""
-
-    def answer(route: Route) -> None:
-        problem = {"type": f"/problems/{kind}", "title": "", "status": status, "detail": "Details."}
-        headers = {}
-        if retry_after is not None:
-            problem["retry_after"] = retry_after
-            headers["Retry-After"] = str(retry_after)
-        route.fulfill(
-            status=status,
-            headers=headers,
-            content_type="application/problem+json",
-            body=json.dumps(problem),
-        )
-
-    visit.page.route("**/attention", answer)
 
 
 def test_a_service_that_has_gone_and_comes_back(browser: Browser, tiny: RunningService) -> None:
@@ -99,6 +80,9 @@ def test_an_overloaded_service_says_when_to_come_back(visit: Visit) -> None:
         (500, "internal", "The service failed.", True),
         (413, "payload-too-large", "The text is too long to be sent.", False),
         (422, "text-too-long", "The text is too long for the model.", False),
+        (413, "too-many-weights", "These are too many weights for one answer.", False),
+        (408, "timeout", "The answer took too long.", True),
+        (429, "overloaded", "The service has more to do than it can answer just now.", True),
     ],
 )
 def test_other_problems(visit: Visit, status: int, kind: str, title: str, again: bool) -> None:
@@ -108,6 +92,31 @@ def test_other_problems(visit: Visit, status: int, kind: str, title: str, again:
     assert title in visit.problem()
     assert visit.page.get_by_role("button", name="Try again").is_visible() == again
     visit.complained(str(status))
+
+
+def test_the_first_question_says_that_it_is_on_its_way(visit: Visit) -> None:
+    status = visit.page.get_by_role("status")
+    held = hold(visit)
+    submit(visit, "A superb film.")
+    answer = held.wait_for(1)
+    assert status.inner_text() == "Asking …"
+    box = status.bounding_box()
+    assert box is not None
+    assert box["height"] > 10
+    with visit.redrawn():
+        answer.continue_()
+    expect(status).to_have_class("unseen")
+    assert "Asking" not in status.inner_text()
+
+    submit(visit, "Another film.")
+    held.wait_for(2)
+    assert status.inner_text() == "Asking …"
+    expect(status).to_have_class("unseen")  # the answer in hand turns pale
+    held.routes[1].abort()
+    visit.problem()
+    visit.complained("net::ERR_FAILED")
+    assert status.inner_text() == ""
+    expect(status).to_have_class("unseen")
 
 
 def test_what_is_not_the_services_answer(visit: Visit) -> None:
@@ -160,9 +169,16 @@ def test_a_service_with_keys_asks_for_one(
 
         key.fill("wrong")
         key.press("Enter")
-        visit.page.wait_for_timeout(300)
-        assert "This service needs an API key." in visit.problem()
+        expect(visit.page.locator("#problem-title")).to_have_text("This API key was refused.")
+        assert visit.page.get_by_role("button", name="Try again").is_hidden()
         visit.complained("401")
+
+        key.fill("long\u2013dash")
+        key.press("Enter")
+        expect(visit.page.locator("#problem-title")).to_have_text("This API key cannot be sent.")
+        assert "a character that no request can carry" in visit.problem()
+        assert visit.page.get_by_role("button", name="Try again").is_hidden()
+        expect(key).to_be_focused()
 
         key.fill("right")
         with visit.redrawn():

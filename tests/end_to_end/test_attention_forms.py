@@ -169,7 +169,7 @@ def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:
         titles = [[cell[0].text for cell in row] for row in each]
         assert titles == [
             [
-                f"{asking} \u2192 {asked}: {weight:.8f}"
+                f"\u2068{asking}\u2069 \u2192 \u2068{asked}\u2069: {weight:.8f}"
                 for asked, weight in zip(tokens, row, strict=True)
             ]
             for asking, row in zip(tokens, expected, strict=True)

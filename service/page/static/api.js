@@ -16,42 +16,61 @@ export class Problem extends Error {
    * @param {string} type the last word of the problem's type, such as `overloaded`;
    *   `unreachable` where no answer came, `unknown` where it was none of the service's
    * @param {string} detail for people
-   * @param {?number} retryAfter seconds
+   * @param {object} more
+   * @param {?number} more.retryAfter seconds
+   * @param {boolean} more.isFinal whether the same would go wrong again
    */
-  constructor(type, detail, retryAfter = null) {
+  constructor(type, detail, { retryAfter = null, isFinal = false } = {}) {
     super(detail);
     this.type = type;
     this.retryAfter = retryAfter;
+    this.isFinal = isFinal;
   }
 }
 
+/** The headers of a request, with the key; one that no header can hold is a Problem. */
+function headersOf(given) {
+  const headers = new Headers(given);
+  try {
+    if (key) headers.set("Authorization", `Bearer ${key}`);
+  } catch {
+    const detail = "It holds a character that no request can carry.";
+    throw new Problem("key-unsendable", detail, { isFinal: true });
+  }
+  return headers;
+}
+
+/** Where a path of the service is: beside the page, which a proxy may show under a longer path. */
+const address = (path) => new URL(path.slice(1), document.baseURI);
+
 /** Asks, and returns the response if it is a good one. */
 async function send(path, options) {
-  const headers = { ...options.headers };
-  if (key) headers.Authorization = `Bearer ${key}`;
+  const headers = headersOf(options.headers);
   let response;
   try {
-    response = await fetch(path, { ...options, headers });
+    response = await fetch(address(path), { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("unreachable", "The service cannot be reached.");
   }
-  if (!response.ok) throw await problemOf(response);
+  if (!response.ok) throw await problemOf(response, headers.has("Authorization"));
   return response;
 }
 
-async function problemOf(response) {
+async function problemOf(response, hasKey) {
+  const { status } = response;
+  const isFinal = status >= 400 && status < 500 && ![408, 429].includes(status);
+  const named = (type) => (type === "unauthorized" && hasKey ? "key-refused" : type);
   try {
     const { type, detail, retry_after: retryAfter } = await response.json();
-    return new Problem(type.split("/").pop(), detail, retryAfter ?? null);
-  } catch {
+    return new Problem(named(type.split("/").pop()), detail, { retryAfter, isFinal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     const seconds = Number.parseInt(response.headers.get("Retry-After"), 10);
-    const type = { 401: "unauthorized", 503: "overloaded", 504: "timeout" }[response.status];
-    return new Problem(
-      type ?? "unknown",
-      `The answer has status ${response.status} and says no more.`,
-      Number.isNaN(seconds) ? null : seconds,
-    );
+    const type = { 401: "unauthorized", 503: "overloaded", 504: "timeout" }[status] ?? "unknown";
+    const retryAfter = Number.isNaN(seconds) ? null : seconds;
+    const detail = `The answer has status ${status} and says no more.`;
+    return new Problem(named(type), detail, { retryAfter, isFinal });
   }
 }
 

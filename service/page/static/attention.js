@@ -3,6 +3,7 @@
  */
 
 import { post } from "./api.js";
+import { requireModel } from "./version.js";
 import { Weights } from "./weights.js";
 
 /**
@@ -40,13 +41,13 @@ function halves({ layers, heads }, reduce) {
 }
 
 /**
- * Asks for the weights of a sentence.
+ * Asks for the weights of a sentence; a part that is of another model is a Problem.
  * @param {object} question sentence, reduce, level, layers, heads, and the model's description
  * @param {AbortSignal} signal gives the question up
  * @param {function(number)} onProgress gets the share that is there, above 0 and below 1
  */
 export async function askAttention(question, signal, onProgress) {
-  const { layers, heads, reduce } = question;
+  const { layers, heads, reduce, model } = question;
   const reduced = [reduce === "rollout", reduce !== "none"];
   const waiting = [{ layers: [0, layers.length], heads: [0, heads.length] }];
   let whole = null;
@@ -64,8 +65,9 @@ export async function askAttention(question, signal, onProgress) {
       waiting.unshift(...smaller);
       continue;
     }
+    requireModel(answer, model);
     whole ??= new Weights(answer, layers, heads, reduced);
-    whole.place(answer.attention, part.layers[0], part.heads[0]);
+    whole.place(answer.attention, part.layers, part.heads);
     done += partLayers.length * partHeads.length;
     if (waiting.length > 0) onProgress(done / (layers.length * heads.length));
   }

@@ -6,13 +6,15 @@
 import { post } from "./api.js";
 import { make } from "./elements.js";
 import { tint } from "./palette.js";
+import { requireModel } from "./version.js";
 
 const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
 
 export class Attributions {
   /**
    * @param {HTMLDetailsElement} details what the user opens
-   * @param {function(Problem)} onProblem gets what went wrong, but for a route that is not there
+   * @param {function(Problem, function())} onProblem gets what went wrong, but for a route that
+   *   is not there, and what asks again
    */
   constructor(details, onProblem) {
     this.details = details;
@@ -22,16 +24,17 @@ export class Attributions {
     details.addEventListener("toggle", () => this.#ask());
   }
 
-  /** Says which sentence it is about from now on. */
-  about(sentence, level, palette) {
+  /** Says which sentence and which model it is about from now on. */
+  about({ sentence, level, model }, palette) {
     this.palette = palette;
-    const question = JSON.stringify([sentence, level]);
+    const question = JSON.stringify([sentence, level, model.name, model.version]);
     if (question === this.question) {
       this.#draw();
       return;
     }
     this.controller.abort();
     this.question = question;
+    this.model = model;
     this.body = level === "token" ? { sentence } : { sentence, level };
     this.answer = null;
     this.asked = null;
@@ -42,24 +45,26 @@ export class Attributions {
 
   async #ask() {
     if (!this.details.open || !this.body || this.asked === this.question) return;
-    const { question } = this;
-    this.asked = question;
+    this.asked = this.question;
     this.controller = new AbortController();
+    const { signal } = this.controller;
     const status = this.details.querySelector(".note");
     status.textContent = "Asking …";
     try {
-      const answer = await post("/attributions", this.body, this.controller.signal);
-      if (question !== this.question) return;
+      const answer = await post("/attributions", this.body, signal);
+      requireModel(answer, this.model);
       this.answer = answer;
       this.#draw();
     } catch (problem) {
-      if (problem.name === "AbortError") return;
+      if (signal.aborted) return;
       this.asked = null;
       if (problem.type === "not-found") this.details.hidden = true;
       else {
         status.textContent = "";
         this.details.open = false;
-        this.onProblem(problem);
+        this.onProblem(problem, () => {
+          this.details.open = true;
+        });
       }
     }
   }

@@ -3,12 +3,12 @@
  * looks to each that is looked at, the stronger the larger the weight.
  */
 
+import { labels, widest } from "./label.js";
 import { tint } from "./palette.js";
 
 const LINES = 3600; // more are not told apart: then only the strongest are drawn
 const FAINT = 0.02; // of the largest weight: under it a line is not seen
 const LEVELS = 16;
-const FONT = '"Segoe UI", system-ui, sans-serif';
 
 /** The height of a row of tokens, in CSS pixels. */
 export const rowHeight = (count) => (count > 60 ? 18 : 24);
@@ -16,18 +16,11 @@ export const rowHeight = (count) => (count > 60 ? 18 : 24);
 /** Where things are for a width and a number of tokens. */
 export function headLayout(context, weights, shown, width) {
   const row = rowHeight(shown.length);
-  context.font = `${row > 20 ? 14 : 12}px ${FONT}`;
-  const widest = Math.max(...shown.map((at) => context.measureText(weights.tokens[at].text).width));
-  const label = Math.ceil(Math.min(widest + 16, width * 0.36));
-  return { row, label, width, height: row * shown.length, font: context.font };
-}
-
-/** A text shortened to a width. */
-export function fitted(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let end = text.length;
-  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
-  return `${text.slice(0, end)}…`;
+  const size = row > 20 ? 14 : 12;
+  const tokens = shown.map((at) => weights.tokens[at]);
+  const label = Math.ceil(Math.min(widest(context, tokens, size) + 16, width * 0.36));
+  const texts = labels(context, tokens, size, label - 14);
+  return { row, label, width, height: row * shown.length, texts };
 }
 
 /** The weight from which on about LINES lines are drawn. */
@@ -75,12 +68,12 @@ function drawLines(context, layout, list, largest, colour) {
   });
 }
 
-function drawLabels(context, layout, weights, shown, shares, palette) {
-  const { row, label, width } = layout;
+function drawLabels(context, layout, shown, shares, palette) {
+  const { row, label, width, texts } = layout;
   context.textBaseline = "middle";
-  context.font = layout.font;
   shown.forEach((position, at) => {
-    const { text, special } = weights.tokens[position];
+    const [text, font] = texts[at];
+    context.font = font;
     const middle = (at + 0.5) * row + 1;
     for (const side of ["query", "key"]) {
       const x = side === "query" ? 0 : width - label;
@@ -89,10 +82,10 @@ function drawLabels(context, layout, weights, shown, shares, palette) {
         context.fillStyle = share.colour;
         context.fillRect(x, at * row + 1, label, row - 2);
       }
-      context.fillStyle = special ? palette.quiet : palette.ink;
+      context.fillStyle = palette.ink;
       context.textAlign = side === "query" ? "right" : "left";
       const edge = side === "query" ? label - 8 : width - label + 8;
-      context.fillText(fitted(context, text, label - 14), edge, middle);
+      context.fillText(text, edge, middle);
     }
   });
 }
@@ -134,7 +127,7 @@ export function drawHead(context, layout, head, chosen, palette) {
       return query === null ? null : shade(palette.out, weight(query, position) / largest);
     },
   };
-  drawLabels(context, layout, weights, shown, shares, palette);
+  drawLabels(context, layout, shown, shares, palette);
   return { drawn: list.length, all: shown.length ** 2 };
 }
 

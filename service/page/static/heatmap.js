@@ -2,13 +2,13 @@
  * From one head's weights to heat maps: small ones for the grid, a large one with tokens.
  */
 
-import { fitted } from "./headview.js";
+import { labels, widest } from "./label.js";
 import { shadeOf, tint } from "./palette.js";
 
 const SMALL = 64; // pixels of a small map; of a longer text each shows its largest weight
 const CELL = [3, 26]; // CSS pixels
+const LARGEST_FONT = 13;
 const LABELLED = 10; // the smallest cell beside which a token can be read
-const FONT = '"Segoe UI", system-ui, sans-serif';
 
 /** Draws a small map on a canvas of its own, on a scale of its own. */
 export function drawSmall(canvas, weights, row, column, shown, palette) {
@@ -43,36 +43,34 @@ function paint(canvas, side, palette, shadeAt) {
 
 /** Where things are for a width and the tokens that are shown. */
 export function mapLayout(context, weights, shown, width) {
-  const font = `13px ${FONT}`;
-  context.font = font;
-  const widest = Math.max(...shown.map((at) => context.measureText(weights.tokens[at].text).width));
-  const label = Math.ceil(Math.min(widest + 10, 110, width * 0.3));
+  const tokens = shown.map((at) => weights.tokens[at]);
+  const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));
   const fit = (gutter) => Math.floor((width - gutter) / shown.length);
   const hasLabels = fit(label) >= LABELLED;
   const gutter = hasLabels ? label : 0;
   const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
-  const size = Math.min(13, cell + 1);
+  const texts = hasLabels
+    ? labels(context, tokens, Math.min(LARGEST_FONT, cell + 1), gutter - 8)
+    : null;
   const side = cell * shown.length;
   const extent = gutter + side + 1;
-  return { cell, gutter, side, hasLabels, width: extent, height: extent, font: `${size}px ${FONT}` };
+  return { cell, gutter, side, texts, width: extent, height: extent };
 }
 
-function drawTokens(context, layout, weights, shown, chosen, palette) {
-  const { cell, gutter } = layout;
-  context.font = layout.font;
+function drawTokens(context, layout, shown, chosen, palette) {
+  const { cell, gutter, texts } = layout;
   context.textBaseline = "middle";
   shown.forEach((position, at) => {
-    const token = weights.tokens[position];
-    const text = fitted(context, token.text, gutter - 8);
+    const [text, font] = texts[at];
+    context.font = font;
     const middle = gutter + (at + 0.5) * cell;
-    const colour = token.special ? palette.quiet : palette.ink;
-    context.fillStyle = position === chosen.query ? tint(palette.out, 1) : colour;
+    context.fillStyle = position === chosen.query ? tint(palette.out, 1) : palette.ink;
     context.textAlign = "right";
     context.fillText(text, gutter - 5, middle);
     context.save();
     context.translate(middle, gutter - 5);
     context.rotate(-Math.PI / 2);
-    context.fillStyle = position === chosen.key ? tint(palette.into, 1) : colour;
+    context.fillStyle = position === chosen.key ? tint(palette.into, 1) : palette.ink;
     context.textAlign = "left";
     context.fillText(text, 0, 0);
     context.restore();
@@ -95,7 +93,7 @@ export function drawMap(context, layout, head, chosen, palette) {
   context.strokeStyle = palette.line;
   context.lineWidth = 1;
   context.strokeRect(gutter + 0.5, gutter + 0.5, side - 1, side - 1);
-  if (layout.hasLabels) drawTokens(context, layout, weights, shown, chosen, palette);
+  if (layout.texts) drawTokens(context, layout, shown, chosen, palette);
   context.lineWidth = 2;
   const frame = (position, colour, isRow) => {
     const at = gutter + shown.indexOf(position) * cell;

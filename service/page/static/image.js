@@ -1,5 +1,6 @@
 /** From what a panel shows to a PNG: the pictures on screen with a title, a scale and the model. */
 
+import { font } from "./label.js";
 import { KINDS } from "./picture.js";
 import { percent, short } from "./words.js";
 
@@ -7,7 +8,6 @@ const SCALE = 2; // pixels for each CSS pixel
 const MARGIN = 24;
 const HEADER = 74;
 const FOOTER = 34;
-const FONT = '"Segoe UI", system-ui, sans-serif';
 
 function drawScale(context, x, y, largest, palette) {
   const width = 120;
@@ -43,9 +43,9 @@ export function drawImage(panel) {
   context.fillRect(0, 0, width, height);
   context.textBaseline = "middle";
   context.fillStyle = palette.ink;
-  context.font = `600 16px ${FONT}`;
+  context.font = font(16, { weight: "600" });
   context.fillText(name, MARGIN, 26);
-  context.font = `12px ${FONT}`;
+  context.font = font(12);
   drawScale(context, MARGIN, 52, head.largest, palette);
   const { model, prediction } = head.weights;
   const said = `${prediction.label} ${percent(prediction.score)}; ${model.name} ${model.version}`;

@@ -1,18 +1,23 @@
 /** From a sentence to how much each of its heads matters for the prediction, asked for once. */
 
 import { post } from "./api.js";
+import { requireModel } from "./version.js";
 
-let known = { sentences: [] };
+let known = { key: "" };
 
 /**
  * The importance of the heads that each of some answers holds, as [row][column].
  * @param {string[]} sentences as they were asked
- * @param {object[]} results their Weights, with both axes whole
+ * @param {object[]} results their Weights, with both axes whole, of one model
  */
 export async function askImportance(sentences, results, signal) {
-  if (sentences.join("\n") !== known.sentences.join("\n")) {
+  const { model } = results[0];
+  const key = JSON.stringify([model.name, model.version, sentences]);
+  if (key !== known.key) {
     const asked = sentences.map((sentence) => post("/importance", { sentence }, signal));
-    known = { sentences, answers: await Promise.all(asked) };
+    const answers = await Promise.all(asked);
+    answers.forEach((answer) => requireModel(answer, model));
+    known = { key, answers };
   }
   return results.map((weights, at) => {
     const { layers, heads, importance } = known.answers[at];

@@ -30,6 +30,10 @@ function ofHead(head) {
   ]);
 }
 
+/** One token, or one that looks at another, in this order whichever way they are written. */
+const joined = ([from, to]) => (to ? [from, " → ", to] : [from]);
+
+/** Fills a list with rows: [texts of one token or two, weight]. */
 function fill(part, title, rows, largest, colour) {
   part.hidden = false;
   part.querySelector("h4").textContent = title;
@@ -39,7 +43,8 @@ function fill(part, title, rows, largest, colour) {
     const bar = attributes(make("span", { className: "bar" }), { "aria-hidden": "true" });
     bar.style.width = `${((100 * weight) / (largest || 1)).toFixed(1)}%`;
     bar.style.backgroundColor = tint(colour, 0.35);
-    return make("li", {}, bar, make("span", { className: "name", textContent: name }), figure);
+    const tokens = name.map((text) => make("bdi", { textContent: text }));
+    return make("li", {}, bar, make("span", { className: "name" }, ...joined(tokens)), figure);
   });
   part.querySelector("ol").replaceChildren(...items);
 }
@@ -56,13 +61,13 @@ export function fillLists(parts, head, { query, key }, palette) {
   into.hidden = key === null;
   if (query === null && key === null) {
     const rows = ofHead(head).map(([[from, to], weight]) => [
-      `${tokens[from].text} → ${tokens[to].text}`,
+      [tokens[from].text, tokens[to].text],
       weight,
     ]);
     fill(out, "Largest weights", rows, head.largest, palette.out);
     return;
   }
-  const named = (rows) => rows.map(([position, weight]) => [tokens[position].text, weight]);
+  const named = (rows) => rows.map(([position, weight]) => [[tokens[position].text], weight]);
   if (query !== null) {
     const rows = named(ofToken(head, query, true, LISTED));
     fill(out, `${quoted(tokens[query])} looks most at`, rows, head.largest, palette.out);

@@ -2,43 +2,55 @@
  * The page: holds what is shown, asks the service, and hands the answers to the parts that draw.
  */
 
-import { get, useKey } from "./api.js";
-import { askAttention } from "./attention.js";
+import { useKey } from "./api.js";
+import { Asker } from "./asker.js";
 import { Controls } from "./controls.js";
 import { byId } from "./elements.js";
 import { offerExamples } from "./examples.js";
 import { askImportance } from "./importance.js";
 import { readFragment } from "./link.js";
 import { ProblemBox } from "./problem.js";
-import { fitted, questionOf, withHead } from "./question.js";
+import { difference, fitted, withHead } from "./question.js";
 import { Share } from "./share.js";
 import { Stage } from "./stage.js";
+import { beginWaiting, endWaiting, progressOf } from "./waiting.js";
 import { percent } from "./words.js";
 
 const ASKED = ["reduce", "level", "layers", "heads"]; // of a view: what the service computes
 
-let { view } = readFragment(window.location.hash);
-let shown = null; // the last good answer: { sentences, questions, results }
-let wanted = null; // the last question: { sentences, view }
-let model = null;
-let controller = new AbortController();
+const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
+
+let wish = readFragment(window.location.hash).view; // what the user wants to see
+let shown = null; // the last good answer: { sentences, model, questions, results, view as drawn }
+let asking = null; // the question on its way: { sentences, controller }
+let marking = new AbortController();
 
 const announce = (text) => {
   byId("status").textContent = text;
 };
-const problems = new ProblemBox(() => ask(wanted.sentences, wanted.view));
+const problems = new ProblemBox();
 const controls = new Controls(changeView);
-const share = new Share(() => ({ view, sentences: shown?.sentences ?? typed() }), announce);
+const asker = new Asker((model) => controls.offer(model));
+const share = new Share(
+  () => ({ view: wish, sentences: latest()?.sentences ?? typed() }),
+  announce,
+);
 const stage = new Stage({
   announce,
-  onProblem: (problem) => fail(problem),
+  onProblem: failBeside,
   onChoose(weights, row, column) {
-    const layer = weights.oneRow ? view.layer : weights.layers[row];
-    view = { ...view, layer, head: weights.oneColumn ? view.head : weights.heads[column] };
-    stage.choose(view);
+    const layer = weights.oneRow ? {} : { layer: weights.layers[row] };
+    const head = weights.oneColumn ? {} : { head: weights.heads[column] };
+    change({ ...layer, ...head });
+    stage.choose(shown.view);
     share.update();
   },
 });
+
+/** The question that the user asked last: on its way, or answered. */
+function latest() {
+  return asking ?? shown;
+}
 
 function typed() {
   const fields = byId("compare").checked ? ["sentence", "second"] : ["sentence"];
@@ -52,65 +64,44 @@ function setCompare(isOn) {
 }
 
 /** Asks for all that a view of some sentences needs; a later question drops this one. */
-async function ask(sentences, asked) {
-  controller.abort();
-  controller = new AbortController();
-  const { signal } = controller;
-  wanted = { sentences, view: asked };
+async function ask(sentences, view) {
+  asking?.controller.abort();
+  asking = { sentences, controller: new AbortController() };
+  wish = view;
+  const { signal } = asking.controller;
   problems.hide();
-  byId("results").setAttribute("aria-busy", "true");
+  beginWaiting(shown === null);
   try {
-    if (model === null) {
-      model = await get("/model", signal);
-      controls.offer(model);
-    }
-    const next = fitted(asked, model);
-    const questions = sentences.map((sentence) => questionOf(sentence, next, model));
-    const onProgress = progressOf(questions.length);
-    const results = await Promise.all(
-      questions.map((question, at) =>
-        askAttention(question, signal, (part) => onProgress(at, part)),
-      ),
-    );
+    const answer = await asker.ask(sentences, view, signal, progressOf(sentences.length));
     if (signal.aborted) return;
     const isNew = shown === null;
-    shown = { sentences, questions, results };
-    view = withHead(next, results[0]);
+    // The wish as it is now: what the user changed meanwhile stays.
+    wish = withHead(fitted(wish, answer.model), answer.results[0]);
+    shown = { sentences, ...answer, view: wish };
+    asking = null;
     draw();
     if (isNew) showResults();
-    announce(`${results.map(summary).join(" ")} The heads are shown below.`);
-    await mark();
+    announce(`${answer.results.map(summary).join(" ")} The heads are shown below.`);
+    mark();
   } catch (problem) {
-    if (problem.name === "AbortError") return;
-    fail(problem);
-    forgetOthers(sentences);
+    if (signal.aborted) return;
+    asking = null;
+    announce("");
+    goBack(sentences, problem);
   } finally {
-    if (controller.signal === signal) {
-      byId("progress").hidden = true;
-      byId("results").removeAttribute("aria-busy");
-    }
+    if (!signal.aborted) endWaiting();
   }
 }
 
-/** Tells how far a question is that comes in parts, by the sentence that is behind. */
-function progressOf(count) {
-  const parts = new Array(count).fill(0);
-  return (at, part) => {
-    parts[at] = part;
-    byId("share").value = Math.min(...parts);
-    byId("progress").hidden = false;
-  };
-}
-
 const summary = ({ prediction, size }) =>
-  `${prediction.label}, ${percent(prediction.score)}, ${size} ${view.level}s.`;
+  `${prediction.label}, ${percent(prediction.score)}, ${size} ${wish.level}s.`;
 
 function draw() {
   byId("results").hidden = false;
-  const { name, version } = shown.results[0].model;
+  const { name, version } = shown.model;
   byId("model").textContent = `${name} ${version}`;
-  controls.set(view);
-  stage.show(shown, view);
+  controls.set(wish);
+  stage.show(shown, shown.view);
   share.update();
 }
 
@@ -121,57 +112,76 @@ function showResults() {
 }
 
 async function mark() {
-  const isWanted = view.importance && view.reduce === "none";
+  marking.abort();
+  marking = new AbortController();
+  const { signal } = marking;
   stage.mark(null);
-  if (!isWanted) return;
-  const { sentences, results } = shown;
+  const { sentences, results, view } = shown;
+  if (!view.importance || view.reduce !== "none") return;
   try {
-    const marks = await askImportance(sentences, results, controller.signal);
-    if (results === shown?.results && view.importance) stage.mark(marks);
+    const marks = await askImportance(sentences, results, signal);
+    if (!signal.aborted) stage.mark(marks);
   } catch (problem) {
-    if (problem.name === "AbortError") return;
-    view = { ...view, importance: false };
+    if (signal.aborted) return;
+    change({ importance: false });
     if (problem.type === "not-found") byId("importance-choice").hidden = true;
-    else fail(problem);
-    controls.set(view);
+    else failBeside(problem, () => changeView({ importance: true }));
+    controls.set(wish);
     share.update();
   }
 }
 
-function fail(problem) {
-  if (problem.type === "unauthorized") {
+/** @param {?function()} retry does once more what failed */
+function fail(problem, retry) {
+  if (ABOUT_KEYS.includes(problem.type)) {
     byId("key-field").hidden = false;
     byId("key").focus();
   }
-  problems.show(problem);
+  problems.show(problem, retry);
+}
+
+/** Of what stands beside the answer: nothing of another model does, so all is asked anew then. */
+function failBeside(problem, retry) {
+  fail(problem, problem.type === "model-changed" ? () => ask(shown.sentences, wish) : retry);
 }
 
 /** After a failure: takes away an answer of other sentences, or goes back to the view in hand. */
-function forgetOthers(sentences) {
-  if (shown === null) return;
-  if (JSON.stringify(sentences) === JSON.stringify(shown.sentences)) controls.set(view);
-  else {
+function goBack(sentences, problem) {
+  let lost = {};
+  if (JSON.stringify(sentences) === JSON.stringify(shown?.sentences)) {
+    lost = difference(wish, shown.view);
+    wish = shown.view;
+    controls.set(wish);
+    share.update();
+  } else {
     shown = null;
+    marking.abort();
     byId("results").hidden = true;
   }
+  fail(problem, () => ask(sentences, { ...wish, ...lost }));
 }
 
-function changeView(change) {
-  const next = { ...view, ...change };
-  if (Object.keys(change).some((name) => ASKED.includes(name))) {
-    ask(shown.sentences, next);
+/** Changes what is wished for, and what is drawn, where that needs no answer. */
+function change(fields) {
+  wish = { ...wish, ...fields };
+  shown.view = { ...shown.view, ...fields };
+}
+
+function changeView(fields) {
+  if (Object.keys(fields).some((name) => ASKED.includes(name))) {
+    ask(latest().sentences, { ...wish, ...fields });
     return;
   }
-  view = next;
+  change(fields);
   draw();
   mark();
 }
 
-function submit() {
+function submit(view = wish) {
   const sentences = typed();
   if (sentences.some((text) => text.trim() === "")) {
-    fail({ type: "blank" });
     byId(sentences[0].trim() === "" ? "sentence" : "second").focus();
+    fail({ type: "blank" }, null);
     return;
   }
   useKey(byId("key").value);
@@ -180,15 +190,16 @@ function submit() {
 
 /** Goes to the view that the address names; asks if it names a sentence, or one is shown. */
 function restore() {
-  const { view: named, texts } = readFragment(window.location.hash);
-  view = named;
+  const { view, texts } = readFragment(window.location.hash);
+  share.drop();
   setCompare(view.compare);
   if (texts !== null) {
     byId("with-text").checked = true;
     byId("sentence").value = texts[0];
     if (texts[1] !== null) byId("second").value = texts[1];
   }
-  if (texts !== null || shown !== null) submit();
+  if (texts !== null || latest() !== null) submit(view);
+  else wish = view;
 }
 
 function choose(sentence, second) {
@@ -205,16 +216,18 @@ byId("ask").addEventListener("submit", (event) => {
 byId("compare").addEventListener("change", () => {
   setCompare(byId("compare").checked);
   if (byId("compare").checked) byId("second").focus();
-  else if (shown) ask(shown.sentences.slice(0, 1), { ...view, compare: false });
+  else if (latest()) ask(latest().sentences.slice(0, 1), { ...wish, compare: false });
 });
 window.addEventListener("hashchange", restore);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  if (shown) draw();
+  if (!shown) return;
+  draw();
+  mark();
 });
 let resizing = 0;
 window.addEventListener("resize", () => {
   cancelAnimationFrame(resizing);
-  resizing = requestAnimationFrame(() => shown && stage.choose(view));
+  resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
 offerExamples(choose);
 restore();

@@ -25,7 +25,8 @@ const HINT = "Point at a token, or go there with Tab and the arrow keys.";
 export class Panel {
   /**
    * @param {object} told what the page wants to hear:
-   *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onProblem(problem)`, `announce(text)`
+   *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onProblem(problem, retry)`,
+   *   `announce(text)`
    */
   constructor(told) {
     this.told = told;
@@ -42,7 +43,9 @@ export class Panel {
       if (event.key === "Escape") told.onPoint(NOTHING, true);
     });
     this.part(".table").addEventListener("toggle", () => this.#fillTable());
-    this.part(".save").addEventListener("click", (event) => this.#save(event.target.value));
+    this.part(".save").addEventListener("click", ({ target }) => {
+      if (target.matches("button")) this.#save(target.value, this.part(".scope").value);
+    });
   }
 
   /**
@@ -63,7 +66,7 @@ export class Panel {
     this.#nameGrid();
     this.grid.show(weights, this.shown, view, palette);
     this.strip.show(weights.tokens, this.shown, changed);
-    this.attributions.about(question.sentence, view.level, palette);
+    this.attributions.about(question, palette);
   }
 
   /** Shows one place of the grid large, on a scale that ends at `largest`. */
@@ -80,6 +83,7 @@ export class Panel {
     this.picture.show(this.head, view.picture, this.palette, {
       lines: `${this.name} as lines. ${words}`,
       map: `${this.name} as a heat map. ${words}`,
+      region: `${this.part(".panel-title").textContent}: heat map`,
     });
     this.#tell(this.pinned);
     this.#fillTable();
@@ -130,13 +134,12 @@ export class Panel {
     if (this.head) fillTable(this.part(".table"), this.head, this.name);
   }
 
-  async #save(format) {
-    if (!format) return;
+  async #save(format, scope) {
     try {
-      const name = await save(format, this.part(".scope").value, this);
+      const name = await save(format, scope, this);
       this.told.announce(`Saved as ${name}.`);
     } catch (problem) {
-      this.told.onProblem(problem);
+      this.told.onProblem(problem, () => this.#save(format, scope));
     }
   }
 }

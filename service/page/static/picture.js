@@ -3,6 +3,7 @@
  * pointer is on is told to whoever made it.
  */
 
+import { attributes } from "./elements.js";
 import { drawHead, headAt, headLayout } from "./headview.js";
 import { drawMap, mapAt, mapLayout } from "./heatmap.js";
 import { prepare } from "./palette.js";
@@ -16,6 +17,13 @@ export const KINDS = {
   lines: { layout: headLayout, draw: drawHead, at: headAt },
   map: { layout: mapLayout, draw: drawMap, at: mapAt },
 };
+
+/** A picture that is wider than its frame is scrolled there, with the keys too. */
+function letScroll(frame, isWide, name) {
+  const values = { tabindex: "0", role: "region", "aria-label": name };
+  if (isWide) attributes(frame, values);
+  else for (const attribute of Object.keys(values)) frame.removeAttribute(attribute);
+}
 
 export class Picture {
   /**
@@ -39,12 +47,14 @@ export class Picture {
     this.head = head;
     this.palette = palette;
     for (const view of this.views) view.frame.hidden = picture !== "both" && picture !== view.name;
+    this.element.querySelector(".lines-note").hidden = true;
     for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
       const context = view.canvas.getContext("2d");
       const width = Math.floor(view.frame.clientWidth);
       view.plan = view.layout(context, head.weights, head.shown, width);
       view.context = prepare(view.canvas, view.plan.width, view.plan.height);
       view.canvas.setAttribute("aria-label", label[view.name]);
+      letScroll(view.frame, view.plan.width > width, label.region);
     }
     const largest = this.element.querySelector(".largest");
     largest.textContent = short(head.largest);

@@ -6,6 +6,9 @@ const TITLES = {
   blank: "There is nothing to read.",
   unreachable: "The service cannot be reached.",
   unauthorized: "This service needs an API key.",
+  "key-refused": "This API key was refused.",
+  "key-unsendable": "This API key cannot be sent.",
+  "model-changed": "The model is being replaced just now.",
   overloaded: "The service has more to do than it can answer just now.",
   "not-ready": "The service is not ready yet.",
   draining: "This copy of the service is shutting down.",
@@ -20,40 +23,51 @@ const ADVICE = {
   blank: "Type a sentence first.",
   unreachable: "Is it running, and are you connected to its network?",
   unauthorized: "Type it above and ask again.",
+  "key-refused": "Look whether it is whole, and whether it is one of this service.",
+  "key-unsendable":
+    "It holds a character that no request can carry, such as a long dash or a curly quotation mark. Type it anew.",
+  "model-changed": "Answers came from two versions of it. Try again in a moment.",
   timeout: "Try again, or ask with a shorter text.",
   "payload-too-large": "Shorten it.",
 };
-const FINAL = [
-  "blank",
-  "unauthorized",
-  "invalid-request",
-  "payload-too-large",
-  "text-too-long",
-  "not-found",
-];
 
 export class ProblemBox {
-  /** @param {function()} onAgain called when the user wants another try */
-  constructor(onAgain) {
+  constructor() {
     this.box = byId("problem");
-    byId("again").addEventListener("click", () => onAgain());
+    byId("again").addEventListener("click", () => {
+      const { retry } = this;
+      this.hide();
+      retry();
+    });
   }
 
   hide() {
     clearInterval(this.ticking);
+    if (this.box.contains(document.activeElement)) this.#giveFocusBack();
     this.box.hidden = true;
   }
 
-  /** Shows what went wrong; a script's own fault is shown as it is. */
-  show(problem) {
+  /**
+   * Shows what went wrong; a script's own fault is shown as it is.
+   * @param {?function()} retry does once more what failed, or null where that is of no use
+   */
+  show(problem, retry) {
     this.hide();
+    this.origin = document.activeElement;
+    this.retry = retry;
     const { type, message } = problem;
     byId("problem-title").textContent = TITLES[type] ?? "That did not work.";
     byId("problem-detail").textContent = ADVICE[type] ?? message;
-    byId("again").hidden = FINAL.includes(type);
+    byId("again").hidden = retry === null || Boolean(problem.isFinal);
     byId("wait").textContent = "";
     if (problem.retryAfter) this.#count(problem.retryAfter);
     this.box.hidden = false;
+  }
+
+  /** To where the failed action began, if that is still to be seen, or else to the question. */
+  #giveFocusBack() {
+    const isThere = this.origin !== document.body && this.origin.getClientRects().length > 0;
+    (isThere ? this.origin : byId("ask").querySelector(".primary")).focus();
   }
 
   #count(seconds) {

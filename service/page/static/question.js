@@ -20,6 +20,12 @@ export function fitted(view, model) {
   };
 }
 
+/** The fields of a view that another has not, or not so. */
+export function difference(view, other) {
+  const isOther = ([name, value]) => JSON.stringify(value) !== JSON.stringify(other[name]);
+  return Object.fromEntries(Object.entries(view).filter(isOther));
+}
+
 /** The question of one sentence to a model, as `/model` describes it. */
 export function questionOf(sentence, view, model) {
   return {

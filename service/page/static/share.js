@@ -3,6 +3,8 @@
 import { byId } from "./elements.js";
 import { writeFragment } from "./link.js";
 
+const REST = 300; // milliseconds
+
 export class Share {
   /**
    * @param {function()} current gives the view and the sentences that are shown
@@ -22,15 +24,24 @@ export class Share {
     });
   }
 
-  /** Writes the link anew. The address takes part, so that loading the page again changes nothing. */
+  /**
+   * Writes the link anew. The address takes part, so that loading the page again changes nothing;
+   * it waits until the view rests, as browsers refuse a hundred addresses in a few seconds.
+   */
   update() {
     const { view, sentences } = this.current();
     const fragment = writeFragment(view, byId("with-text").checked ? sentences : null);
     const address = new URL(window.location.href);
     address.search = "";
     address.hash = fragment;
-    history.replaceState(null, "", address);
     byId("link").value = address.href;
+    this.drop();
+    this.waiting = setTimeout(() => history.replaceState(null, "", address), REST);
+  }
+
+  /** Leaves the address as it is, where the user has just changed it. */
+  drop() {
+    clearTimeout(this.waiting);
   }
 
   async #copy() {

@@ -3,6 +3,8 @@
  * Rows are layers and columns heads; an axis that the service reduced has one place.
  */
 
+import { Problem } from "./api.js";
+
 export class Weights {
   /**
    * @param {object} answer one of the answers; all have the same tokens and prediction
@@ -23,12 +25,19 @@ export class Weights {
     this.numbers = new Float64Array(this.rows * this.columns * this.size ** 2);
   }
 
-  /** Puts an answer's `attention` where its first layer and head belong. */
-  place(attention, firstRow, firstColumn) {
-    attention.forEach((heads, row) => {
-      heads.forEach((queries, column) => {
-        const map = this.map(firstRow + row, firstColumn + column);
-        queries.forEach((weights, query) => map.set(weights, query * this.size));
+  /**
+   * Puts an answer's `attention` where it belongs.
+   * @param {number[]} layers the first and the end of its layers among all, likewise `heads`
+   */
+  place(attention, layers, heads) {
+    const rows = sized(attention, this.oneRow ? 1 : layers[1] - layers[0]);
+    rows.forEach((ofLayer, row) => {
+      const columns = sized(ofLayer, this.oneColumn ? 1 : heads[1] - heads[0]);
+      columns.forEach((ofHead, column) => {
+        const map = this.map(layers[0] + row, heads[0] + column);
+        sized(ofHead, this.size).forEach((weights, query) => {
+          map.set(sized(weights, this.size), query * this.size);
+        });
       });
     });
   }
@@ -63,6 +72,12 @@ export class Weights {
     }
     return largest;
   }
+}
+
+/** A list that must have so many items: with others, numbers would stand in wrong places. */
+function sized(list, count) {
+  if (list.length === count) return list;
+  throw new Problem("unknown", `The answer has ${list.length} where ${count} were asked for.`);
 }
 
 /** The largest of some weights, each with its place: [place, weight], the largest first. */

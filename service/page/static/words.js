@@ -10,8 +10,14 @@ export const short = (weight) => weight.toFixed(4);
 export const full = (weight) => weight.toFixed(8);
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-/** How a token is written where it stands in a sentence of ours. */
-export const quoted = (token) => `“${token.text}”`;
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/**
+ * How a token is written where it stands in a sentence of ours. One from right to left is held
+ * apart (U+2068, U+2069): it would draw the figure after it to its other side.
+ */
+export const quoted = ({ text }) =>
+  RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`;
 
 /** 0 to 5, or 0, 2, 4. */
 function several(numbers) {

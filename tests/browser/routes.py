@@ -1,0 +1,147 @@
+"""What stands between the page and its service in tests: answers held back, refused or altered."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.sync_api import Request, Route
+
+from tests.browser.visits import PATIENCE, Visit
+
+Answer = dict[str, Any]
+
+
+def problem_of(status: int, kind: str, retry_after: int | None = None) -> dict[str, Any]:
+    """What a route is fulfilled with to be the service's problem."""
+    problem = {"type": f"/problems/{kind}", "title": "", "status": status, "detail": "Details."}
+    headers = {}
+    if retry_after is not None:
+        problem["retry_after"] = retry_after
+        headers["Retry-After"] = str(retry_after)
+    return {
+        "status": status,
+        "headers": headers,
+        "content_type": "application/problem+json",
+        "body": json.dumps(problem),
+    }
+
+
+def body_of(route: Route) -> Answer:
+    """What is asked."""
+    body: Answer = route.request.post_data_json or {}
+    return body
+
+
+def refuse(
+    visit: Visit, status: int, kind: str, retry_after: int | None = None, path: str = "attention"
+) -> None:
+    """Answers a path with a problem from now on."""
+    answer = problem_of(status, kind, retry_after)
+    visit.page.route(f"**/{path}", lambda route: route.fulfill(**answer))
+
+
+@dataclass
+class Held:
+    """Questions that are held back; each is let go by its `continue_()`.
+
+    Args:
+        visit: whose questions.
+        routes: all so far.
+    """
+
+    visit: Visit
+    routes: list[Route] = field(default_factory=list)
+
+    def bodies(self) -> list[Answer]:
+        """What was asked."""
+        return [body_of(route) for route in self.routes]
+
+    def wait_for(self, count: int) -> Route:
+        """The last of so many questions, once it is asked."""
+        for _ in range(int(PATIENCE / 20)):
+            if len(self.routes) >= count:
+                break
+            self.visit.page.wait_for_timeout(20)
+        assert len(self.routes) == count, self.bodies()
+        return self.routes[-1]
+
+
+def hold(visit: Visit) -> Held:
+    """Holds back all questions from now on."""
+    held = Held(visit)
+    visit.page.route("**/attention", lambda route: held.routes.append(route))
+    return held
+
+
+def questions(visit: Visit) -> list[str]:
+    """The paths of all questions from now on."""
+    paths: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST":
+            paths.append(request.url.removeprefix(visit.url))
+
+    visit.page.on("request", note)
+    return paths
+
+
+# Without slots: Playwright leaves marks on whose methods it calls.
+@dataclass
+class Replaced:
+    """Another model in the place of the served one, as far as the page can see.
+
+    Args:
+        layers: how many it has: those of the served one, left out or repeated.
+        is_asked: whether `/model` tells of it.
+        answers: whether a question gets its answer, by the sentence and the place among all.
+        asked: the bodies of all questions so far.
+    """
+
+    layers: int
+    is_asked: bool = True
+    answers: Callable[[str, int], bool] = lambda _, __: True
+    asked: list[Answer] = field(default_factory=list)
+    version: str = "0123456789ab"
+
+    def stand_in(self, visit: Visit, *paths: str) -> None:
+        """Takes part from now on, for some paths."""
+        own = {"model": self.model, "attention": self.attention, "importance": self.importance}
+        for path in paths or ("model", "attention"):
+            visit.page.route(f"**/{path}", own[path])
+
+    def model(self, route: Route) -> None:
+        """Describes itself, or leaves that to the served model."""
+        if not self.is_asked:
+            route.continue_()
+            return
+        told = route.fetch().json()
+        route.fulfill(json=told | {"version": self.version, "num_layers": self.layers})
+
+    def attention(self, route: Route) -> None:
+        """Answers, or lets the served model answer."""
+        body = body_of(route)
+        self.asked.append(body)
+        if not self.answers(body["sentence"], len(self.asked) - 1):
+            route.continue_()
+            return
+        layers: Sequence[int] = body.get("layer", range(self.layers))
+        if max(layers) >= self.layers:
+            route.fulfill(**problem_of(422, "invalid-request"))
+            return
+        asked = {name: value for name, value in body.items() if name != "layer"}
+        told = route.fetch(post_data=asked).json()
+        served = told["attention"]
+        told["attention"] = [served[layer % len(served)] for layer in layers]
+        told["layers"] = list(layers)
+        self._sign(told)
+        route.fulfill(json=told)
+
+    def importance(self, route: Route) -> None:
+        """Answers as the served model does, under its own name."""
+        told = route.fetch().json()
+        self._sign(told)
+        route.fulfill(json=told)
+
+    def _sign(self, answer: Answer) -> None:
+        answer["model"]["version"] = self.version
