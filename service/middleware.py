@@ -82,6 +82,8 @@ class RequestMiddleware:
         self._metrics.in_progress.inc()
         try:
             await self._answer(scope, receive, answer)
+        except ClientDisconnect:
+            answer.status = CLIENT_LEFT  # even if it took the beginning
         finally:
             self._metrics.in_progress.dec()
             self._record(scope, answer, time.perf_counter() - started)
@@ -116,7 +118,7 @@ class RequestMiddleware:
                 error = self._internal(fault, answer)
             await self._problem(error, scope, receive, answer)
         except ClientDisconnect:
-            answer.status = answer.status or CLIENT_LEFT
+            raise
         except Exception as fault:  # the last resort: nothing may leave without an answer
             await self._problem(self._internal(fault, answer), scope, receive, answer)
 

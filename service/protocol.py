@@ -1,130 +1,208 @@
 """From the bytes of a connection to requests: uvicorn's protocol, mended where clients meet it.
 
-Six things differ. A client may offer to go on in another protocol, as Java's own does with every
-request (`Upgrade: h2c`); a server may ignore that (RFC 9110, section 7.8), but the parser takes
-what follows for the other protocol and loses the body. And a head has a largest size, so that no
-connection can fill the memory with headers that never end. What is not HTTP behind a request that
-is still being answered does not get its 400 in place of that answer: the answer comes first,
-and the connection is closed behind it. A gate may refuse a request before it becomes one. A
-head that has begun, and a connection on which nothing is said, have a time to end. And what is
-written to a client that has just gone is dropped.
+What differs:
+
+- A client may offer to go on in another protocol, as Java's own does with every request (`Upgrade:
+  h2c`): it is ignored, and the body is not lost.
+- No connection can fill the memory: a head, and the trailers behind a body, have a largest size,
+  and while a request waits for the answer to the one before it, nothing more is parsed. Trailers
+  are no headers (section 6.5.1): they are dropped.
+- What is not HTTP behind a request that is still being answered does not get its 400 in place of
+  that answer: the answer comes first, and the connection is closed behind it.
+- A gate may refuse a request before it becomes one.
+- Whatever is waited for from a client has a time to come.
+- An application that answers a client that has gone hears of it.
 """
 
 import asyncio
+from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import httptools
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.departure import answer_unless_gone
 from service.gate import Gate
-from service.transport import QuietTransport
+from service.offers import head_without_offer
+from service.transport import ClientTransport
 
 _LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
-_OFFERS = frozenset({b"upgrade", b"http2-settings"})
+# For what is left of a body, behind its answer.
+_REST_SECONDS = 10.0
+# What is parsed at once. The parser cannot be stopped within: so many bytes may hold about a
+# hundred requests.
+_PIECE = 1024
+# More than that is not read ahead of the parser. It is not nothing, because only who reads sees
+# the client leave.
+_MOST_UNPARSED = 65_536
+# So that what does not end in time is ended here, in order, and not by uvicorn as an error.
+_SECONDS_BEFORE_UVICORN = 0.5
+
+
+class _Phase(Enum):
+    """Where in what the client says the parser is."""
+
+    BETWEEN = auto()
+    HEAD = auto()
+    BODY = auto()
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection: HTTP/1.1 whatever else is offered, and heads that end."""
+    """One connection: HTTP/1.1 whatever else is offered, and nothing on it without an end.
 
-    _in_head = True
-    _head_size = 0  # bytes that came behind the piece in which the head began
-    _head_begun = False
-    _head_timer: asyncio.TimerHandle | None = None
+    Args:
+        gate: may refuse requests by their heads.
+    """
+
+    transport: ClientTransport
+    _phase = _Phase.BETWEEN
+    _messages = 0
+    _size = 0  # bytes of a head or of trailers, behind the piece in which they began
+    _unparsed = b""
+    _in_hand: RequestResponseCycle | None = None  # the request that was answered last, or is now
+    _awaited: tuple[int, _Phase] | None = None
     _refused = False
-    _skipping = False  # the body of a request that the gate refused
+    _skipping = False  # the body of a request that is none for the application
 
     def __init__(self, *args: Any, gate: Gate | None = None, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)
         self._gate = gate
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Gives a client that says nothing the time of one between two requests."""
+        super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends what the connection began."""
+        self.transport.forget()
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        self._unparsed = b""
+        if self._in_hand is not None:
+            self.cycle = self._in_hand  # it is told; what waited behind it never began
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Lets the answer in hand be the last, and nobody keep the process from ending."""
+        seconds = self.config.timeout_graceful_shutdown
+        if seconds is not None:
+            self.transport.hurry(seconds - _SECONDS_BEFORE_UVICORN)
+        if self._in_hand is not None:
+            self._in_hand.keep_alive = False
+        super().shutdown()
+
     def data_received(self, data: bytes) -> None:
         """Parses what came; what is not HTTP, or a head without end, gets a bare 400."""
-        if self._refused:
+        if self.transport.is_closing():
+            self.transport.discard(len(data))
             return
-        self._unset_keepalive_if_required()
-        self._head_size += len(data)
-        try:
-            self._feed(data)
-        except httptools.HttpParserError:
-            self._refuse()
-        else:
-            if self._in_head and self._head_size > _LARGEST_HEAD:
-                self._refuse()
-            self._watch_head()
+        self._unparsed += data
+        self._parse()
 
     def on_message_begin(self) -> None:
         """Notes that a head begins."""
-        self._in_head = True
-        self._head_begun = True
-        self._head_size = 0
+        self._phase = _Phase.HEAD
+        self._messages += 1
+        self._size = 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header, and drops a trailer."""
+        if self._phase is _Phase.HEAD:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Starts the request, unless the parser is about to give up what follows its head."""
-        self._in_head = False
-        self._head_begun = False
-        if not self.parser.should_upgrade() and not self._is_refused_by_gate():
-            super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self._skipping = self.transport.is_closing() or self._is_refused_by_gate()
+            if not self._skipping:
+                super().on_headers_complete()
+                # Where a request has to wait, uvicorn stops to read: see _MOST_UNPARSED.
+                self.flow.resume_reading()
+        self._phase = _Phase.BODY
 
     def on_body(self, body: bytes) -> None:
         """Takes a piece of the body, unless nobody reads it."""
+        self._size = 0
         if not self._skipping:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Ends the request, if it was started."""
-        if self._skipping:
-            self._skipping = False
-            self._await_next()
-        elif not self.parser.should_upgrade():
+        self._phase = _Phase.BETWEEN
+        if self.transport.is_closing():
+            self.transport.end()
+        elif not self._skipping and not self.parser.should_upgrade():
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """Goes on with what the client has said meanwhile."""
+        super().on_response_complete()
+        self._parse()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        self._in_hand = cycle
+        super()._start_asgi_task(cycle, partial(answer_unless_gone, cycle, app))
+
     def _is_refused_by_gate(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        answering = cycle is not None and not cycle.response_complete
-        if self._gate is None or answering or self.transport.is_closing():
+        if self._gate is None or self._is_answering():
             return False
         path, _, _ = self.url.partition(b"?")
         answer = self._gate.refuse(self.parser.get_method(), path, self.headers)
         if answer is None:
             return False
-        self._skipping = True
         self.transport.write(answer)
         if not self.parser.should_keep_alive():
             self.transport.close()
-        self._await_next()
         return True
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Gives a client that says nothing the time of one between two requests."""
-        super().connection_made(QuietTransport(transport))
-        self._await_next()
+    def _is_answering(self) -> bool:
+        return self._in_hand is not None and not self._in_hand.response_complete
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Ends what the connection began."""
-        self._end_watch()
-        super().connection_lost(exc)
+    def _is_sending(self) -> bool:
+        between = self._phase is _Phase.BETWEEN and not self._unparsed and not self.pipeline
+        return self._refused or not between
 
-    def _await_next(self) -> None:
-        """Gives the client some time for the next piece of what it says."""
+    def _watch(self) -> None:
+        """Gives what is waited for a time to come, which nothing but its coming renews."""
+        awaited = None
+        if not self._is_answering() and not self.transport.is_closing():
+            awaited = self._messages, self._phase
+        if awaited == self._awaited:
+            return
+        self._awaited = awaited
         self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        if awaited is not None:
+            seconds = {
+                _Phase.BETWEEN: self.timeout_keep_alive,
+                _Phase.HEAD: _HEAD_SECONDS,
+                _Phase.BODY: _REST_SECONDS,
+            }[self._phase]
+            self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
-    def _watch_head(self) -> None:
-        """Gives a head that has begun so many seconds to end."""
-        begun = self._in_head and self._head_begun
-        if begun and self._head_timer is None:
-            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
-        elif not begun:
-            self._end_watch()
-
-    def _end_watch(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _parse(self) -> None:
+        """Parses what was read, until a request has to wait for the answer to another."""
+        read, start = self._unparsed, 0
+        while start < len(read) and not (
+            self.pipeline or self._refused or self.transport.is_closing()
+        ):
+            piece = read[start : start + _PIECE]
+            start += _PIECE
+            self._size += len(piece)
+            try:
+                self._feed(piece)
+            except httptools.HttpParserError:
+                self._refuse()
+            else:
+                if self._size > _LARGEST_HEAD:
+                    self._refuse()
+        self._unparsed = read[start:]
+        self.transport.set_full(full=len(self._unparsed) > _MOST_UNPARSED)
+        self._watch()
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -134,36 +212,39 @@ class HttpProtocol(HttpToolsProtocol):
                 if self.parser.get_method() == b"CONNECT":
                     raise httptools.HttpParserError("this is no proxy") from upgrade
                 behind_head: int = upgrade.args[0]
-                data = self._head_without_offer() + data[behind_head:]
+                head = head_without_offer(self.parser.get_method(), self.url, self.headers)
+                data = head + data[behind_head:]
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             else:
                 return
 
-    def _head_without_offer(self) -> bytes:
-        lines = [b"%s %s HTTP/1.1" % (self.parser.get_method(), self.url)]
-        for name, value in self.headers:
-            if name == b"connection":
-                tokens = [token.strip() for token in value.split(b",")]
-                value = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
-            if name not in _OFFERS:
-                lines.append(name + b": " + value)
-        return b"\r\n".join([*lines, b"", b""])
-
     def _refuse(self) -> None:
+        """Reads no further: answers what can be answered, then 400 if there was nothing else."""
         self._refused = True
         message = "Invalid HTTP request received."
         self.logger.warning(message)
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            if not cycle.more_body:
-                cycle.keep_alive = False
-                self.flow.pause_reading()
-                return
-            # Its own body is what is wrong: nobody waits for its answer any more.
+        if self._phase is _Phase.BODY:
+            self._give_up_body(message)
+        elif self._is_answering():
+            self.cycle.keep_alive = False
+        else:
+            self.send_400_response(message)
+
+    def _give_up_body(self, message: str) -> None:
+        cycle: RequestResponseCycle = self.cycle
+        if self.pipeline:
+            # The request never began: the answer to the one before it is the last.
+            self.pipeline.popleft()
+            self.cycle = self.pipeline[0][0] if self.pipeline else self._in_hand  # type: ignore[assignment]
+            self.cycle.keep_alive = False
+        elif not self._is_answering():
+            self.transport.close()  # it has had its answer
+        else:
+            # Nobody waits for its answer any more.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
                 self.transport.close()
-                return
-        self.send_400_response(message)
+            else:
+                self.send_400_response(message)

@@ -1,0 +1,185 @@
+"""The protocol of the service over real sockets, in this process, round an application of a test.
+
+What a process of its own would hide can be looked at here: what waits, what is held in memory.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from service.gate import Gate
+from service.protocol import HttpProtocol
+
+PATIENCE = 30.0
+NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@dataclass
+class Served:
+    """What serves.
+
+    Args:
+        port: that it listens on.
+        state: of uvicorn, with the connections that are open.
+        made: every connection so far.
+        clients: of them.
+    """
+
+    port: int
+    state: ServerState
+    made: list[HttpProtocol]
+    clients: list["Client"] = field(default_factory=list)
+
+    async def connect(self) -> "Client":
+        """A new connection."""
+        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
+        return self.clients[-1]
+
+    async def is_left(self) -> None:
+        """Waits until no connection is open any more."""
+        await until(lambda: not self.state.connections)
+
+
+@dataclass
+class Client:
+    """One side of a connection.
+
+    Args:
+        reader: of what comes.
+        writer: of what is said.
+    """
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def say(self, data: bytes) -> None:
+        """Sends bytes."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def trickle(self, data: bytes) -> None:
+        """Sends the same bytes again and again, until the connection is closed."""
+        with suppress(OSError):
+            while not self.writer.is_closing():  # uvloop raises another error behind a reset
+                await self.say(data)
+                await asyncio.sleep(0.02)
+
+    async def hear(self) -> bytes:
+        """All that comes until the service closes."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.reader.read()
+
+    async def hear_or_be_reset(self) -> bytes:
+        """The same, for who goes on sending all the time."""
+        received = b""
+        async with asyncio.timeout(PATIENCE):
+            with suppress(ConnectionResetError):
+                while piece := await self.reader.read(65536):
+                    received += piece
+        return received
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp, *, keep_alive: int = 1000, graceful: int = 1000, gate: Gate | None = None
+) -> AsyncIterator[Served]:
+    """Serves an application until the block ends.
+
+    Args:
+        app: that is asked.
+        keep_alive: seconds between two requests.
+        graceful: seconds that a connection has when the process is to end.
+        gate: that may refuse.
+    """
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        timeout_keep_alive=keep_alive,
+        timeout_graceful_shutdown=graceful,
+    )
+    state = ServerState()
+    made: list[HttpProtocol] = []
+
+    def connection() -> HttpProtocol:
+        made.append(HttpProtocol(config=config, server_state=state, app_state={}, gate=gate))
+        return made[-1]
+
+    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
+    served = Served(server.sockets[0].getsockname()[1], state, made)
+    try:
+        yield served
+    finally:
+        server.close()
+        for client in served.clients:
+            if not client.writer.is_closing():
+                client.writer.transport.abort()
+        for protocol in list(state.connections):
+            protocol.transport.abort()
+        await until(lambda: not state.connections and not state.tasks)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until something holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - of all that may be asked for, little tells
+            await asyncio.sleep(0.005)
+
+
+@dataclass
+class Paced:
+    """An application that answers a path with the path, once it may.
+
+    Args:
+        held: paths that are answered only when they are taken out.
+        begun: paths that were asked for.
+        left: paths of which the client has gone before the answer.
+        headers: of the last request.
+    """
+
+    held: set[str] = field(default_factory=set)
+    begun: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reads the whole request, waits, answers."""
+        path: str = scope["path"]
+        self.begun.append(path)
+        while (message := await receive()).get("more_body"):
+            pass
+        self.headers = scope["headers"]
+        leaving = asyncio.ensure_future(receive())
+        await until(lambda: path not in self.held or leaving.done())
+        if message["type"] == "http.disconnect" or leaving.done():
+            self.left.append(path)
+            return
+        leaving.cancel()
+        await answer(send, path.encode("ascii"))
+
+
+async def answer(send: Send, body: bytes, **headers: str) -> None:
+    """Sends a whole answer."""
+    named = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length, *named]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def get(path: str, *headers: bytes) -> bytes:
+    """A request without a body."""
+    return b"\r\n".join([b"GET %b HTTP/1.1" % path.encode("ascii"), b"Host: x", *headers, b"", b""])
+
+
+def bodies(received: bytes) -> list[bytes]:
+    """The bodies of answers that are paths."""
+    return re.findall(rb"\r\n\r\n(/\w*?)(?=HTTP/1|$)", received)
