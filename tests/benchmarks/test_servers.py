@@ -12,7 +12,7 @@ from benchmarks import servers
 from benchmarks.client import predict_once
 from benchmarks.errors import AnswerError, ServerError
 from benchmarks.labels import read_answers
-from benchmarks.servers import Program, serve
+from benchmarks.servers import Program, Server, serve
 
 QUICK = "tests.benchmarks.quick_server"
 SERVICE = Program("headlight", "service", ("--dtype", "float32", "--threads", "1"))
@@ -44,16 +44,22 @@ def test_a_server_answers_until_the_block_ends(
         os.killpg(server.processes.first, 0)
 
 
-def test_a_paused_server_answers_when_it_is_woken_and_ends_as_any_other(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    with serve(SERVICE, checkpoint_folder, tmp_path) as server, ThreadPoolExecutor(1) as client:
-        server.pause()
+def assert_it_answers_when_it_is_woken(server: Server) -> None:
+    """And not while it is paused."""
+    server.pause()
+    with ThreadPoolExecutor(1) as client:
         waiting = client.submit(predict_once, server.port, ["a good film"])
         with pytest.raises(TimeoutError):
             waiting.result(timeout=0.5)
         with server.awake():
             assert len(read_answers(waiting.result())) == 1
+
+
+def test_a_paused_server_answers_when_it_is_woken_and_ends_as_any_other(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    with serve(SERVICE, checkpoint_folder, tmp_path) as server:
+        assert_it_answers_when_it_is_woken(server)
 
     with pytest.raises(ProcessLookupError):
         os.killpg(server.processes.first, 0)
@@ -93,13 +99,8 @@ def test_a_fault_of_the_block_ends_the_server_too(checkpoint_folder: Path, tmp_p
 def test_a_worker_in_a_session_of_its_own_is_paused_and_ended_too(tmp_path: Path) -> None:
     apart = Program("apart", QUICK, ("--label", "good", "--apart"))
 
-    with serve(apart, tmp_path, tmp_path) as server, ThreadPoolExecutor(1) as client:
-        server.pause()
-        waiting = client.submit(predict_once, server.port, ["a good film"])
-        with pytest.raises(TimeoutError):
-            waiting.result(timeout=0.5)
-        with server.awake():
-            assert len(read_answers(waiting.result())) == 1
+    with serve(apart, tmp_path, tmp_path) as server:
+        assert_it_answers_when_it_is_woken(server)
 
     with pytest.raises(AnswerError, match="no connection"):
         predict_once(server.port, ["a good film"])
