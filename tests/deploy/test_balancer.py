@@ -33,6 +33,9 @@ class Replica(ThreadingHTTPServer):
         self.asked = 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """The balancer drops connections when it ends; that is no fault of a replica."""
+
     def end(self) -> None:
         self.shutdown()
         self.server_close()
