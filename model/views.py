@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from model.config import EncoderConfig
 from model.words import Words, sum_words
 
 Reduce = Literal["none", "mean", "max", "rollout"]
@@ -18,8 +19,6 @@ Level = Literal["token", "word"]
 Weights = NDArray[np.float32]
 
 RAW = "raw"
-# A residual connection passes on as much as the attention beside it.
-_RESIDUAL_SHARE = 0.5
 
 
 def view_name(reduce: Reduce, level: Level) -> str:
@@ -40,7 +39,7 @@ def reduce_weights(
     *,
     reduce: Reduce,
     words: Words | None,
-    residual_share: float = _RESIDUAL_SHARE,
+    residual_share: float = EncoderConfig.residual_share,
 ) -> Weights:
     """Makes the view of raw weights.
 
@@ -71,7 +70,7 @@ def reduce_weights(
     return view
 
 
-def rollout(attention: Weights, *, residual_share: float = _RESIDUAL_SHARE) -> Weights:
+def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residual_share) -> Weights:
     """Attention rollout (Abnar and Zuidema 2020): how much of each input token is in each output.
 
     The heads of a layer are averaged, the residual connection is added as an identity, and the
