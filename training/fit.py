@@ -20,6 +20,7 @@ from model.tokenizer import Tokenizer
 from training.batches import make_batches
 from training.errors import DivergedRunError, InterruptedRunError, ResumeError
 from training.history import Measurement
+from training.kernels import attention_kernel
 from training.mpnet import Trainable
 from training.objective import batch_loss, weight_penalty
 from training.optimizer import build_optimizer, learning_rate, update_average
@@ -195,7 +196,8 @@ class Fitting:
             group["lr"] = group["scale"] * self._rate(position.step)
         batch = self._collate(places)
         classes, target = self._targets(places)  # [B], [B] or [B, C]
-        with self._autocast():
+        kernel = attention_kernel(batch.input_ids.shape[1], self._device)
+        with kernel, self._autocast():
             logits = self._network(batch).logits  # [B, C]
         loss = batch_loss(logits, target, recipe)
         mean_loss = self._check_finite(float(loss.detach()))
