@@ -18,6 +18,7 @@ from torch import Tensor
 from model.batch import Batch, collate
 from model.tokenizer import Tokenizer
 from training.batches import make_batches
+from training.dropout import quicken_dropout
 from training.errors import DivergedRunError, InterruptedRunError, ResumeError
 from training.history import Measurement
 from training.kernels import attention_kernel
@@ -68,6 +69,7 @@ class Fitting:
         measure_training: bool = False,
         label: str = "fit",
     ) -> None:
+        quicken_dropout(network)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
