@@ -8,7 +8,14 @@
 
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
-FROM ${BASE_IMAGE} AS build
+# By themselves, so that the packages are not installed anew when only the version changes.
+FROM ${BASE_IMAGE} AS requirements
+WORKDIR /build
+COPY pyproject.toml ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+      >requirements.txt
+
+FROM ${BASE_IMAGE} AS packages
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_FIND_LINKS=/build \
     PIP_NO_CACHE_DIR=1 \
@@ -17,9 +24,9 @@ SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /build
 # pip stays outside of what is copied on.
 RUN python -m venv --without-pip /opt/venv
-COPY pyproject.toml constraints.txt wheels* ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-      >requirements.txt && grep '^torch==' requirements.txt >torch.txt
+COPY --from=requirements /build/requirements.txt ./
+COPY constraints.txt wheels* ./
+RUN grep '^torch==' requirements.txt >torch.txt
 # torch alone from the index of its builds for CPUs; where that does not answer, the next step takes
 # the build that pip finds, which on Linux brings CUDA.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
@@ -33,17 +40,22 @@ WORKDIR /opt/venv/lib
 RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
     rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test && \
     find . -type d -name tests -prune -exec rm -r {} +
+# The project lies beside them, so that images of two versions share the layer of all this.
+RUN echo /opt/headlight >"$(/opt/venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/headlight.pth"
+
+FROM packages AS project
 WORKDIR /build
-COPY LICENSE README.md ./
+COPY LICENSE README.md pyproject.toml ./
 COPY model model
 COPY service service
 # The training command needs packages that are not here.
-RUN pip install --no-compile --no-deps . && rm /opt/venv/bin/headlight-train
+RUN pip install --no-compile --no-deps --target /opt/headlight . && rm /opt/headlight/bin/headlight-train
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints/default checkpoints/default
 # Proves that the image works, and compiles to bytecode just those modules that serving imports.
-RUN /opt/venv/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
+ENV PYTHONPYCACHEPREFIX=/opt/bytecode
+RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
       checkpoint = model.open_checkpoint(pathlib.Path('checkpoints/default')); \
       model.load_predictor(checkpoint, device=torch.device('cpu'), dtype=torch.float32).warm_up()"
 # Whatever the modes where this is built.
@@ -54,16 +66,19 @@ LABEL org.opencontainers.image.title="Headlight" \
       org.opencontainers.image.description="A small sentiment service that shows its work" \
       org.opencontainers.image.licenses="Apache-2.0"
 # OpenBLAS would start a thread for each core of the host, and nothing here uses them.
-ENV PATH=/opt/venv/bin:$PATH \
+ENV PATH=/opt/headlight/bin:/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPYCACHEPREFIX=/opt/bytecode \
     PYTHONUNBUFFERED=1 \
     OPENBLAS_NUM_THREADS=1 \
     HEADLIGHT_HOST=0.0.0.0
 RUN groupadd --gid 10001 headlight && \
     useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin headlight
 WORKDIR /app
-COPY --from=build /opt/venv /opt/venv
-COPY --from=build /app /app
+COPY --from=packages /opt/venv /opt/venv
+COPY --from=project /app /app
+COPY --from=project /opt/bytecode /opt/bytecode
+COPY --from=project /opt/headlight /opt/headlight
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -79,6 +79,29 @@ def test_is_small(engine: Engine, image: str) -> None:
     assert engine.inspect(image)["Size"] < _MOST_BYTES
 
 
+def test_a_change_of_the_project_leaves_the_layer_of_packages(engine: Engine, image: str) -> None:
+    script = "import pathlib; print(*pathlib.Path('/opt/venv').rglob('headlight*'))"
+    found = engine.docker("run", "--rm", image, "python", "-c", script).split()
+    assert [name.rpartition("/")[2] for name in found] == ["headlight.pth"]
+    steps = engine.docker("history", "--no-trunc", "--format", "{{.CreatedBy}}", image)
+    copied = [step for step in steps.splitlines() if "COPY" in step]
+    # The newest first: the project, its bytecode, the checkpoint, and only then the packages.
+    assert [step.partition("COPY ")[2].split()[0] for step in copied] == [
+        *("/opt/headlight", "/opt/bytecode", "/app", "/opt/venv")
+    ]
+
+
+def test_needs_no_compiling_at_its_start(engine: Engine, image: str) -> None:
+    script = """
+import importlib, pathlib, sys
+importlib.import_module("service.command")
+cached = {getattr(module, "__cached__", None) for module in sys.modules.values()}
+files = [pathlib.Path(name) for name in cached if isinstance(name, str)]
+print(len(files) > 1000, [name for name in files if not name.is_file()])
+"""
+    assert engine.docker("run", "--rm", image, "python", "-c", script) == "True []"
+
+
 def test_refuses_wrong_settings(engine: Engine, image: str) -> None:
     wrong = ["--env", "HEADLIGHT_PRT=1", "--env", "HEADLIGHT_PORT=x"]
     with pytest.raises(CommandError) as caught:

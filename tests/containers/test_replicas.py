@@ -49,7 +49,9 @@ def test_has_no_privileges(stack: Stack, replica: str) -> None:
     assert status["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize("path", ["/app/x", "/opt/venv/x", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/app/x", "/opt/headlight/x", "/opt/bytecode/x", "/opt/venv/x", "/x"]
+)
 def test_cannot_write_to_its_own_files(stack: Stack, replica: str, path: str) -> None:
     code = f"""
 try:
