@@ -15,7 +15,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,9 +85,8 @@ def standin_engine() -> Iterator[Engine]:
     with (cache / "lock").open("w") as lock, tempfile.TemporaryDirectory(prefix="engine-") as work:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two engines would want the same bridge
         _install_packages()
-        _fetch_torch()
         archives = [(base, _archive(base, cache)) for base in _BASES]
-        with _daemon(Path(work)) as engine:
+        with _torch_at_hand(cache), _daemon(Path(work)) as engine:
             for base, archive in archives:
                 changes = [word for change in base.changes for word in ("--change", change)]
                 engine.docker("import", *changes, str(archive), base.tag)
@@ -108,18 +107,34 @@ def _install_packages() -> None:
         run(command, environment=quiet)
 
 
-def _fetch_torch() -> None:
+@contextmanager
+def _torch_at_hand(cache: Path) -> Iterator[None]:
     """Puts the wheel of torch that this machine's pip finds where the Dockerfile looks for it.
 
-    Within a build, pip has none of this machine's settings and might find only the CUDA build.
+    Within a build, pip has none of this machine's settings and might find only the CUDA build. It
+    is taken away again, so that no later build for a GPU takes it.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     [requirement] = [name for name in project["dependencies"] if name.startswith("torch==")]
+    pattern = f"{requirement.replace('==', '-')}*-cp311-*.whl"
     wheels = ROOT / "wheels"
-    if not list(wheels.glob(f"{requirement.replace('==', '-')}*-cp311-*.whl")):
+    if list(wheels.glob(pattern)):
+        yield
+        return
+    kept = cache / "wheels"
+    if not list(kept.glob(pattern)):
         pip = [*installed_python(), "-m", "pip", "download", "--quiet", "--no-deps"]
-        only = ["--only-binary", ":all:", "--python-version", "3.11", "--dest", str(wheels)]
+        only = ["--only-binary", ":all:", "--python-version", "3.11", "--dest", str(kept)]
         run([*pip, *only, requirement])
+    [wheel] = kept.glob(pattern)
+    wheels.mkdir(exist_ok=True)
+    copy = Path(shutil.copy(wheel, wheels))
+    try:
+        yield
+    finally:
+        copy.unlink()
+        with suppress(OSError):  # there are others in it
+            wheels.rmdir()
 
 
 def installed_python() -> list[str]:
