@@ -24,11 +24,10 @@ needs_wrk = pytest.mark.skipif(
 )
 
 
+@needs_wrk
 def test_a_peer_that_is_not_installed_is_named(
     tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if shutil.which("wrk") is None:
-        pytest.skip("wrk is not installed")
     options = ["--checkpoint", str(checkpoint_folder), "--peers", str(tmp_path)]
 
     assert main([*options, "--servers", "litserve"]) == 1
@@ -90,6 +89,7 @@ def test_a_load_brings_the_one_whose_rate_it_needs() -> None:
     assert chosen_loads([]) == list(LOADS)
 
 
+@needs_wrk
 def test_a_checkpoint_that_is_missing_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +163,7 @@ def servers(parent: int) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
+@needs_wrk
 def test_told_to_end_it_ends_its_server_too(checkpoint_folder: Path) -> None:
     process = subprocess.Popen(
         [
