@@ -1,7 +1,7 @@
 """Dropout whose mask takes a byte of randomness for each element.
 
-torch draws a floating-point number each, by one thread where MKL does not do it: on processors that
-are not Intel's that is a tenth to a fifth of a training step.
+torch's own drawing was a tenth of a training step on a processor of AMD's
+(docs/decisions/0013-default-model.md).
 """
 
 import torch

@@ -5,8 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# Its backward pass works in blocks, which short texts leave half empty; of longer ones the weights
-# take more memory than the processor keeps near (docs/decisions/0013-default-model.md).
+# Up to here a step is faster without it (docs/decisions/0013-default-model.md).
 _LONGEST_UNFUSED = 160
 
 
