@@ -23,8 +23,6 @@ _PROBE_COLUMNS: dict[str, list[str]] = {
     "change": ["mean shift"],
     "group": ["mean shift", "lean"],
 }
-# Rows of the files without labels: the checkpoint was made before these were recorded.
-_UNLABELLED_ROWS = {"imdb_unlabelled": 49_231, "amazon_unlabelled": 21_981}
 
 
 def report() -> dict[str, Any]:
@@ -55,12 +53,10 @@ def _data() -> Iterator[Sequence[str]]:
     sources = manifest.recipe["plan"]["sources"]
     rows = {source.file: source.rows for source in manifest.training_data}
     for name, source in sources.items():
-        labelled = source.get("labelled", True)
-        count = rows[source["file"]] if labelled else _UNLABELLED_ROWS[name]
         yield (
             f"`{name}`",
             f"`{source['file'].removesuffix('.tsv.gz')}`",
-            f"{count:,}",
+            f"{rows[source['file']]:,}",
             source["origin"],
             source["licence"],
         )

@@ -33,6 +33,12 @@ def test_the_report_is_of_the_weights_that_ship() -> None:
     assert report["temperature"] == checkpoint.manifest.temperature
 
 
+def test_the_report_names_its_files_on_no_machine() -> None:
+    names = [file["file"] for file in model_card.report()["files"]]
+
+    assert [Path(name).parts[:-2] for name in names] == [()] * len(names)
+
+
 def test_the_report_agrees_with_the_checkpoint() -> None:
     recorded = open_checkpoint(model_card.CHECKPOINT).manifest.metrics
     measured = {
