@@ -1,9 +1,10 @@
-"""From sentences to the answer of `POST /predict`, over one raw HTTP/1.1 connection that is kept.
+"""From sentences to the answer of `POST /predict`, asked once or over a connection that is kept.
 
-As little as a client can do, because whatever it does takes time from the server beside it.
+The latter does as little as a client can, because that takes time from the server beside it.
 """
 
 import asyncio
+import http.client
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +14,8 @@ from benchmarks.errors import AnswerError
 _HOST = "127.0.0.1"
 _PATIENCE = 30.0
 _SHOWN = 200
+_CLOSED_EARLY = "the server closed the connection early"
+_NO_LENGTH = "the answer has no Content-Length, which this client needs"
 
 
 class Connection:
@@ -54,12 +57,8 @@ class Connection:
             answer_head = await self._reader.readuntil(b"\r\n\r\n")
             content = await self._reader.readexactly(_content_length(answer_head))
         except (OSError, asyncio.IncompleteReadError) as error:
-            raise AnswerError("the server closed the connection early") from error
-        status = answer_head.split(b" ", 2)[1]
-        if status != b"200":
-            shown = content[:_SHOWN].decode("utf-8", "replace")
-            raise AnswerError(f"status {status.decode('latin-1')}, not 200: {shown!r}")
-        return content
+            raise AnswerError(_CLOSED_EARLY) from error
+        return _right(answer_head.split(b" ", 2)[1].decode("latin-1"), content)
 
     async def close(self) -> None:
         """Closes it."""
@@ -80,29 +79,56 @@ async def open_connection(port: int) -> Connection:
     try:
         reader, writer = await asyncio.open_connection(_HOST, port)
     except OSError as error:
-        raise AnswerError(f"no connection to port {port}: {error.strerror or error}") from error
+        raise _no_connection(port, error) from error
     return Connection(reader, writer, port=port)
 
 
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:
-    """Sends one request over a connection of its own; see `Connection.predict`.
+    """Sends one request over a connection of its own and waits for the whole answer.
+
+    Without an event loop: an interrupt that comes while one is made would leave half of one.
+
+    Args:
+        port: on 127.0.0.1.
+        sentences: of the request.
+
+    Returns:
+        The body of the answer, which is not read here.
 
     Raises:
-        AnswerError: there is no answer, not in time, or one that is not right.
+        AnswerError: nothing listens there, there is no answer, not in time, or one that is not
+            right.
     """
+    connection = http.client.HTTPConnection(_HOST, port, timeout=_PATIENCE)
     try:
-        return asyncio.run(_predict_once(port, sentences))
+        connection.connect()
+    except OSError as error:
+        raise _no_connection(port, error) from error
+    headers = {"Content-Type": "application/json"}
+    try:
+        connection.request("POST", "/predict", json.dumps({"sentences": sentences}), headers)
+        answer = connection.getresponse()
+        content = answer.read()
     except TimeoutError as error:
         raise AnswerError(f"no answer within {_PATIENCE:g} s") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise AnswerError(_CLOSED_EARLY) from error
+    finally:
+        connection.close()
+    if answer.getheader("Content-Length") is None:
+        raise AnswerError(_NO_LENGTH)
+    return _right(str(answer.status), content)
 
 
-async def _predict_once(port: int, sentences: Sequence[str]) -> bytes:
-    async with asyncio.timeout(_PATIENCE):
-        connection = await open_connection(port)
-        try:
-            return await connection.predict(sentences)
-        finally:
-            await connection.close()
+def _right(status: str, content: bytes) -> bytes:
+    if status != "200":
+        shown = content[:_SHOWN].decode("utf-8", "replace")
+        raise AnswerError(f"status {status}, not 200: {shown!r}")
+    return content
+
+
+def _no_connection(port: int, error: OSError) -> AnswerError:
+    return AnswerError(f"no connection to port {port}: {error.strerror or error}")
 
 
 def _content_length(head: bytes) -> int:
@@ -110,4 +136,4 @@ def _content_length(head: bytes) -> int:
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length" and value.strip().isdigit():
             return int(value)
-    raise AnswerError("the answer has no Content-Length, which this client needs")
+    raise AnswerError(_NO_LENGTH)

@@ -1,5 +1,6 @@
 """The client and its loads, against a real service and against servers that misbehave."""
 
+import asyncio
 import json
 import os
 import re
@@ -7,7 +8,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import open_loop, wrk
-from benchmarks.client import predict_once
+from benchmarks import client, open_loop, wrk
+from benchmarks.client import open_connection, predict_once
 from benchmarks.errors import AnswerError, BenchmarkError
 from benchmarks.loads import Closed
 from benchmarks.texts import write_literals
@@ -27,6 +28,7 @@ from tests.benchmarks import stub
 from tests.end_to_end.servers import RunningService, service
 
 SENTENCES = ["a good film", "a dull plot"]
+Predict = Callable[[int, Sequence[str]], bytes]
 # Its absence must not hide in continuous integration.
 needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
@@ -59,6 +61,22 @@ def answering(answer: bytes) -> Iterator[int]:
         thread.join()
 
 
+def predict_kept(port: int, sentences: Sequence[str]) -> bytes:
+    """Asks over a connection that could be kept."""
+
+    async def ask() -> bytes:
+        connection = await open_connection(port)
+        try:
+            return await connection.predict(sentences)
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+both_ways = pytest.mark.parametrize("predict", [predict_once, predict_kept])
+
+
 def answered_sentences(running: RunningService) -> float:
     metrics = httpx.get(f"{running.url}/metrics").text
     found = re.search(r"^headlight_texts_total (\S+)$", metrics, re.MULTILINE)
@@ -66,40 +84,58 @@ def answered_sentences(running: RunningService) -> float:
     return float(found[1])
 
 
-def test_one_request_gets_the_answer_of_the_service(running: RunningService) -> None:
-    sentences = ["a good film", "a dull plot"]
-    with running.client() as client:
-        expected = client.post("/predict", json={"sentences": sentences}).json()
+@both_ways
+def test_one_request_gets_the_answer_of_the_service(
+    running: RunningService, predict: Predict
+) -> None:
+    sentences = ["a good film", "ein dröger Film"]
+    with running.client() as asking:
+        expected = asking.post("/predict", json={"sentences": sentences}).json()
 
-    assert json.loads(predict_once(running.port, sentences)) == expected
+    assert json.loads(predict(running.port, sentences)) == expected
 
 
-def test_a_refused_request_is_an_error_with_its_status(running: RunningService) -> None:
+@both_ways
+def test_a_refused_request_is_an_error_with_its_status(
+    running: RunningService, predict: Predict
+) -> None:
     with pytest.raises(AnswerError, match=r"^status 422, not 200: '.*invalid-request"):
-        predict_once(running.port, [" "])
+        predict(running.port, [" "])
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (b"", "the server closed the connection early"),
-        (b"HTTP/1.1 200 OK\r\nContent-Le", "the server closed the connection early"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "early$|no Content-Length"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[]", "the server closed the connection"),
         (b"HTTP/1.1 200 OK\r\n\r\n[]", "the answer has no Content-Length"),
         (b"HTTP/1.1 500 No\r\ncontent-length: 4\r\n\r\noops", "status 500, not 200: 'oops'"),
     ],
 )
-def test_a_broken_answer_is_an_error(answer: bytes, message: str) -> None:
+def test_a_broken_answer_is_an_error(predict: Predict, answer: bytes, message: str) -> None:
     with answering(answer) as port, pytest.raises(AnswerError, match=message):
-        predict_once(port, ["a good film"])
+        predict(port, ["a good film"])
 
 
-def test_a_port_where_nothing_listens_is_an_error() -> None:
+def test_no_answer_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_PATIENCE", 0.1)
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(AnswerError, match=r"^no answer within 0\.1 s$"),
+    ):
+        predict_once(silent.getsockname()[1], ["a good film"])
+
+
+@both_ways
+def test_a_port_where_nothing_listens_is_an_error(predict: Predict) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
     with pytest.raises(AnswerError, match=rf"^no connection to port {port}: "):
-        predict_once(port, ["a good film"])
+        predict(port, ["a good film"])
 
 
 @pytest.fixture
