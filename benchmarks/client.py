@@ -12,6 +12,7 @@ from contextlib import suppress
 from benchmarks.errors import AnswerError
 
 _HOST = "127.0.0.1"
+# Seconds, for the connection and then for each part of an answer.
 _PATIENCE = 30.0
 _SHOWN = 200
 _CLOSED_EARLY = "the server closed the connection early"
