@@ -18,25 +18,9 @@ from model import Checkpoint, load_predictor
 from model.device import choose_device, choose_dtype, dtype_name
 from model.loading import check_dtype
 from model.threads import choose_threads
-from service.api_keys import ApiKeys
-from service.deadline import HEADER as TIMEOUT
-from service.direct import DirectRoutes
-from service.document import install_openapi
-from service.engine import Engine
-from service.errors import (
-    NOT_FOUND_DETAIL,
-    MethodNotAllowedError,
-    NotFoundError,
-    ServiceError,
-)
-from service.gate import Gate
-from service.hosts import AllowedHosts, read_hosts, read_origins
-from service.lifecycle import Lifecycle
-from service.metrics import Metrics
-from service.middleware import CLIENT_LEFT, REQUEST_ID, RequestMiddleware
-from service.openapi import DESCRIPTION
-from service.origins import Origins
-from service.routes import (
+from service.api.document import install_openapi
+from service.api.openapi import DESCRIPTION
+from service.api.routes import (
     attention,
     attributions,
     health,
@@ -46,8 +30,24 @@ from service.routes import (
     pages,
     predict,
 )
+from service.api.state import State
+from service.errors import (
+    NOT_FOUND_DETAIL,
+    MethodNotAllowedError,
+    NotFoundError,
+    ServiceError,
+)
+from service.http.api_keys import ApiKeys
+from service.http.deadline import HEADER as TIMEOUT
+from service.http.direct import DirectRoutes
+from service.http.gate import Gate
+from service.http.hosts import AllowedHosts, read_hosts, read_origins
+from service.http.lifecycle import Lifecycle
+from service.http.middleware import CLIENT_LEFT, REQUEST_ID, RequestMiddleware
+from service.http.origins import Origins
+from service.inference.engine import Engine
+from service.metrics import Metrics
 from service.settings import Settings
-from service.state import State
 
 ROUTERS: tuple[APIRouter, ...] = (
     predict.router,

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from model.arguments import LineParser
 from service.app import create_app
-from service.lifecycle import Lifecycle
+from service.http.lifecycle import Lifecycle
+from service.http.server import listen, serve
 from service.logs import configure_logging
-from service.server import listen, serve
 from service.settings import PREFIX, Settings, SettingsError
 from service.start import prepare
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.hosts import read_hosts, read_origins
+from service.http.hosts import read_hosts, read_origins
 
 PREFIX = "HEADLIGHT_"
 

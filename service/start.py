@@ -6,7 +6,7 @@ from model import Checkpoint, open_checkpoint
 from model.device import choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
 from model.loading import check_dtype
-from service.api_keys import ApiKeys, load_api_keys
+from service.http.api_keys import ApiKeys, load_api_keys
 from service.settings import PREFIX, Settings, SettingsError, read_settings
 
 

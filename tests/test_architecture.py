@@ -88,7 +88,7 @@ def test_model_imports_neither_service_nor_training() -> None:
 
 
 def test_training_imports_no_service() -> None:
-    commands = "training.fit_command, training.evaluate, training.compare"
+    commands = "training.fit_command, training.cli.evaluate, training.cli.compare"
 
     assert "service" not in modules_after(f"import training.__main__, {commands}")
 

@@ -22,8 +22,8 @@ class DataError(TrainingError):
     Args:
         path: the file at fault.
         fault: what is wrong with it, and what to do.
-        row: the first row at fault, as `training.readers.Row` counts them; None if the fault is
-            of the whole file.
+        row: the first row at fault, as `training.data.readers.Row` counts them; None for a
+            fault of the whole file.
     """
 
     def __init__(self, path: Path, fault: str, row: int | None = None) -> None:

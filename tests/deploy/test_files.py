@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service import server
+from service.http import server
 from service.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import training.__main__
 from service.command import make_parser
 from service.settings import Settings
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows, sections
-from training.recipe import NetworkSizes, Recipe, presets
-from training.variants import VARIANTS
+from training.compare.variants import VARIANTS
+from training.fit.recipe import NetworkSizes, Recipe, presets
 
 PAGE = REFERENCE / "command-line.md"
 EVALUATE = REFERENCE / "evaluate.md"

@@ -7,8 +7,8 @@ import pytest
 
 from tests.documentation.markdown import ROOT, blocks
 from training.__main__ import _parser
-from training.comparison import Comparison, from_json
-from training.comparison_report import to_markdown
+from training.compare.comparison import Comparison, from_json
+from training.compare.report import to_markdown
 
 PAGE = ROOT / "docs" / "comparison.md"
 FOLDERS = [ROOT / "docs" / name for name in ("comparison", "comparison-random")]

@@ -4,7 +4,7 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from service.answer_schemas import (
+from service.api.answer_schemas import (
     AttentionAnswer,
     AttributionsAnswer,
     ImportanceAnswer,
@@ -13,10 +13,15 @@ from service.answer_schemas import (
     Problem,
     TokenAnswer,
 )
+from service.api.forms import FORMS
+from service.api.schemas import (
+    AttentionRequest,
+    AttributionsRequest,
+    ImportanceRequest,
+    PredictRequest,
+)
 from service.app import ROUTERS
 from service.errors import ALL_ERRORS
-from service.forms import FORMS
-from service.schemas import AttentionRequest, AttributionsRequest, ImportanceRequest, PredictRequest
 from tests.documentation.markdown import REFERENCE, code, codes, rows
 
 PAGE = REFERENCE / "http.md"

@@ -147,7 +147,7 @@ def test_who_does_not_read_is_counted_as_one_who_left(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     hasty = (
-        "import sys; import service.transport; service.transport._STALL_SECONDS = 2; "
+        "import sys; import service.http.transport; service.http.transport._STALL_SECONDS = 2; "
         "from service.__main__ import main; sys.exit(main())"
     )
     with service(checkpoint_folder, tmp_path, program=("-c", hasty)) as running:

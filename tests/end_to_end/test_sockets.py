@@ -257,8 +257,8 @@ def test_a_head_that_does_not_end_and_a_client_that_says_nothing_are_left(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     hasty = (
-        "import sys; import service.protocol, service.server; "
-        "service.protocol._HEAD_SECONDS = 0.5; service.server._KEEP_ALIVE_SECONDS = 1; "
+        "import sys; import service.http.protocol, service.http.server; "
+        "service.http.protocol._HEAD_SECONDS = 0.5; service.http.server._KEEP_ALIVE_SECONDS = 1; "
         "from service.__main__ import main; sys.exit(main())"
     )
     with service(checkpoint_folder, tmp_path, program=("-c", hasty)) as impatient:

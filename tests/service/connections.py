@@ -14,8 +14,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from service.gate import Gate
-from service.protocol import HttpProtocol
+from service.http.gate import Gate
+from service.http.protocol import HttpProtocol
 
 PATIENCE = 30.0
 NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."

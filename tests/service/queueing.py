@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from model import Encoding, Explanation, Prediction, Question
-from service.batcher import Batcher
+from service.inference.batcher import Batcher
 from service.metrics import Metrics
 
 Result = TypeVar("Result")

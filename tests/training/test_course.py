@@ -8,7 +8,7 @@ import torch
 from model import ConvAttentionConfig, load_predictor, open_checkpoint
 from tests.training.tiny_runs import write_sentences
 from training.__main__ import main
-from training.history import read_history
+from training.measure.history import read_history
 
 CPU = torch.device("cpu")
 

@@ -7,8 +7,8 @@ import torch
 from model import Predictor, load_predictor, open_checkpoint
 from tests.documentation.markdown import ROOT
 from tests.shared_data import shared_file
-from training.data import read_dataset
-from training.inference import predict_probabilities
+from training.data.data import read_dataset
+from training.measure.inference import predict_probabilities
 
 # Far enough below what was measured on the whole sets that another processor passes too.
 FLOORS = {"sst/dev": 0.85, "uci/amazon": 0.90, "uci/imdb": 0.90, "uci/yelp": 0.88}

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from tests.builders import tiny_network, tiny_tokenizer
 from training.errors import InterruptedRunError
-from training.fit import Fitting
-from training.history import Measurement
-from training.recipe import Recipe
-from training.rows import Rows
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.fit.trainer import Fitting
+from training.measure.history import Measurement
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]
 STEPS_PER_EPOCH, EPOCHS = 3, 4

@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
 from training.__main__ import main
-from training.groups import make_sets
-from training.inference import predict_logits
-from training.plan import load_plan
-from training.plan_command import read_material
-from training.setup import start_from_pretrained
-from training.stages import mean_of, plan_tokenizer
-from training.teacher_labels import TeacherLabels
+from training.cli.plan_command import read_material
+from training.fit.setup import start_from_pretrained
+from training.measure.inference import predict_logits
+from training.plan.plan import load_plan
+from training.plan.stages import mean_of, plan_tokenizer
+from training.plan.teacher_labels import TeacherLabels
+from training.synth.groups import make_sets
 
 # So low a rate that no weight moves: what the stage leaves is what it began with.
 EVEN = """

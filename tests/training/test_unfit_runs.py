@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from training.__main__ import main
-from training.history import Measurement, read_history, write_history
+from training.measure.history import Measurement, read_history, write_history
 
 _PRESET = """\
 max_length = 16
@@ -76,7 +76,7 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("training.finish.save_checkpoint", fail)
+        patch.setattr("training.fit.finish.save_checkpoint", fail)
         assert main([*command, "--text-column", "sentence"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "headlight-train: no space left"
 
@@ -118,6 +118,6 @@ def test_the_history_grows_with_each_epoch(
         write_history(history, place)
         seen.append(len(read_history(path)))
 
-    monkeypatch.setattr("training.fit_command.write_history", write)
+    monkeypatch.setattr("training.cli.fit_command.write_history", write)
     assert main([*command, "--text-column", "sentence"]) == 0
     assert seen == [1, 2]

@@ -1,0 +1,1 @@
+"""Says what a request means: routes, schemas, and what each route does."""

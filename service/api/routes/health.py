@@ -1,0 +1,36 @@
+"""`GET /health/live` and `/health/ready`, for orchestrators and load balancers.
+
+Both ignore `Accept`, so that no prober's odd header can take a replica out.
+"""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.openapi import LIVE, READY
+from service.api.requests import state_of
+from service.errors import DrainingError, NotReadyError
+from service.formats.answers import json_response
+
+router = APIRouter()
+
+
+@router.head("/health/live", include_in_schema=False, responses=LIVE["responses"])
+@router.get("/health/live", **LIVE)
+async def live(request: Request) -> Response:
+    """Says that the process can answer at all, and that no forward pass hangs."""
+    stuck = state_of(request).engine.stuck
+    if stuck is not None:
+        raise NotReadyError(stuck, retry_after=1)
+    return json_response({"status": "live"})
+
+
+@router.head("/health/ready", include_in_schema=False, responses=READY["responses"])
+@router.get("/health/ready", **READY)
+async def ready(request: Request) -> Response:
+    """Says whether requests should be sent here."""
+    state = state_of(request)
+    if state.lifecycle.draining:
+        raise DrainingError("This replica is shutting down.", retry_after=1)
+    if state.engine.fault is not None:
+        raise NotReadyError(state.engine.fault, retry_after=1)
+    return json_response({"status": "ready"})

@@ -1,0 +1,19 @@
+"""`GET /metrics`: Prometheus text."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.openapi import METRICS
+from service.api.requests import choose_form, require_access, state_of
+from service.metrics import CONTENT_TYPE
+
+router = APIRouter()
+
+
+@router.get("/metrics", **METRICS)
+async def metrics(request: Request) -> Response:
+    """Shows what this replica has counted since its start."""
+    state = state_of(request)
+    require_access(request, state.settings.metrics)
+    choose_form(request, "text/plain")
+    return Response(state.metrics.render(), media_type=CONTENT_TYPE)

@@ -1,0 +1,22 @@
+"""`GET /model`: what is served."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.openapi import MODEL
+from service.api.requests import choose_form, require_api_key, state_of
+from service.formats.answers import JSON, json_response
+
+router = APIRouter()
+
+
+@router.get("/model", **MODEL)
+async def model(request: Request) -> Response:
+    """Says which model answers, its sizes, and how accurate it was when it was trained."""
+    require_api_key(request)
+    choose_form(request, JSON)
+    info = state_of(request).engine.info
+    metrics = [metric.model_dump() for metric in info.metrics]
+    return json_response({**asdict(info), "metrics": metrics})

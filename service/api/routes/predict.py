@@ -1,0 +1,27 @@
+"""`POST /predict`: labels and calibrated probabilities."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.openapi import PREDICT
+from service.api.predict import classify
+from service.api.requests import admit, read_predict, state_of, unless_gone
+from service.errors import ServiceError
+from service.formats.answers import json_response, predict_answer
+from service.http.deadline import deadline_of
+
+router = APIRouter()
+
+
+@router.post("/predict", **PREDICT)
+async def predict(request: Request) -> Response:
+    """Tells the sentiment of each sentence, in their order."""
+    admit(request)
+    state = state_of(request)
+    body = await read_predict(request)
+    classifying = classify(state.engine, body, deadline=deadline_of(request.scope))
+    predictions = await unless_gone(request, classifying)
+    for item in predictions:
+        if isinstance(item, ServiceError):
+            state.metrics.problems.labels(item.type).inc()
+    return json_response(predict_answer(state.engine.info, predictions))

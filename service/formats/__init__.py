@@ -1,0 +1,1 @@
+"""Writes answers: JSON, NPZ, CSV and SVG."""

@@ -1,0 +1,69 @@
+"""Views of attention as an archive of numpy arrays, to be read with `numpy.load`.
+
+No array holds Python objects, so nothing has to be unpickled.
+"""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model import ModelInfo
+from service.formats.views import View
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_NO_WORD = -1
+
+
+def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[Any]]:
+    """The arrays of one view.
+
+    Args:
+        info: of the model that answers.
+        view: what is answered.
+        dtype: of the weights, `float32` or `float16`.
+
+    Returns:
+        By name; docs/reference/http.md has the list.
+    """
+    tokens, prediction = view.tokens, view.prediction
+    words = [_NO_WORD if token.word is None else token.word for token in tokens]
+    return {
+        "attention": view.attention.astype(dtype),  # [L, H, W, W]
+        "tokens": np.array([token.text for token in tokens], np.str_),
+        "start": np.array([token.start for token in tokens], np.int32),
+        "end": np.array([token.end for token in tokens], np.int32),
+        "special": np.array([token.special for token in tokens], np.bool_),
+        "word": np.array(words, np.int32),
+        "layers": np.array(view.layers, np.int32),
+        "heads": np.array(view.heads, np.int32),
+        "view": np.array(view.name),
+        "labels": np.array(list(prediction.probabilities), np.str_),
+        "probabilities": np.array(list(prediction.probabilities.values()), np.float64),
+        "token_count": np.array(prediction.token_count, np.int32),
+        "truncated": np.array(prediction.truncated),
+        "model": np.array([info.name, info.version], np.str_),
+    }
+
+
+def npz_archive(parts: Sequence[Arrays], *, numbered: bool) -> bytes:
+    """An archive of the arrays of one view or of several.
+
+    Args:
+        parts: the arrays of each.
+        numbered: whether names end in the number of the sentence, as in `attention_0`.
+    """
+    buffer = io.BytesIO()
+    if numbered:
+        arrays = {
+            f"{name}_{number}": array
+            for number, part in enumerate(parts)
+            for name, array in part.items()
+        }
+    else:
+        (arrays,) = (dict(part) for part in parts)
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()

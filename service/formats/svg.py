@@ -1,0 +1,188 @@
+"""Views of attention as a picture: heat maps with their tokens, for reports and tickets.
+
+The picture needs nothing else to be seen: no style sheet, no script, no font of its own. Every
+cell names its query, key and weight, so that the numbers can be read from it again.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from model import ModelInfo
+from service.formats.json import format_weights
+from service.formats.views import View
+
+# What a browser draws without trouble.
+MOST_CELLS = 20_000
+
+_CELL = 14
+_FONT = 11
+_CHARACTER = 6.7  # of the monospaced font, at that size
+_GAP = 24
+_MARGIN = 16
+_LONGEST_TOKEN = 20
+_INK, _FAINT, _COLOUR = "#1a1a1a", "#8a8a8a", "#0b5cad"
+# XML 1.0 has no way to write these.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The maps of one sentence.
+
+    Args:
+        body: elements, drawn from (0, 0).
+        width: of them, in pixels.
+        height: of them, in pixels.
+    """
+
+    body: str
+    width: float
+    height: float
+
+
+def draw(info: ModelInfo, view: View) -> Picture:
+    """Draws one view: a row of maps for each layer.
+
+    Args:
+        info: of the model that answers.
+        view: what is answered.
+
+    Raises:
+        ValueError: a weight is not a number from 0 to 1.
+    """
+    labels = [_shortened(token.text) for token in view.tokens]
+    room = max(_width(label) for label in labels) * _CHARACTER + 6
+    side = room + _CELL * len(labels)
+    largest = float(view.attention.max())
+    weights = format_weights(view.attention)
+    rows, columns = view.attention.shape[:2]
+    parts = list(_heading(info, view, largest))
+    top = 64.0
+    for row, layer in enumerate(view.layer_names):
+        for column, head in enumerate(view.head_names):
+            place = f"translate({column * (side + _GAP):.1f} {top + row * (side + _GAP + 16):.1f})"
+            parts.append(f'<g transform="{place}">')
+            parts.append(_text(0, 10, _title(view, layer, head), weight="bold"))
+            parts.append('<g transform="translate(0 16)">')
+            parts += _axes(labels, room)
+            names = f"{_attribute('layer', layer)}{_attribute('head', head)}"
+            parts.append(
+                f'<g transform="translate({room:.1f} {room:.1f})"{names} fill="{_COLOUR}">'
+            )
+            parts += _cells(view, view.attention[row, column], weights[row, column], largest)
+            parts.append("</g>")
+            parts.append(
+                f'<rect x="{room:.1f}" y="{room:.1f}" width="{side - room:.1f}" '
+                f'height="{side - room:.1f}" fill="none" stroke="{_FAINT}" stroke-width="0.5"/>'
+            )
+            parts.append("</g></g>")
+    height = top + rows * (side + _GAP + 16)
+    return Picture("\n".join(parts), max(columns * (side + _GAP), 420.0), height)
+
+
+def svg_picture(parts: Sequence[Picture]) -> bytes:
+    """A whole picture: those of all sentences, one under the other."""
+    width = max(part.width for part in parts) + 2 * _MARGIN
+    height = sum(part.height for part in parts) + 2 * _MARGIN
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{_FONT}">',
+        "<title>Attention weights</title>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+    ]
+    top = float(_MARGIN)
+    for number, part in enumerate(parts):
+        lines.append(f'<g transform="translate({_MARGIN} {top:.1f})" data-sentence="{number}">')
+        lines += [part.body, "</g>"]
+        top += part.height
+    return "\n".join([*lines, "</svg>", ""]).encode("utf-8")
+
+
+def _heading(info: ModelInfo, view: View, largest: float) -> Iterator[str]:
+    prediction = view.prediction
+    label = f"{prediction.label} {prediction.score:.4f}"
+    yield _text(0, 10, f"{label} \u00b7 {info.name} {info.version} \u00b7 {view.name}")
+    yield _text(
+        0, 26, "Each row asks, each column is asked. Weights are not an explanation.", _FAINT
+    )
+    for step in range(10):
+        opacity = (step + 1) / 10
+        yield (
+            f'<rect x="{step * 16}" y="34" width="16" height="10" fill="{_COLOUR}" '
+            f'fill-opacity="{opacity:.1f}"/>'
+        )
+    yield _text(168, 43, f"0 to {largest:.4f}", _FAINT)
+
+
+def _title(view: View, layer: int | None, head: int | None) -> str:
+    reduce = view.name.partition("+")[0]
+    layers = _numbers("layer", view.layers) if layer is None else f"layer {layer}"
+    if head is not None:
+        return f"{layers}, head {head}"
+    return f"{layers}, {reduce} of {_numbers('head', view.heads)}"
+
+
+def _numbers(kind: str, numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"{kind} {numbers[0]}"
+    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{kind}s {numbers[0]} to {numbers[-1]}"
+    return f"{kind}s {', '.join(map(str, numbers))}"
+
+
+def _axes(labels: Sequence[str], room: float) -> Iterator[str]:
+    for place, label in enumerate(labels):
+        middle = room + _CELL * place + _CELL / 2
+        yield _text(room - 4, middle + 4, label, anchor="end")
+        yield (
+            f'<text transform="translate({middle + 4:.1f} {room - 4:.1f}) rotate(-90)" '
+            f'fill="{_INK}">{_clean(label)}</text>'
+        )
+
+
+def _cells(view: View, numbers: Any, weights: Any, largest: float) -> Iterator[str]:  # noqa: ANN401
+    """A square for each weight; numbers and weights are [W, W]."""
+    # Held apart: two words from right to left would change places around the arrow.
+    names = [f"\u2068{_clean(token.text)}\u2069" for token in view.tokens]
+    for query, (row, spelled) in enumerate(zip(numbers.tolist(), weights.tolist(), strict=True)):
+        yield f'<g data-query="{query}">'
+        for key, (number, text) in enumerate(zip(row, spelled, strict=True)):
+            weight = text.decode("ascii")
+            yield (
+                f'<rect x="{_CELL * key}" y="{_CELL * query}" width="{_CELL}" height="{_CELL}" '
+                f'fill-opacity="{number / largest:.3f}" data-key="{key}" data-weight="{weight}">'
+                f"<title>{names[query]} \u2192 {names[key]}: {weight}</title></rect>"
+            )
+        yield "</g>"
+
+
+def _text(
+    x: float, y: float, text: str, colour: str = _INK, *, anchor: str = "start", weight: str = ""
+) -> str:
+    bold = f' font-weight="{weight}"' if weight else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}"{bold}>'
+        f"{_clean(text)}</text>"
+    )
+
+
+def _attribute(name: str, number: int | None) -> str:
+    return "" if number is None else f" data-{name}={quoteattr(str(number))}"
+
+
+def _clean(text: str) -> str:
+    return escape(_NOT_XML.sub("\ufffd", text))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TOKEN else f"{text[: _LONGEST_TOKEN - 1]}\u2026"
+
+
+def _width(text: str) -> int:
+    """Columns of a monospaced font that a text takes."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

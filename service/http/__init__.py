@@ -1,0 +1,1 @@
+"""Holds bytes, connections and who may come in; knows no sentence."""

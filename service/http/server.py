@@ -1,0 +1,137 @@
+"""The server process: answers until it is told to end, and then ends without losing a request."""
+
+import logging
+import math
+import os
+import signal
+import socket
+import time
+from functools import partial
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from service.http.lifecycle import Lifecycle
+from service.http.protocol import HttpProtocol
+from service.settings import Settings
+
+logger = logging.getLogger("headlight.server")
+
+_BACKLOG = 2048
+# Longer than a load balancer keeps idle connections, so that it is never the one to be surprised.
+_KEEP_ALIVE_SECONDS = 75
+
+
+class DrainingServer(uvicorn.Server):
+    """A uvicorn server that goes on answering for a while after SIGTERM.
+
+    On SIGTERM readiness turns off and all else is answered for `drain_seconds`, on new
+    connections too, so that a load balancer has time to notice; then the socket closes, requests
+    in hand end, and `run` returns. SIGINT skips the wait. A second signal ends the process at
+    once.
+
+    Args:
+        config: of uvicorn.
+        lifecycle: the flags that the application reads.
+        drain_seconds: how long to go on.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, *, lifecycle: Lifecycle, drain_seconds: float
+    ) -> None:
+        super().__init__(config)
+        self._lifecycle = lifecycle
+        self._drain_seconds = drain_seconds
+        self._end_at = math.inf
+        self._drain_logged = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begins to drain; called by the signal, between two instructions of the main thread."""
+        del frame
+        if self._lifecycle.draining:
+            os._exit(128 + sig)
+        self._lifecycle.draining = True
+        wait = self._drain_seconds if sig == signal.SIGTERM and self.started else 0.0
+        self._end_at = time.monotonic() + wait
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second; whether the server should stop accepting now."""
+        if self._lifecycle.draining and not self._drain_logged:
+            self._drain_logged = True
+            seconds = max(0.0, self._end_at - time.monotonic())
+            logger.info("draining: not ready any more", extra={"seconds": round(seconds, 1)})
+        if time.monotonic() >= self._end_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to accept, and says where."""
+        await super().startup(sockets)
+        for listening in sockets or []:
+            logger.info("the page is at %s", address(listening))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops accepting and waits for what is in hand."""
+        self._lifecycle.ended = True
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Opens the socket to listen on.
+
+    Args:
+        host: a name or address.
+        port: 0 takes any that is free.
+
+    Raises:
+        OSError: the name is unknown, or the address is taken or not of this machine.
+    """
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except UnicodeError as error:  # a part of the name is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "Not the name of a host") from error
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    listening.setblocking(False)
+    return listening
+
+
+def address(listening: socket.socket) -> str:
+    """The URL of a listening socket, with a host that a browser on this machine can open."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:
+    """Serves until a signal ends it; returns when all requests in hand are answered.
+
+    Args:
+        app: the application.
+        listening: the open socket.
+        settings: of which the timeouts matter here.
+        lifecycle: shared with the application.
+    """
+    config = uvicorn.Config(
+        app,
+        http=partial(HttpProtocol, gate=app.state.headlight.gate),  # type: ignore[arg-type]
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(settings.request_timeout) + 1,
+        backlog=_BACKLOG,
+    )
+    server = DrainingServer(config, lifecycle=lifecycle, drain_seconds=settings.drain_seconds)
+    server.run(sockets=[listening])

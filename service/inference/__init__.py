@@ -1,0 +1,1 @@
+"""Takes texts to the network: the engine, its queue, its schedule and its lanes."""

@@ -1,0 +1,250 @@
+"""The model as the service sees it: loaded in the background, watched, asked through the queue."""
+
+import asyncio
+import gc
+import logging
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
+from model.errors import CheckpointError
+from service.errors import InternalError, NotReadyError
+from service.inference.batcher import Batcher
+from service.inference.lanes import WORTH_SHARING_ALONE, WORTH_SHARING_TOKENS
+from service.inference.work import Job
+from service.metrics import Metrics
+
+Result = TypeVar("Result")
+logger = logging.getLogger("headlight.engine")
+
+_PROBE_SECONDS = 1.0
+_LOADING = "The model is still loading: come back in a moment."
+_FAILED = "The model could not be loaded; the log of the service says why."
+_STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
+_CLOSE_SECONDS = 2.0
+_NICENESS = 10
+_FAILING = "The last forward pass failed; the service probes itself every second."
+
+
+class Engine:
+    """Owns the predictor, its threads and its queue. `start` and `close` frame its life.
+
+    Args:
+        load: reads the weights; called on a thread of the engine.
+        threads: that compute: of one pass, or each with a pass of its own.
+        lanes: passes that may run at once.
+        max_batch_tokens: in one pass, padding counted.
+        max_queue_tokens: that may wait.
+        watchdog_seconds: a pass that takes longer is held to be one that never ends.
+        metrics: where passes and the queue are counted.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Predictor],
+        *,
+        threads: int,
+        lanes: int,
+        max_batch_tokens: int,
+        max_queue_tokens: int,
+        watchdog_seconds: float,
+        metrics: Metrics,
+    ) -> None:
+        self._load = load
+        self._threads = threads
+        self._lanes = lanes
+        self._max_batch_tokens = max_batch_tokens
+        self._max_queue_tokens = max_queue_tokens
+        self._watchdog_seconds = watchdog_seconds
+        self._metrics = metrics
+        self._executor = ThreadPoolExecutor(
+            max_workers=lanes,
+            thread_name_prefix="forward",
+            initializer=partial(_begin_lane, threads),
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._predictor: Predictor | None = None
+        self._batcher: Batcher | None = None
+        self._fault: str | None = _LOADING
+        self._told_stuck = False
+
+    @property
+    def fault(self) -> str | None:
+        """Why the engine is not ready, or None if it is."""
+        return self.stuck or self._fault
+
+    @property
+    def stuck(self) -> str | None:
+        """Why only a restart can help, or None if nothing is known that would need one."""
+        seconds = self._batcher.longest_pass() if self._batcher is not None else 0.0
+        if seconds < self._watchdog_seconds:
+            return None
+        if not self._told_stuck:
+            self._told_stuck = True
+            logger.critical("a forward pass does not end", extra={"seconds": round(seconds, 1)})
+        return _STUCK.format(self._watchdog_seconds)
+
+    @property
+    def predictor(self) -> Predictor:
+        """The loaded model, for what needs no forward pass.
+
+        Raises:
+            NotReadyError: the model is still loading or failed to.
+        """
+        if self._predictor is None:
+            raise NotReadyError(self._fault or _LOADING, retry_after=1)
+        return self._predictor
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model.
+
+        Raises:
+            NotReadyError: the model is still loading or failed to.
+        """
+        return self.predictor.info
+
+    def start(self) -> None:
+        """Begins to load and warm up in the background."""
+        self._spawn(self._start())
+
+    def check_room(self, deadline: float, *, ahead: int = 0) -> None:
+        """Raises as `Batcher.check_room`; lets by what comes before there is a model."""
+        if self._batcher is not None:
+            self._batcher.check_room(deadline, ahead=ahead)
+
+    async def predict(
+        self, encodings: Sequence[Encoding], *, deadline: float = math.inf
+    ) -> list[Prediction]:
+        """Predictions of one request's texts, in their order; raises as `Batcher.predict`."""
+        return await self._running().predict(encodings, deadline=deadline)
+
+    async def explain(
+        self,
+        questions: Sequence[Question],
+        finish: Callable[[int, Explanation], Result],
+        *,
+        deadline: float = math.inf,
+    ) -> list[Result]:
+        """What `finish` makes of the explanations; raises as `Batcher.explain`."""
+        return await self._running().explain(questions, finish, deadline=deadline)
+
+    async def run(self, jobs: Sequence[Job[Result]], *, deadline: float = math.inf) -> list[Result]:
+        """Results of the jobs of one request, in their order; raises as `Batcher.run`."""
+        return await self._running().run(jobs, deadline=deadline)
+
+    async def close(self) -> bool:
+        """Ends the passes in hand and answers all who wait.
+
+        Returns:
+            Whether all threads are free; if not, one is in a pass that does not end, and the
+            process will not end by itself.
+        """
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ended = self._batcher is None or await self._batcher.close(_CLOSE_SECONDS)
+        self._executor.shutdown(wait=ended)
+        return ended
+
+    def _running(self) -> Batcher:
+        if self._batcher is None:
+            raise NotReadyError(self._fault or _LOADING, retry_after=1)
+        return self._batcher
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self) -> None:
+        try:
+            predictor = await asyncio.get_running_loop().run_in_executor(
+                self._executor, self._load_and_warm_up
+            )
+        except Exception as error:  # the process stays up to say so at /health/ready
+            self._fault = _FAILED
+            logger.exception("the model could not be loaded", extra={"fault": str(error)})
+            return
+        self._predictor = predictor
+        self._metrics.describe_model(predictor.info)
+        self._batcher = Batcher(
+            predictor.predict,
+            predictor.explain_batch,
+            executor=self._executor,
+            lanes=self._lanes,
+            worth_sharing=WORTH_SHARING_ALONE.get(predictor.info.dtype, WORTH_SHARING_TOKENS),
+            use_threads=torch.set_num_threads,
+            max_batch_tokens=self._max_batch_tokens,
+            max_queue_tokens=self._max_queue_tokens,
+            metrics=self._metrics,
+            on_pass=self._note_pass,
+        )
+        self._fault = None
+        logger.info(
+            "model ready",
+            extra={
+                "model": predictor.info.name,
+                "version": predictor.info.version,
+                "device": predictor.info.device,
+                "dtype": predictor.info.dtype,
+                "threads": self._threads,
+                "lanes": self._lanes,
+            },
+        )
+
+    def _load_and_warm_up(self) -> Predictor:
+        predictor = self._load()
+        predictor.warm_up()
+        # What is there by now stays. Looking through it for garbage again and again would stop
+        # the whole process, for a fifth of a second each time.
+        gc.collect()
+        gc.freeze()
+        return predictor
+
+    def _note_pass(self, error: Exception | None) -> None:
+        if error is None:
+            self._fault = None
+            return
+        logger.error("a forward pass failed", exc_info=error, extra=_told(error))
+        # What is loaded goes on working when its folder is not there any more to be read again.
+        if self._fault is None and not isinstance(error, CheckpointError):
+            self._fault = _FAILING
+            self._spawn(self._probe())
+
+    async def _probe(self) -> None:
+        """Runs a small pass every second until one works."""
+        while self._fault is not None:
+            await asyncio.sleep(_PROBE_SECONDS)
+            try:
+                await self.run([Job(self.predictor.probe)])
+            except InternalError as error:  # still broken, whatever it is: again in a second
+                cause = error.__cause__
+                logger.exception("a probe failed", exc_info=cause, extra=_told(cause))
+            else:
+                logger.info("a forward pass works again")
+                self._fault = None
+
+
+def _told(error: BaseException | None) -> dict[str, str]:
+    """What the log may say of an error in a pass beside its type and places.
+
+    Torch and checkpoints say nothing of texts; others may: a KeyError is the key.
+    """
+    return {"fault": str(error)} if isinstance(error, RuntimeError | CheckpointError) else {}
+
+
+def _begin_lane(threads: int) -> None:
+    """Prepares a thread that computes: it gives way to the one that talks to clients."""
+    torch.set_num_threads(threads)
+    if sys.platform == "linux":  # elsewhere it would be the whole process
+        niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

@@ -1,0 +1,50 @@
+"""Pictures of any tokens are XML."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import ModelInfo, Prediction, Token
+from service.formats.svg import draw, svg_picture
+from service.formats.views import View
+
+INFO = ModelInfo(
+    name="<a&b>",
+    version="0" * 12,
+    architecture="none",
+    labels=("bad", "good"),
+    num_layers=1,
+    num_heads=1,
+    hidden_size=8,
+    parameters=1,
+    max_length=8,
+    temperature=1.0,
+    device="cpu",
+    dtype="float32",
+    metrics=(),
+)
+PREDICTION = Prediction("go<od", 0.75, {"bad": 0.25, "go<od": 0.75}, 3, truncated=False)
+
+
+@given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4))
+def test_any_token_can_be_drawn(texts: list[str]) -> None:
+    tokens = [Token(text, 0, 1, special=False, word=place) for place, text in enumerate(texts)]
+    size = len(tokens)
+    weights = np.full((1, 1, size, size), 1 / size, np.float32)
+    view = View("raw", PREDICTION, tokens, (3,), (5,), weights)
+    picture = ET.fromstring(svg_picture([draw(INFO, view)]))  # noqa: S314 - made here
+    cells = [element for element in picture.iter() if "data-weight" in element.attrib]
+    assert [cell.get("data-weight") for cell in cells] == [f"{weights[0, 0, 0, 0]:.8f}"] * size**2
+    assert {cell.get("fill-opacity") for cell in cells} == {"1.000"}
+
+
+def test_tokens_from_right_to_left_stay_on_their_sides_of_the_arrow() -> None:
+    tokens = [Token("אב", 0, 2, special=False, word=0), Token("<b>", 2, 5, special=False, word=1)]
+    weights = np.full((1, 1, 2, 2), 0.5, np.float32)
+    view = View("raw", PREDICTION, tokens, (3,), (5,), weights)
+    picture = ET.fromstring(svg_picture([draw(INFO, view)]))  # noqa: S314 - made here
+    titles = [cell[0].text for cell in picture.iter() if "data-weight" in cell.attrib]
+    names = ["\u2068אב\u2069", "\u2068<b>\u2069"]
+    assert titles == [f"{query} \u2192 {key}: 0.50000000" for query in names for key in names]

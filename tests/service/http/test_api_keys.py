@@ -1,0 +1,56 @@
+"""Who may come in."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.http.api_keys import ApiKeys, load_api_keys
+from service.settings import Settings, SettingsError
+from tests.matching import exactly
+
+
+def test_without_keys_everybody_may_come_in() -> None:
+    keys = ApiKeys(frozenset())
+    assert not keys
+    assert keys.admits(None)
+    assert keys.admits(b"Bearer anything")
+
+
+@given(st.binary(max_size=40))
+def test_only_the_right_key_comes_in(authorization: bytes) -> None:
+    keys = ApiKeys(frozenset({"one", "two"}))
+    assert keys
+    scheme, _, key = authorization.partition(b" ")
+    right = scheme.lower() == b"bearer" and key.strip(b" ") in {b"one", b"two"}
+    assert keys.admits(authorization) is right
+    assert keys.admits(b"Bearer two")
+    assert not keys.admits(None)
+
+
+def test_blank_settings_are_no_keys() -> None:
+    # set but empty, as compose files pass on what is not set
+    assert not load_api_keys(Settings.model_validate({"api_keys": "", "api_keys_file": " "}))
+
+
+def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("\n \n", encoding="utf-8")
+    expected = exactly(
+        "1 setting is wrong:\n  HEADLIGHT_API_KEYS_FILE: is set but holds no key; unset it to let "
+        "everybody in"
+    )
+    with pytest.raises(SettingsError, match=expected):
+        load_api_keys(Settings.model_validate({"api_keys_file": path}))
+
+
+def test_keys_that_cannot_be_sent_are_refused_unseen(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(b"good\nb\xff\n")
+    with pytest.raises(SettingsError) as refused:
+        load_api_keys(Settings.model_validate({"api_keys": "fine,not fine", "api_keys_file": path}))
+    assert refused.value.faults == [
+        "HEADLIGHT_API_KEYS: key number 2 holds a character that is not visible ASCII, or a comma",
+        f"HEADLIGHT_API_KEYS_FILE: cannot read {path}: is not UTF-8",
+    ]

@@ -1,0 +1,93 @@
+"""The first door: who is let in within one round of the event loop."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from service.errors import OverloadedError
+from service.http.gate import Gate
+from service.http.lifecycle import Lifecycle
+from service.http.origins import Origins
+from service.inference.engine import Engine
+from service.metrics import Metrics
+
+PATH = b"/predict"
+
+
+@dataclass
+class Queue:
+    """Has room for so many requests; the part of an engine that a gate asks."""
+
+    room: int
+    aheads: list[int] = field(default_factory=list)
+
+    def check_room(self, deadline: float, *, ahead: int = 0) -> None:
+        """Refuses whom it has no room for."""
+        assert deadline > asyncio.get_running_loop().time()
+        self.aheads.append(ahead)
+        if ahead >= self.room:
+            raise OverloadedError("full.", retry_after=3)
+
+
+def make(queue: Queue) -> tuple[Gate, Metrics]:
+    metrics = Metrics([("/predict", "POST", {200, 503})])
+    gate = Gate(
+        cast("Engine", queue),
+        Lifecycle(),
+        metrics,
+        routes=[("POST", "/predict")],
+        seconds=5.0,
+        origins=Origins(["https://a.example"], exposed=["Retry-After"]),
+    )
+    return gate, metrics
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_no_more_are_let_in_at_once_than_there_is_room_for(room: int) -> None:
+    queue = Queue(room)
+
+    async def work() -> list[bool]:
+        gate, metrics = make(queue)
+        refused = [gate.refuse(b"POST", PATH, []) is not None for _ in range(6)]
+        count = metrics.requests.labels("/predict", "POST", "503")
+        assert count._value.get() == 6 - room
+        return refused
+
+    assert asyncio.run(work()) == [False] * room + [True] * (6 - room)
+    # Once it is closed, nobody looks again for a while.
+    assert queue.aheads == list(range(room + 1))
+
+
+def test_in_the_next_round_they_stand_in_the_queue() -> None:
+    queue = Queue(5)
+
+    async def work() -> None:
+        gate, _ = make(queue)
+        for _ in range(2):
+            assert gate.refuse(b"POST", PATH, []) is None
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert gate.refuse(b"POST", PATH, []) is None
+
+    asyncio.run(work())
+    assert queue.aheads == [0, 1, 0]
+
+
+def test_the_answer_of_a_refusal_is_whole() -> None:
+    async def work() -> bytes:
+        gate, _ = make(Queue(0))
+        asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
+        answer = gate.refuse(b"POST", PATH, asked)
+        assert answer is not None
+        assert gate.refuse(b"GET", b"/health/live", []) is None
+        return answer
+
+    head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
+    assert {b"x-request-id: mine", b"retry-after: 3", b"cache-control: no-store"} <= set(lines)
+    assert b"access-control-allow-origin: https://a.example" in lines
+    assert f"content-length: {len(body)}".encode() in lines
+    assert body.startswith(b'{"type":"/problems/overloaded"')

@@ -1,0 +1,181 @@
+"""What surrounds every request, where a socket cannot bring it about: the very end, and bugs."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from model import open_checkpoint
+from service.app import create_app
+from service.errors import INTERNAL_DETAIL
+from service.http.api_keys import ApiKeys
+from service.http.lifecycle import Lifecycle
+from service.settings import Settings
+
+
+def application(checkpoint_folder: Path, lifecycle: Lifecycle | None = None) -> FastAPI:
+    """An application whose model never loads, for what needs none."""
+    settings = Settings(device="cpu", request_timeout=0.2)
+    checkpoint = open_checkpoint(checkpoint_folder)
+    return create_app(settings, checkpoint, api_keys=ApiKeys(frozenset()), lifecycle=lifecycle)
+
+
+def get(app: FastAPI, path: str) -> httpx.Response:
+    """Asks an application in this process."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_when_the_drain_time_is_over_all_but_health_is_refused(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder, Lifecycle(draining=True, ended=True))
+    response = get(app, "/model")
+    assert response.status_code == 503
+    assert response.json() == {
+        "type": "/problems/draining",
+        "title": "The service is shutting down",
+        "status": 503,
+        "detail": "The service is shutting down: send the request to another replica.",
+        "retry_after": 1,
+    }
+    assert response.headers["retry-after"] == "1"
+    assert response.headers["connection"] == "close"
+    assert len(response.headers["x-request-id"]) == 32
+    assert get(app, "/health/live").json() == {"status": "live"}
+
+
+def test_a_bug_in_a_route_answers_500_and_is_logged_without_its_message(
+    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> None:
+        raise LookupError("what the user wrote")
+
+    app.add_api_route("/broken", broken)
+    with caplog.at_level(logging.INFO):
+        response = get(app, "/broken")
+    assert response.status_code == 500
+    assert response.json() == {
+        "type": "/problems/internal",
+        "title": "The service failed",
+        "status": 500,
+        "detail": INTERNAL_DETAIL,
+    }
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert record.getMessage() == "a request failed"
+    assert vars(record)["request_id"] == response.headers["x-request-id"]
+    assert record.exc_info is not None
+    assert record.exc_info[0] is LookupError
+
+
+def test_an_error_of_time_that_is_not_the_deadline_is_a_bug(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> None:
+        raise TimeoutError
+
+    app.add_api_route("/broken", broken)
+    assert get(app, "/broken").json()["type"] == "/problems/internal"
+
+
+def test_what_is_being_sent_is_no_longer_waited_for(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def slow() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"first "
+            await asyncio.sleep(0.4)  # twice the deadline
+            yield b"last"
+
+        return StreamingResponse(parts())
+
+    app.add_api_route("/slow", slow)
+    assert get(app, "/slow").text == "first last"
+
+
+def test_a_route_that_waits_too_long_is_cut_off(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    app.add_api_route("/slow", slow)
+    response = get(app, "/slow")
+    assert response.status_code == 504
+    assert response.json()["type"] == "/problems/timeout"
+    assert ended == ["cancelled"]
+
+
+def test_a_bug_behind_the_head_cuts_the_answer_off(
+    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(checkpoint_folder)
+
+    async def broken() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"first "
+            raise LookupError
+
+        return StreamingResponse(parts())
+
+    app.add_api_route("/broken", broken)
+    with caplog.at_level(logging.ERROR), pytest.raises(AssertionError):
+        get(app, "/broken")  # the transport misses the end of the answer
+    assert [record.getMessage() for record in caplog.records] == ["a request failed"]
+
+
+def test_a_client_that_left_is_counted_by_a_status_of_its_own(checkpoint_folder: Path) -> None:
+    app = application(checkpoint_folder)
+
+    async def left() -> None:
+        raise ClientDisconnect
+
+    app.add_api_route("/left", left)
+    with pytest.raises(AssertionError):  # the transport misses an answer
+        get(app, "/left")
+    labels = {"route": "/left", "method": "GET", "status": "499"}
+    registry = app.state.headlight.metrics.registry
+    assert registry.get_sample_value("headlight_requests_total", labels) == 1
+
+
+def test_so_many_large_texts_at_a_time_are_read_aside(checkpoint_folder: Path) -> None:
+    """Each takes memory; asyncio by itself would let more of them run the more cores there are."""
+    app = application(checkpoint_folder)
+    running: list[int] = []
+    two_run, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        running.append(1)
+        if len(running) == 2:
+            two_run.set()
+        go_on.wait(60)
+
+    async def work() -> None:
+        async with app.router.lifespan_context(app):
+            held = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(5)]
+            await asyncio.sleep(0)  # they begin
+            two_run.wait(60)
+            await asyncio.sleep(0.1)
+            assert len(running) == 2
+            go_on.set()
+            await asyncio.gather(*held)
+
+    asyncio.run(work())
+    assert len(running) == 5

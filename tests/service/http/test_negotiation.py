@@ -1,0 +1,49 @@
+"""Which form an `Accept` header gets."""
+
+import pytest
+
+from service.errors import NotAcceptableError
+from service.http.negotiation import negotiate
+
+JSON, SVG = "application/json", "image/svg+xml"
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        ([], JSON),
+        ([""], JSON),
+        (["*/*"], JSON),
+        (["application/json"], JSON),
+        (["APPLICATION/JSON"], JSON),
+        (["application/json;charset=utf-8"], JSON),
+        (["image/svg+xml, application/json"], JSON),  # equals: what the service prefers
+        (["image/svg+xml, application/json;q=0.9"], SVG),
+        (["image/*"], SVG),
+        (["*/*;q=0.1, image/svg+xml;q=0.2"], SVG),
+        (["application/*;q=0.1", "image/svg+xml; q=0.2"], SVG),
+        (["application/json;q=0, */*"], SVG),  # the most exact range decides
+        (["text/html, */*;q=0.001"], JSON),
+    ],
+)
+def test_chosen(accept: list[str], chosen: str) -> None:
+    assert negotiate(accept, [JSON, SVG]) == chosen
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        ["text/html"],
+        ["*/*;q=0"],
+        ["application/json;q=0"],
+        ["application/json;q=nonsense"],
+        ["application/json;q=2"],
+        ["application/json;q=nan"],
+        ["application"],
+        ["*"],
+    ],
+)
+def test_refused(accept: list[str]) -> None:
+    with pytest.raises(NotAcceptableError) as refused:
+        negotiate(accept, [JSON])
+    assert refused.value.detail == f"Accept names none of what is offered here: {JSON}."

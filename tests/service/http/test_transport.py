@@ -1,0 +1,213 @@
+"""Clients that do not read, that are still sending, or that stay: over real sockets."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from service.http import transport
+from tests.service.connections import (
+    NOT_HTTP,
+    PATIENCE,
+    Paced,
+    Run,
+    Served,
+    answer,
+    bodies,
+    get,
+    serving,
+    until,
+)
+
+SIZE = 20_000_000  # more than what the kernel holds
+
+
+@dataclass
+class Large:
+    """An application whose answers are large.
+
+    Args:
+        gone: paths of which the client has gone before the answer was handed over.
+    """
+
+    gone: list[str] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers."""
+        del receive
+        try:
+            await answer(send, b"x" * SIZE)
+        except ClientDisconnect:
+            self.gone.append(scope["path"])
+
+
+async def connect_without_reading(served: Served, *requests: bytes) -> None:
+    """Asks, and takes little of the first answer."""
+    client = await served.connect()
+    client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    await client.say(b"".join(requests))
+    await until(lambda: served.state.total_requests == 1)
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_who_does_not_read_is_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, requests: int
+) -> None:
+    monkeypatch.setattr(transport, "_STALL_SECONDS", 0.3)
+    large = Large()
+
+    async def work() -> None:
+        async with serving(large) as served:
+            await connect_without_reading(served, get("/a"), *[get("/b")] * (requests - 1))
+            await served.is_left()
+            await until(lambda: not served.state.tasks)
+
+    run(work())
+    assert large.gone == ["/b"] * (requests - 1)
+
+
+def test_who_reads_slowly_is_not_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_STALL_SECONDS", 1.0)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(Large()) as served:
+            with socket.create_connection(("127.0.0.1", served.port)) as client:
+                client.setblocking(False)
+                await loop.sock_sendall(client, get("/", b"Connection: close"))
+                received = bytearray()
+                for _ in range(60):  # far less than what the kernel holds
+                    received += await loop.sock_recv(client, 32_768)
+                    await asyncio.sleep(0.05)
+                assert served.made[0].transport._transport.get_write_buffer_size() > 0
+                while piece := await loop.sock_recv(client, 1_000_000):
+                    received += piece
+        assert received.endswith(b"\r\n\r\n" + b"x" * SIZE)
+
+    run(work())
+
+
+def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]:
+    """An application that reads so much of a body, and answers that this was the last."""
+
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        read = 0
+        while read < size:
+            read += len((await receive())["body"])
+        await answer(send, b"/refused", connection="close")
+
+    return refuse
+
+
+@pytest.mark.parametrize("read", [0, 200_000])
+def test_a_last_answer_reaches_who_is_still_sending(run: Run, read: int) -> None:
+    async def work() -> None:
+        async with serving(refusing(read)) as served:
+            for _ in range(20):
+                client = await served.connect()
+                await client.say(b"POST / HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n")
+                await client.say(b"x" * 4_000_000)
+                assert bodies(await client.hear()) == [b"/refused"]
+                client.writer.close()
+            await served.is_left()
+
+    run(work())
+
+
+def test_a_refused_head_reaches_who_is_still_sending(run: Run) -> None:
+    async def work() -> None:
+        async with serving(Paced()) as served:
+            client = await served.connect()
+            await client.say(b"GET / HTTP/1.1\r\nX: " + b"x" * 4_000_000)
+            assert (await client.hear()).endswith(NOT_HTTP)
+
+    run(work())
+
+
+def test_who_sends_on_and_on_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_LINGER_BYTES", 1_000_000)
+
+    async def work() -> None:
+        async with serving(refusing(0)) as served:
+            client = await served.connect()
+            await client.say(b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")
+            await client.trickle(b"x" * 1_000_000)
+            await served.is_left()
+            assert 0 <= served.made[0].transport._discarded - 1_000_000 <= 262_144
+
+    run(work())
+
+
+def test_who_does_not_close_behind_a_last_answer_is_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.3)
+
+    async def work() -> None:
+        async with serving(refusing(0)) as served:
+            client = await served.connect()
+            await client.say(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
+            assert bodies(await client.hear()) == [b"/refused"]
+            assert served.state.connections  # half of it: only the way out is closed
+            await served.is_left()
+
+    run(work())
+
+
+def test_at_the_end_nobody_lingers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
+
+    async def work() -> None:
+        async with serving(refusing(1)) as served:
+            head = b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n"
+            before, behind = await served.connect(), await served.connect()
+            await before.say(head + b"x")
+            assert bodies(await before.hear()) == [b"/refused"]
+            await behind.say(head)
+            await until(lambda: len(served.made) == 2 and served.made[1]._is_answering())
+            for connection in served.made:
+                connection.shutdown()
+            await behind.say(b"x")
+            assert bodies(await behind.hear()) == [b"/refused"]
+            await served.is_left()
+
+    run(work())
+
+
+def test_at_the_end_who_does_not_read_is_left_sooner(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_STALL_SECONDS", 1000)
+    monkeypatch.setattr(transport, "_STALL_SECONDS_AT_END", 0.3)
+
+    async def work() -> None:
+        async with serving(Large()) as served:
+            await connect_without_reading(served, get("/a"))
+            served.made[0].shutdown()
+            await served.is_left()
+
+    run(work())
+
+
+def test_at_the_end_there_is_not_all_the_time_to_read(run: Run) -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(Large(), graceful=1) as served:
+            with socket.create_connection(("127.0.0.1", served.port)) as client:
+                client.setblocking(False)
+                await loop.sock_sendall(client, get("/"))
+                await loop.sock_recv(client, 1000)
+                served.made[0].shutdown()
+                async with asyncio.timeout(PATIENCE):
+                    while served.state.connections:
+                        await loop.sock_recv(client, 1000)
+                        await asyncio.sleep(0.02)
+                assert served.made[0].transport._written > SIZE
+
+    run(work())

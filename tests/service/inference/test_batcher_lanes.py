@@ -1,0 +1,96 @@
+"""Several passes at once: which lane takes what."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from unittest import mock
+
+from model import Encoding, Explanation, Prediction, Question
+from service.inference.work import Job
+from tests.service.queueing import Setting, encoding, label_of, run
+
+
+def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
+    meeting = threading.Barrier(3, timeout=20)
+
+    def meet(number: int, explanation: Explanation) -> str:
+        meeting.wait()  # breaks unless all three are in their passes
+        return label_of(number, explanation)
+
+    async def work() -> None:
+        setting = Setting(lanes=3)
+        # Too long to share a pass.
+        questions = [Question(encoding(number, 10)) for number in (50, 51, 52)]
+        labels = await asyncio.gather(
+            *(setting.batcher.explain([each], meet) for each in questions)
+        )
+        assert labels == [["50"], ["51"], ["52"]]
+        await setting.close()
+
+    run(work())
+
+
+def test_what_waits_is_shared_among_the_lanes() -> None:
+    async def work() -> list[int]:
+        setting = Setting(max_batch_tokens=1000, lanes=2)
+        await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
+        await setting.close()
+        return [len(batch) for batch in setting.recorder.batches]
+
+    assert max(run(work())) == 20
+
+
+def test_a_long_text_that_comes_alone_has_all_threads() -> None:
+    async def work() -> list[int]:
+        setting = Setting(max_batch_tokens=1000, lanes=4)
+        await setting.batcher.predict([encoding(20, 300)])
+        async with setting.held():
+            await setting.batcher.run([Job(lambda: None)])
+        await setting.close()
+        return setting.threads
+
+    first, *others = run(work())
+    assert first == 4
+    assert set(others) == {1}
+
+
+def test_while_short_texts_come_one_lane_is_theirs() -> None:
+    async def work() -> list[list[int]]:
+        setting = Setting(max_batch_tokens=1000, lanes=2)
+        recorder = setting.recorder
+        recorder.gate.clear()
+        waiting = [asyncio.create_task(setting.batcher.predict([encoding(20, 300)]))]
+        assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
+        texts = [encoding(21, 300), encoding(22, 10)]  # the long one was there first
+        with setting.batcher._changed:  # so that no lane sees the one without the other
+            for text in texts:
+                waiting.append(asyncio.create_task(setting.batcher.predict([text])))
+                await asyncio.sleep(0)
+        assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
+        begun = [[len(text.input_ids) for text in batch] for batch in recorder.begun]
+        recorder.gate.set()
+        await asyncio.gather(*waiting)
+        await setting.close()
+        return begun
+
+    assert run(work()) == [[300], [10]]
+
+
+def test_without_short_texts_all_lanes_take_long_ones() -> None:
+    meeting = threading.Barrier(2, timeout=20)
+
+    async def work() -> None:
+        setting = Setting(max_batch_tokens=1000, lanes=2)
+        answer = setting.recorder.classify
+
+        def meet(encodings: Sequence[Encoding]) -> list[Prediction]:
+            meeting.wait()  # breaks unless both are in their passes
+            return answer(encodings)
+
+        with mock.patch.object(setting.recorder, "classify", meet):
+            await asyncio.gather(
+                *(setting.batcher.predict([encoding(20 + number, 300)]) for number in range(2))
+            )
+        await setting.close()
+
+    run(work())

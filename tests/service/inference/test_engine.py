@@ -1,0 +1,293 @@
+"""The model as the service sees it: loading, failing, healing, ending."""
+
+import asyncio
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+
+from model import Encoding, Predictor, Question, load_predictor, open_checkpoint
+from model import predictor as predictor_module
+from model.errors import CheckpointError
+from service.errors import DrainingError, InternalError, NotReadyError
+from service.inference import engine as engine_module
+from service.inference.engine import Engine
+from service.inference.work import Job
+from service.metrics import Metrics
+from tests.matching import exactly
+
+Make = Callable[[Callable[[], Predictor]], Engine]
+LOADING = "The model is still loading: come back in a moment."
+
+
+@pytest.fixture
+def predictor(checkpoint_folder: Path) -> Predictor:
+    """A predictor of the tiny checkpoint."""
+    return load_predictor(
+        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_PROBE_SECONDS", 0.01)
+
+
+def make(
+    load: Callable[[], Predictor], *, watchdog_seconds: float = 30.0, threads: int = 1
+) -> Engine:
+    """An engine with small limits."""
+    return Engine(
+        load,
+        threads=threads,
+        lanes=threads,
+        max_batch_tokens=100,
+        max_queue_tokens=1000,
+        watchdog_seconds=watchdog_seconds,
+        metrics=Metrics([]),
+    )
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Runs on an event loop, and never for ever."""
+    asyncio.run(asyncio.wait_for(work, 30))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits until something holds."""
+    while not condition():  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("float32", 2), ("bfloat16", 1)])
+def test_a_lone_text_has_more_threads_where_products_take_long(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: str, expected: int
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    predictor.info = replace(predictor.info, dtype=dtype)
+
+    async def work() -> None:
+        engine = make(lambda: predictor, threads=4)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        asked.clear()
+        encoding = Encoding([5] * 16, truncated=False)
+        await engine.predict([encoding])
+        await engine.close()
+
+    run(work())
+    assert asked == [expected]
+
+
+def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        encoding = predictor.encode("good")
+        assert engine.fault == LOADING
+        with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
+            await engine.predict([encoding])
+        assert refused.value.retry_after == 1
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            await engine.explain([Question(encoding)], lambda _, each: each)
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            _ = engine.info
+        with pytest.raises(NotReadyError, match=exactly(LOADING)):
+            await engine.run([Job(lambda: None)])
+        await engine.close()
+
+    run(work())
+
+
+def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
+    async def work() -> None:
+        with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
+            engine = make(lambda: predictor)
+            engine.start()
+            await until(lambda: engine.fault != LOADING)
+        failed = "The model could not be loaded; the log of the service says why."
+        with pytest.raises(NotReadyError, match=exactly(failed)):
+            _ = engine.predictor
+        await engine.close()
+
+    run(work())
+
+
+def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        broken = RuntimeError("told to fail")
+        with (
+            mock.patch.object(predictor_module, "collate", side_effect=broken),
+            mock.patch.object(predictor, "probe", side_effect=[broken, broken, None]) as probe,
+        ):
+            for _ in range(2):  # a second failure starts no second round of probes
+                with pytest.raises(InternalError):
+                    await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            assert engine.fault == (
+                "The last forward pass failed; the service probes itself every second."
+            )
+            await until(lambda: engine.fault is None)
+        assert probe.call_count == 3
+        assert len(await engine.predict([predictor.encode("good")])) == 1
+        await engine.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(RuntimeError("out of memory"), "out of memory"), (KeyError("a text of a user"), None)],
+)
+def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
+    predictor: Predictor, caplog: pytest.LogCaptureFixture, error: Exception, told: str | None
+) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with (
+            mock.patch.object(predictor_module, "collate", side_effect=error),
+            mock.patch.object(predictor, "probe", side_effect=[error, None]),
+        ):
+            with pytest.raises(InternalError):
+                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            await until(lambda: engine.fault is None)
+        await engine.close()
+
+    with caplog.at_level("ERROR", "headlight.engine"):
+        run(work())
+    assert [(record.getMessage(), vars(record).get("fault")) for record in caplog.records] == [
+        ("a forward pass failed", told),
+        ("a probe failed", told),
+    ]
+
+
+def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with mock.patch.object(predictor, "probe", side_effect=RuntimeError) as probe:
+            with (
+                mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
+                pytest.raises(InternalError),
+            ):
+                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            await engine.predict([predictor.encode("good")])
+            assert engine.fault is None
+            await asyncio.sleep(0.05)
+        assert probe.call_count <= 1
+        assert engine.fault is None
+        await engine.close()
+
+    run(work())
+
+
+def test_gradients_that_fail_are_failed_passes_and_a_folder_that_is_gone_is_none(
+    predictor: Predictor,
+) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        encoding = predictor.encode("good", with_tokens=True)
+        job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
+        gone = CheckpointError(Path("model.safetensors"), "is missing")
+        with (
+            mock.patch.object(predictor.gradients, "_load", side_effect=gone),
+            pytest.raises(InternalError) as failed,
+        ):
+            await engine.run([job])
+        assert failed.value.__cause__ is gone
+        assert engine.fault is None  # what is loaded still works
+        with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
+            with (
+                mock.patch.object(predictor.gradients, "_load", side_effect=RuntimeError),
+                pytest.raises(InternalError),
+            ):
+                await engine.run([job])
+            assert engine.fault is not None
+            await until(lambda: engine.fault is None)
+        assert probe.call_count == 2
+        (importance,) = await engine.run([job])
+        assert importance.label in predictor.info.labels
+        await engine.close()
+
+    run(work())
+
+
+def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
+    async def work() -> None:
+        loading = make(lambda: predictor)
+        loading.start()
+        await loading.close()
+        probing = make(lambda: predictor)
+        probing.start()
+        await until(lambda: probing.fault is None)
+        with (
+            mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
+            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+        ):
+            with pytest.raises(InternalError):
+                await probing.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            await probing.close()
+        with pytest.raises(DrainingError):
+            await probing.predict([predictor.encode("good")])
+
+    run(work())
+
+
+def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        seen: list[int] = []
+        await engine.run(
+            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
+        )
+        await engine.close()
+        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        assert seen == [max(own, 10) if sys.platform == "linux" else own]
+        assert own == os.getpriority(os.PRIO_PROCESS, os.getpid())
+
+    gc.unfreeze()
+    run(work())
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
+def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.1)
+    release = threading.Event()
+
+    async def work() -> None:
+        engine = make(lambda: predictor, watchdog_seconds=0.05)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        assert engine.stuck is None
+        with mock.patch.object(
+            predictor_module, "collate", side_effect=lambda *_, **__: release.wait()
+        ):
+            waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
+            await until(lambda: engine.stuck is not None)
+            assert engine.stuck == engine.fault
+            assert await engine.close() is False
+            with pytest.raises(DrainingError, match="does not end"):
+                await waiting
+            release.set()
+
+    run(work())

@@ -1,0 +1,188 @@
+"""Who goes next: everybody once, within the budget, and nobody at the cost of others."""
+
+import weakref
+from collections.abc import Iterator
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.inference.schedule import Schedule
+
+lengths = st.integers(1, 40)
+requests = st.lists(
+    st.tuples(
+        st.lists(lengths, min_size=1, max_size=8), st.sampled_from(["text", "asked"]), st.booleans()
+    ),
+    max_size=20,
+)
+
+
+def batches(schedule: Schedule[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """All that is left, batch by batch."""
+    while batch := schedule.take():
+        yield batch
+
+
+@given(requests, st.integers(1, 100), st.integers(0, 5))
+def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
+    plans: list[tuple[list[int], str, bool]], budget: int, early: int
+) -> None:
+    schedule: Schedule[tuple[int, int]] = Schedule(budget)
+    taken: list[list[tuple[int, int]]] = []
+    turns = []
+    for request, (tokens, kind, _) in enumerate(plans):
+        items = [((request, place), count) for place, count in enumerate(tokens)]
+        turns.append(schedule.add(items, kind=kind))
+        if request == early:
+            taken.append(schedule.take())
+    before = {item for batch in taken for item in batch}
+    for turn, (_, _, drops) in zip(turns, plans, strict=True):
+        if drops:
+            schedule.drop(turn)
+            schedule.drop(turn)
+    left = sum(
+        count
+        for request, (tokens, _, drops) in enumerate(plans)
+        for place, count in enumerate(tokens)
+        if not drops and (request, place) not in before
+    )
+    assert schedule.tokens == left
+    taken += batches(schedule)
+
+    went = [item for batch in taken for item in batch]
+    assert len(went) == len(set(went))
+    assert (
+        set(went) - before
+        == {
+            (request, place)
+            for request, (tokens, _, drops) in enumerate(plans)
+            for place in range(len(tokens))
+            if not drops
+        }
+        - before
+    )
+    assert (schedule.tokens, schedule.take()) == (0, [])
+    for batch in taken:
+        sizes = [plans[request][0][place] for request, place in batch]
+        assert len(batch) == 1 or max(sizes, default=0) * len(batch) <= budget
+        assert len({plans[request][1] for request, _ in batch}) == 1
+
+
+@given(st.lists(lengths, min_size=1, max_size=30))
+def test_texts_of_one_length_go_in_the_order_of_their_coming(tokens: list[int]) -> None:
+    schedule: Schedule[tuple[int, int]] = Schedule(100)
+    for number, count in enumerate(tokens):
+        schedule.add([((number, count), count)])
+
+    order = [item for batch in batches(schedule) for item in batch]
+
+    for count in set(tokens):
+        of_this = [number for number, size in order if size == count]
+        assert of_this == sorted(of_this)
+
+
+def test_a_large_request_does_not_hold_up_a_small_one() -> None:
+    schedule: Schedule[tuple[int, int]] = Schedule(100)
+    schedule.add([((0, place), 20) for place in range(200)])
+    schedule.take()
+    schedule.add([((1, 0), 20)])
+
+    waited = next(number for number, batch in enumerate(batches(schedule)) if (1, 0) in batch)
+
+    assert waited <= 1
+
+
+def test_a_long_text_is_not_starved_by_short_ones() -> None:
+    schedule: Schedule[tuple[int, int]] = Schedule(512)
+    schedule.add([((0, 0), 500)])
+    for number in range(1, 1000):
+        for place in range(8):  # more than one batch takes, so that short ones always wait
+            schedule.add([((number, place), 100)])
+        if (0, 0) in schedule.take():
+            break
+
+    assert number < 20
+
+
+def test_a_large_request_is_not_starved_by_small_ones() -> None:
+    schedule: Schedule[tuple[int, int]] = Schedule(100)
+    schedule.add([((0, place), 20) for place in range(20)])
+    left = 20
+    for number in range(1, 1000):
+        for place in range(6):
+            schedule.add([((number, place), 20)])
+        left -= sum(request == 0 for request, _ in schedule.take())
+        if not left:
+            break
+
+    # Twenty batches of five would do it alone; it shares with ever more others.
+    assert left == 0
+
+
+def test_short_and_long_texts_do_not_share_a_batch() -> None:
+    schedule: Schedule[str] = Schedule(1000)
+    for name, count in (("long", 300), ("short", 10), ("short", 11), ("long", 290)):
+        schedule.add([(name, count)])
+
+    taken = [schedule.take(), schedule.take(), schedule.take()]
+
+    assert sorted(taken) == [[], ["long", "long"], ["short", "short"]]
+
+
+@given(st.lists(lengths, min_size=1, max_size=30), lengths)
+def test_longer_texts_can_be_passed_over(tokens: list[int], longest: int) -> None:
+    schedule: Schedule[int] = Schedule(100)
+    for count in tokens:
+        schedule.add([(count, count)])
+
+    short: list[int] = []
+    while batch := schedule.take(longest=longest):
+        short += batch
+    rest = [count for batch in iter(schedule.take, []) for count in batch]
+
+    assert sorted(short) == sorted(count for count in tokens if count <= longest)
+    assert sorted(rest) == sorted(count for count in tokens if count > longest)
+
+
+def test_requests_that_come_and_go_leave_nothing_behind() -> None:
+    schedule: Schedule[int] = Schedule(100)
+    kept = schedule.add([(0, 30)] * 3, urgent_at=1.0)
+    for number in range(1000):
+        schedule.drop(schedule.add([(number, 30), (number, 40)], urgent_at=2.0))
+        schedule.drop(schedule.add([(number, 30)], kind=number))
+
+    (bucket,) = schedule._buckets.values()
+    assert len(bucket._by_due) + len(bucket._by_urgency) <= 4  # of one line, in two orders
+    assert schedule.tokens == kept.waiting_tokens == 90
+    assert [len(batch) for batch in iter(schedule.take, [])] == [3]
+    assert not schedule._buckets
+
+
+def test_nothing_is_kept_of_what_was_taken_or_dropped() -> None:
+    class Answer:
+        """Stands for megabytes."""
+
+    schedule: Schedule[Answer] = Schedule(10)
+    taken, dropped, waiting = Answer(), Answer(), Answer()
+    gone = [weakref.ref(taken), weakref.ref(dropped)]
+    schedule.add([(waiting, 10)] * 4, urgent_at=1.0)  # stands before the others in both orders
+    schedule.add([(taken, 10)], urgent_at=2.0)
+    turn = schedule.add([(dropped, 10)], urgent_at=2.0)
+    assert [schedule.take(), schedule.take()] == [[waiting], [taken]]
+    schedule.drop(turn)
+    del taken, dropped
+
+    assert [answer() for answer in gone] == [None, None]
+
+
+def test_requests_share_the_network_as_long_as_none_is_urgent() -> None:
+    schedule: Schedule[str] = Schedule(20)  # one text a pass
+    schedule.add([(f"a{place}", 20) for place in range(4)], urgent_at=1.0)
+    schedule.add([("b", 20)], urgent_at=2.0)
+    order = schedule.take(now=0.0) + schedule.take(now=0.0)
+    schedule.add([(f"c{place}", 20) for place in range(3)], urgent_at=3.0)
+    order += [name for batch in iter(partial(schedule.take, now=0.0), []) for name in batch]
+
+    # Each has been given 20 of its tokens when c comes, half of which count.
+    assert order == ["a0", "b", "a1", "a2", "c0", "a3", "c1", "c2"]

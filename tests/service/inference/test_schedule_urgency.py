@@ -1,0 +1,143 @@
+"""When time gets short: who has the least of it left goes first, whatever else is due."""
+
+import math
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.inference.schedule import Schedule
+
+
+class Text(NamedTuple):
+    """A text that can be told from all others."""
+
+    request: int
+    place: int
+    tokens: int
+    kind: str
+    urgent_at: int
+
+
+def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("long", 90)], urgent_at=20.0)
+    schedule.add([("long, later", 90)], urgent_at=30.0)
+    for _ in range(3):
+        schedule.add([("short", 10)] * 10, urgent_at=40.0)
+
+    assert set(schedule.take(now=19.0)) == {"short"}
+    assert schedule.take(now=35.0) == ["long"]
+    assert schedule.take(now=35.0) == ["long, later"]
+    assert set(schedule.take(now=35.0)) == {"short"}
+
+
+def test_what_is_urgent_goes_before_younger_texts_of_its_length() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("old", 20)] * 10, urgent_at=20.0)
+    for _ in range(10):  # all but the first text of the old request are due after these
+        schedule.add([("young", 20)], urgent_at=40.0)
+
+    assert schedule.take(now=19.0) == ["old"] + ["young"] * 4
+    assert schedule.take(now=20.0) == ["old"] * 5
+    assert schedule.take(now=20.0) == ["old"] * 4 + ["young"]
+    assert schedule.take(now=20.0) == ["young"] * 5
+
+
+def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0)
+    for _ in range(10):
+        schedule.add([("young", 20)], urgent_at=40.0)
+
+    assert schedule.take(now=20.0) == ["old", "old", "old", "young"]
+
+
+@given(
+    st.lists(st.integers(1, 60), max_size=8),
+    st.integers(1, 60),
+    st.integers(0, 3000),
+    st.integers(20, 200),
+)
+def test_an_urgent_request_ends_as_soon_as_all_that_waited_when_it_came(
+    older: list[int], own: int, patience: int, budget: int
+) -> None:
+    schedule: Schedule[str] = Schedule(budget)
+    for texts in older:
+        schedule.add([("older", 20)] * texts, urgent_at=float(patience))
+    turn = schedule.add([("own", 20)] * own, urgent_at=float(patience))
+    waiting = schedule.tokens
+    now = 0
+    while turn.waiting_texts:
+        batch = schedule.take(now=float(now))
+        now += 20 * len(batch)  # one token takes one second
+        for _ in batch:  # the queue never gets shorter
+            schedule.add([("younger", 20)], urgent_at=float(now + patience))
+
+    # The last pass before it became urgent and its own last one may be of others in part.
+    assert now <= patience + waiting + 2 * budget
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([1, 12, 20, 24, 50, 90]), min_size=1, max_size=6),
+            st.sampled_from(["text", "asked"]),
+            st.integers(0, 30),
+            st.sampled_from(["stays", "stays", "leaves", "one goes"]),
+        ),
+        max_size=20,
+    ),
+    st.integers(1, 300),
+)
+def test_no_batch_passes_over_what_is_more_urgent(
+    requests: list[tuple[list[int], str, int, str]], budget: int
+) -> None:
+    schedule: Schedule[Text] = Schedule(budget)
+    waiting: set[Text] = set()
+
+    def take(now: int) -> bool:
+        batch = schedule.take(now=float(now))
+        waiting.difference_update(batch)
+        _check_urgency(batch, waiting, now)
+        _check_padding([text.tokens for text in batch], budget)
+        return bool(batch)
+
+    for now, (lengths, kind, patience, fate) in enumerate(requests):
+        texts = [
+            Text(now, place, count, kind, now + patience) for place, count in enumerate(lengths)
+        ]
+        turn = schedule.add(
+            [(text, text.tokens) for text in texts], kind=kind, urgent_at=now + patience
+        )
+        waiting.update(texts)
+        if fate == "leaves":
+            schedule.drop(turn)
+            waiting.difference_update(texts)
+        elif fate == "one goes":
+            take(now)
+    now = len(requests)
+    while take(now):
+        now += 1
+    assert not waiting
+
+
+def _check_urgency(batch: list[Text], left: set[Text], now: int) -> None:
+    """The most urgent of all is in it, and what is in it is so before what is left like it."""
+    urgent = [text.urgent_at for text in left if text.urgent_at <= now]
+    if urgent:
+        assert min(text.urgent_at for text in batch) <= min(urgent)
+    for text in batch:
+        like = [
+            other.urgent_at
+            for other in left
+            if (other.kind, other.tokens) == (text.kind, text.tokens) and other.urgent_at <= now
+        ]
+        assert text.urgent_at <= min(like, default=math.inf)
+
+
+def _check_padding(lengths: list[int], budget: int) -> None:
+    """A pass of unlike lengths has as much padding as one pass less is worth, or half."""
+    padded = max(lengths, default=0) * len(lengths)
+    assert len(lengths) <= 1 or padded <= budget
+    assert padded - sum(lengths) <= max(48, padded / 2)

@@ -1,0 +1,200 @@
+"""`headlight-train compare`: from files to a report."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny_runs import ROOT, write_sentences
+from training.__main__ import main
+from training.compare.comparison import Comparison, from_json
+from training.compare.report import to_markdown
+from training.compare.variants import VARIANTS
+
+NAMES = {"report.md", "comparison.json", "curves.png", "gaps.png"}
+PNG = b"\x89PNG\r\n\x1a\n"
+SMALL = ("--seeds", "2", "--epochs", "2")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All variants on rows of which one word decides the label."""
+    folder = tmp_path_factory.mktemp("compared")
+    rows = write_sentences(folder / "rows.tsv", rows=200)
+    assert main(["compare", str(rows), "--output", str(folder / "out"), *SMALL]) == 0
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def comparison(compared: Path) -> Comparison:
+    return from_json((compared / "comparison.json").read_text(encoding="utf-8"))
+
+
+def test_the_report_is_whole(compared: Path, comparison: Comparison) -> None:
+    assert {path.name for path in compared.iterdir()} == NAMES
+    assert (compared / "report.md").read_text(encoding="utf-8") == to_markdown(comparison)
+    for name in ("curves.png", "gaps.png"):
+        assert (compared / name).read_bytes().startswith(PNG)
+
+
+def test_every_variant_ran_with_every_seed(comparison: Comparison) -> None:
+    assert [outcome.name for outcome in comparison.outcomes] == [*VARIANTS, "tf-idf"]
+    for outcome in comparison.outcomes[:-1]:
+        assert [run.seed for run in outcome.runs] == [0, 1]
+        assert all([point.epoch for point in run.history] == [1, 2] for run in outcome.runs)
+        assert outcome.runs[0].training != outcome.runs[1].training
+    assert (comparison.training_rows, comparison.validation_rows) == (160, 40)
+    assert comparison.hold_out == "last"
+    course, _, one, none, *_ = comparison.outcomes
+    assert course.parameters == 318_569
+    assert one.parameters == 163_817
+    assert none.parameters == 112_133
+
+
+def test_the_baseline_finds_the_word_that_decides(comparison: Comparison) -> None:
+    (run,) = comparison.outcomes[-1].runs
+
+    assert run.training.accuracy == 1.0
+    assert run.validation.accuracy == 1.0
+    assert run.history == ()
+
+
+def test_a_run_ends_where_its_history_does(comparison: Comparison) -> None:
+    for run in comparison.outcomes[0].runs:
+        last = run.history[-1]
+        assert (run.training.accuracy, run.training.loss) == (
+            last.training_accuracy,
+            last.training_loss,
+        )
+        assert run.validation.accuracy == last.validation_accuracy
+
+
+def test_the_command_of_the_report_repeats_it(
+    compared: Path, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = compared.parent
+    program, *words = comparison.command.split()
+    assert program == "headlight-train"
+    assert str(folder.parent) not in comparison.command
+    assert words[1] == f"{folder.name}/rows.tsv"
+    monkeypatch.chdir(folder.parent)
+
+    output = str(tmp_path / "again")
+    assert main([*words[:-1], output, "--variants", "four-heads,tf-idf"]) == 0
+
+    again = from_json((tmp_path / "again" / "comparison.json").read_text(encoding="utf-8"))
+    before = {outcome.name: outcome for outcome in comparison.outcomes}
+    for outcome in again.outcomes:
+        for one, other in zip(outcome.runs, before[outcome.name].runs, strict=True):
+            assert one.training == other.training
+            assert one.validation == other.validation
+    assert "--variants four-heads,tf-idf" in again.command
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--variants", "five-heads"], "there is no variant five-heads: choose from conv-four"),
+        (["--variants", "tf-idf,tf-idf"], "--variants names one twice: name each once"),
+        (["--seeds", "1"], "--seeds must be at least 2, got 1"),
+        (["--validation-share", "0.9"], "validation_share: Input should be less than or equal"),
+    ],
+)
+def test_a_wrong_option_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=20)
+
+    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *options]) == 1
+
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_rows_for_the_baseline_are_told_before_networks_are_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=10)
+    command = ["compare", str(rows), "--output", str(tmp_path / "out"), "--hold-out", "random"]
+
+    assert main(command) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "headlight-train: 4 rows to learn from are negative, and the baseline tf-idf needs 5 of "
+        "each class: add rows, or choose --variants without it\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--threads"])
+def test_a_count_is_at_least_one(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", "rows.tsv", "--output", "out", option, "0"])
+    assert ended.value.code == 2
+    assert f"argument {option}: must be a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_a_report_is_not_replaced_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=40)
+    output = tmp_path / "out"
+    command = ["compare", str(rows), "--output", str(output), *SMALL, "--variants", "tf-idf"]
+    assert main(command) == 0
+
+    assert main(command) == 1
+    assert "holds a report already: choose another --output, or --overwrite it" in (
+        capsys.readouterr().err
+    )
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_other_files_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=40)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine", encoding="utf-8")
+
+    code = main(["compare", str(rows), "--output", str(tmp_path / "out"), "--overwrite"])
+
+    assert code == 1
+    assert "holds other files than a report: choose another --output" in capsys.readouterr().err
+    assert (tmp_path / "out" / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_three_classes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = write_sentences(
+        tmp_path / "rows.tsv", rows=60, labels=("negative", "neutral", "positive")
+    )
+
+    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *SMALL]) == 1
+
+    assert "tells 2 classes apart, the rows have 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_report(tmp_path: Path, number: signal.Signals) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=400)
+    command = [sys.executable, "-m", "training", "compare", str(rows)]
+    process = subprocess.Popen(
+        [*command, "--output", str(tmp_path / "out"), "--epochs", "1000"],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert first.startswith("conv-four-heads, seed 0: ")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + number
+    assert errors.splitlines()[-1] == "headlight-train: interrupted; no report was written"
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,311 @@
+"""The command `evaluate`, from files and a checkpoint folder to what it prints and writes."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model import load_predictor, open_checkpoint
+from model.errors import CheckpointError, ConfigurationError
+from model.manifest import DataSource
+from tests.matching import exactly
+from tests.training.labelled_files import write_rows
+from training.cli.evaluate import EvaluationReport, run
+from training.cli.evaluate_options import add_arguments
+from training.errors import DataError, TrainingError
+from training.measure.metrics import measure
+from training.measure.report import to_json, to_text
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "evaluate.md"
+
+ROWS: list[tuple[object, object]] = [
+    ("a good film", 1),
+    ("a bad film", 0),
+    ("the cast is superb", 1),
+    ("very, very long and dull " * 9, 0),
+    ("weak", 1),
+]
+
+
+def parse(*arguments: object) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args([str(argument) for argument in arguments])
+
+
+def test_the_figures_are_those_of_what_is_served(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write_rows(tmp_path / "a.tsv", ROWS)
+    second = write_rows(tmp_path / "b.jsonl", [("good", "positive"), ("dull", "positive")])
+    target = tmp_path / "figures.json"
+    checkpoint = open_checkpoint(checkpoint_folder)
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+
+    assert run(parse(first, second, "--checkpoint", checkpoint_folder, "--json", target)) == 0
+
+    written = json.loads(target.read_text())
+    assert list(written) == [
+        *("checkpoint", "labels", "temperature", "device", "dtype", "files", "probes")
+    ]
+    assert written["probes"] == []
+    assert written["checkpoint"] == {"name": "tiny", "version": checkpoint.version}
+    assert written["labels"] == ["negative", "positive"]
+    assert (written["temperature"], written["device"], written["dtype"]) == (1.5, "cpu", "float32")
+    assert [report["file"] for report in written["files"]] == [str(first), str(second)]
+    for report, texts, label_ids in [
+        (written["files"][0], [str(text) for text, _ in ROWS], [1, 0, 1, 0, 1]),
+        (written["files"][1], ["good", "dull"], [1, 1]),
+    ]:
+        served = [predictor.predict([predictor.encode(text)])[0] for text in texts]
+        expected = measure(
+            np.array([list(answer.probabilities.values()) for answer in served]),
+            np.array(label_ids),
+        )
+        assert report["rows"] == len(texts)
+        assert report["truncated"] == sum(answer.truncated for answer in served)
+        assert report["accuracy"] == expected.accuracy
+        assert report["accuracy_interval"] == list(expected.interval)
+        assert report["log_loss"] == pytest.approx(expected.log_loss, abs=1e-6)
+        assert report["ece"] == pytest.approx(expected.ece, abs=1e-6)
+        assert report["macro_f1"] == expected.macro_f1
+        assert report["confusion"] == [list(row) for row in expected.confusion]
+    assert written["files"][0]["truncated"] == 1
+    printed = capsys.readouterr().out
+    assert f"{first}\n  rows       5 (1 truncated)\n" in printed
+    assert f"{second}\n  rows       2 (0 truncated)\n" in printed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "b.jsonl", "figures.json"]
+
+
+def test_json_on_standard_output_stands_alone(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+
+    run(parse(path, "--checkpoint", checkpoint_folder, "--json", "-"))
+
+    output, errors = capsys.readouterr()
+    assert json.loads(output)["files"][0]["rows"] == 5
+    assert "  rows       5 (1 truncated)\n" in errors
+
+
+def test_without_json_the_figures_are_printed_alone(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+
+    run(parse(path, "--checkpoint", checkpoint_folder))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [str(path), "  rows       5 (1 truncated)"]
+    assert lines[7] == "  true \\ predicted  negative  positive"
+    assert len(lines) == 10
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_are_read_with_the_classes_of_the_checkpoint(
+    tmp_path: Path, checkpoint_folder: Path
+) -> None:
+    path = write_rows(tmp_path / "a.csv", [("a good film", "good")])
+    message = (
+        f"{path}: row 2: label 'good' is not one of negative, positive (or 0 to 1): correct it, "
+        "or leave the row out"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        run(parse(path, "--checkpoint", checkpoint_folder))
+
+
+def test_a_bad_file_is_found_before_any_is_measured(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound = write_rows(tmp_path / "a.tsv", ROWS)
+    missing = tmp_path / "b.tsv"
+    target = tmp_path / "figures.json"
+
+    with pytest.raises(DataError, match=exactly(f"{missing}: does not exist")):
+        run(parse(sound, missing, "--checkpoint", checkpoint_folder, "--json", target))
+    assert capsys.readouterr().out == ""
+    assert not target.exists()
+
+
+def test_columns_are_those_named(tmp_path: Path, checkpoint_folder: Path) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS, header=("tweet", "stars"))
+    target = tmp_path / "figures.json"
+    columns = ["--text-column", "tweet", "--label-column", "stars"]
+
+    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *columns))
+
+    assert json.loads(target.read_text())["files"][0]["rows"] == 5
+
+
+def test_options_reach_the_predictor(
+    tmp_path: Path, checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    target = tmp_path / "figures.json"
+    options = ["--dtype", "bfloat16", "--threads", 3, "--device", "cpu", "--max-batch-tokens", 1]
+
+    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *options))
+
+    written = json.loads(target.read_text())
+    assert (written["device"], written["dtype"]) == ("cpu", "bfloat16")
+    assert threads == [3]
+
+
+def test_an_earlier_json_is_replaced_whole(tmp_path: Path, checkpoint_folder: Path) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    target = tmp_path / "figures.json"
+    target.write_text("x" * 100_000)
+
+    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
+
+    assert json.loads(target.read_text())["files"][0]["rows"] == 5
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [
+        ("none/a.json", "cannot be written: the folder {folder}/none does not exist"),
+        ("", "is a folder: --json needs the path of a file"),
+    ],
+)
+def test_json_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, target: str, fault: str
+) -> None:
+    path = tmp_path / target
+    message = f"{path}: {fault.format(folder=tmp_path)}"
+    with pytest.raises(DataError, match=exactly(message)):
+        run(parse("unread.tsv", "--checkpoint", "unread", "--json", path))
+
+
+def test_json_that_fails_at_the_end_is_a_clear_error(
+    tmp_path: Path, checkpoint_folder: Path
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    target = tmp_path / "figures.json"
+    (tmp_path / ".figures.json.part").mkdir()
+
+    with pytest.raises(DataError, match=exactly(f"{target}: cannot be written: Is a directory")):
+        run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
+
+
+def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist"):
+        run(parse("unread.tsv", "--checkpoint", tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match="device must be auto"):
+        run(parse("unread.tsv", "--checkpoint", tmp_path, "--device", "abacus"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        ([], "the following arguments are required: FILE, --checkpoint"),
+        (
+            ["a.tsv", "--checkpoint", "x", "--threads", "0"],
+            "argument --threads: must be a whole number of at least 1, got '0'",
+        ),
+        (
+            ["a.tsv", "--checkpoint", "x", "--max-batch-tokens", "many"],
+            "argument --max-batch-tokens: must be a whole number of at least 1, got 'many'",
+        ),
+        (["a.tsv", "--checkpoint", "x", "--dtype", "int4"], "argument --dtype: invalid choice"),
+    ],
+)
+def test_wrong_options(
+    arguments: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse(*arguments)
+    assert stop.value.code == 2
+    assert fault in capsys.readouterr().err
+
+
+def test_every_option_has_help_and_a_row_in_the_reference() -> None:
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    options = [action for action in parser._actions if action.option_strings]
+
+    assert all(action.help for action in parser._actions)
+    documented = re.findall(r"^\| `(--[\w-]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert documented == [action.option_strings[0] for action in options]
+    for action in options:
+        if not action.required and action.default not in (None, False):
+            row = rf"\| `{action.option_strings[0]}[^|]*\| `?{action.default}`? \|"
+            assert re.search(row, REFERENCE.read_text(encoding="utf-8"))
+
+
+def test_the_examples_of_the_reference_agree() -> None:
+    reference = REFERENCE.read_text(encoding="utf-8")
+    printed = re.findall(r"```text\n(.*?)```", reference, re.DOTALL)
+    written = json.loads(re.findall(r"```json\n(.*?)```", reference, re.DOTALL)[0])
+    (report,) = written["files"]
+    confusion = np.array(report["confusion"])
+    true, predicted = (
+        places.repeat(confusion.ravel()) for places in np.indices((2, 2)).reshape(2, 4)
+    )
+    figures = measure(np.eye(2)[predicted], true)
+
+    assert printed[0] == to_text(report)
+    source = DataSource(file="reviews.csv", rows=report["rows"], sha256=report["sha256"])
+    measured = to_json(
+        "reviews.csv",
+        source,
+        figures,
+        labels=written["labels"],
+        truncated=12,
+        ece_uncalibrated=0.0527,
+        by_length=report["by_length"],
+    )
+    # The probabilities behind the example are not in it.
+    assert {**measured, "log_loss": 0.4211, "ece": 0.0312} == report
+    assert list(measured) == list(report)
+    assert list(written) == list(EvaluationReport.__annotations__)
+
+
+def test_probes_and_the_plot_are_made_if_asked(
+    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    plot, target = tmp_path / "reliability.svg", tmp_path / "figures.json"
+
+    options = ("--plot", plot, "--json", target, "--probe")
+    assert run(parse(path, "--checkpoint", checkpoint_folder, *options)) == 0
+
+    printed = capsys.readouterr().out
+    probes = json.loads(target.read_text())["probes"]
+    assert "sentences of known label\n  plain " in printed
+    assert "what must not matter\n  ways of speaking " in printed
+    assert {item["test"] for item in probes} == {"label", "change", "group"}
+    assert len([item for item in probes if item["test"] == "label"]) == 16
+    assert len([item for item in probes if item["test"] == "change"]) == 8
+    assert "(5)" in plot.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "fault"),
+    [
+        ("--plot", "a.gif", "a plot is written as .png or .svg, got a.gif: change the suffix"),
+        ("--plot", "none/a.png", "cannot be written: the folder"),
+        ("--plot", ".", "is a folder: --plot needs the path of a file"),
+    ],
+)
+def test_a_plot_that_cannot_be_written_is_refused_first(
+    tmp_path: Path,
+    checkpoint_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    name: str,
+    fault: str,
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+
+    with pytest.raises(TrainingError, match=re.escape(fault)):
+        run(parse(path, "--checkpoint", checkpoint_folder, option, tmp_path / name))
+
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,342 @@
+"""`headlight-train fit`: from files to a checkpoint that is served."""
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import BertForSequenceClassification, BertModel
+
+from model import load_predictor, open_checkpoint
+from tests.builders import LABELS, tiny_checkpoint, tiny_config
+from tests.end_to_end.servers import wait_until
+from tests.training.tiny_runs import (
+    PRESET,
+    WORDS,
+    arguments,
+    run,
+    start,
+    write_preset,
+    write_sentences,
+)
+from training.__main__ import main
+from training.measure.history import read_history
+
+CPU = torch.device("cpu")
+
+
+def weights(folder: Path) -> bytes:
+    """The bytes of a checkpoint's weights."""
+    return (folder / "model.safetensors").read_bytes()
+
+
+def labels_of(folder: Path, *texts: str) -> list[str]:
+    """What a checkpoint says of texts."""
+    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+    return [item.label for item in predictor.predict([predictor.encode(text) for text in texts])]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one whole run in `out`, its figures measured on other rows."""
+    folder = tmp_path_factory.mktemp("fitted")
+    write_sentences(folder / "rows.tsv", rows=480)
+    write_preset(folder / "tiny.toml")
+    write_sentences(folder / "other.tsv", rows=100, seed=5)
+    assert main(arguments(folder, "out", "--evaluate", str(folder / "other.tsv"))) == 0
+    return folder
+
+
+def test_it_learns_what_decides(fitted: Path) -> None:
+    checkpoint = open_checkpoint(fitted / "out")
+    assert checkpoint.config.labels == ("negative", "positive")
+    validation, other = checkpoint.manifest.metrics
+    assert (validation.name, validation.rows) == ("validation", 48)
+    assert (other.name, other.rows) == (f"{fitted.name}/other", 100)
+    assert validation.accuracy > 0.9
+    assert other.accuracy > 0.9
+    assert labels_of(fitted / "out", "the film was dull", "so very lovely") == list(LABELS)
+
+
+def test_the_checkpoint_tells_how_it_was_made(fitted: Path) -> None:
+    manifest = open_checkpoint(fitted / "out").manifest
+    assert manifest.seed == 0
+    assert manifest.max_length == 16
+    assert manifest.recipe["epochs"] == 3
+    assert manifest.recipe["network"]["hidden_size"] == 16
+    (source,) = manifest.training_data
+    assert (source.file, source.rows) == ("rows.tsv", 480)
+
+
+def test_evaluate_gives_the_recorded_figures(
+    fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = str(fitted / "out")
+    code = main(["evaluate", str(fitted / "other.tsv"), "--checkpoint", checkpoint, "--json", "-"])
+    assert code == 0
+    (report,) = json.loads(capsys.readouterr().out)["files"]
+    recorded = open_checkpoint(fitted / "out").manifest.metrics[1]
+    assert report["accuracy"] == recorded.accuracy
+    assert report["accuracy_interval"] == list(recorded.interval)
+    assert report["log_loss"] == pytest.approx(recorded.log_loss, abs=1e-6)
+    assert report["ece"] == pytest.approx(recorded.ece, abs=1e-6)
+
+
+def test_history_and_plot_are_there_and_the_state_is_gone(fitted: Path) -> None:
+    run_dir = fitted / "out.run"
+    history = read_history(run_dir / "history.jsonl")
+    assert [measurement.epoch for measurement in history] == [1, 2, 3]
+    assert [measurement.step for measurement in history] == [27, 54, 81]
+    assert history[-1].validation_loss < history[0].validation_loss
+    assert (run_dir / "history.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in run_dir.iterdir()) == ["history.jsonl", "history.png"]
+
+
+def test_transformers_reads_the_folder(fitted: Path) -> None:
+    theirs = BertForSequenceClassification.from_pretrained(
+        fitted / "out", attn_implementation="eager"
+    )
+    checkpoint = open_checkpoint(fitted / "out")
+    encoding = checkpoint.tokenizer.encode("the film wasn't bright")
+    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+    (prediction,) = predictor.predict([encoding])
+    with torch.no_grad():
+        logits = theirs(torch.tensor([encoding.input_ids])).logits[0].double()
+    expected = (logits / checkpoint.manifest.temperature).softmax(0)
+    assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
+    for output in ("one", "two"):
+        assert run(arguments(tmp_path, output)).returncode == 0
+    assert run(arguments(tmp_path, "other", "--seed", "1")).returncode == 0
+    for file in ("model.safetensors", "tokenizer.json", "config.json", "headlight.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert weights(tmp_path / "one") != weights(tmp_path / "other")
+
+
+def test_a_killed_run_ends_in_the_same_weights(tmp_path: Path) -> None:
+    """Killed twice without warning, each time after a state was written."""
+    options = ("--epochs", "10", "--patience", "10", "--save-every", "7")
+    assert run(arguments(tmp_path, "whole", *options)).returncode == 0
+    state = tmp_path / "killed.run" / "state"
+    for resume in ((), ("--resume",)):
+        _kill_after_a_state(arguments(tmp_path, "killed", *options, *resume), state)
+    assert not (tmp_path / "killed").exists()
+    resumed = run(arguments(tmp_path, "killed", *options, "--resume"))
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith("resuming after step ")
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def _kill_after_a_state(command: list[str], state: Path) -> None:
+    before = _mark(state)
+    process = start(command)
+    wait_until(lambda: _mark(state) != before or process.poll() is not None)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def _mark(state: Path) -> float:
+    position = state / "position.json"
+    try:
+        return position.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_the_state_and_says_how_to_go_on(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    options = ("--epochs", "200", "--patience", "200", "--save-every", "5")
+    process = start(arguments(tmp_path, "out", *options))
+    state = tmp_path / "out.run" / "state"
+    wait_until(state.exists)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    last = errors.splitlines()[-1]
+    assert last.startswith("headlight-train: interrupted after step ")
+    assert last.endswith("the state is saved: run the same command with --resume to go on")
+    assert not (tmp_path / "out").exists()
+    assert sorted(path.name for path in state.iterdir()) == [
+        "position.json",
+        "tensors.safetensors",
+    ]
+
+
+def test_an_output_that_is_there_is_not_replaced_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "out")
+    before = weights(folder)
+    assert main(arguments(tmp_path, "out")) == 1
+    assert capsys.readouterr().err == (
+        f"headlight-train: {folder} is there already: choose another --output, or --overwrite it\n"
+    )
+    assert weights(folder) == before
+    assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
+    assert weights(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data", "data"], "--data is for a --plan: leave it out, or give one"),
+        (["--teacher", "mpnet"], "--teacher is for a --plan: leave it out, or give one"),
+        (["--run-dir", "out"], "--run-dir out lies in the checkpoint out, which is written as a"),
+        (["--run-dir", "out/run"], "--run-dir out/run lies in the checkpoint out, which is"),
+        (
+            ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
+            "--evaluate: two files would be told as d/r: rename one",
+        ),
+    ],
+)
+def test_what_would_do_nothing_or_harm_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    for year in (2021, 2022):
+        write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
+
+    assert main(arguments(Path(), "out", *options)) == 1
+
+    error = capsys.readouterr().err
+    assert error.startswith(f"headlight-train: {message}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_three_classes_by_words(tmp_path: Path) -> None:
+    names = ("negative", "neutral", "positive")
+    write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
+    wider = PRESET.replace("hidden_size = 16", "hidden_size = 24")
+    write_preset(tmp_path / "tiny.toml", wider)
+    # From some seeds so small a network learns two of three classes.
+    assert main(arguments(tmp_path, "out", "--epochs", "6", "--seed", "1")) == 0
+    texts = [f"the film was {WORDS[name][0]}" for name in names]
+    assert labels_of(tmp_path / "out", *texts) == list(names)
+
+
+def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path: Path) -> None:
+    assert main(arguments(tmp_path, "out", "--store-dtype", "bfloat16", "--epochs", "1")) == 0
+    stored = load_file(tmp_path / "out" / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
+    checkpoint = open_checkpoint(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "config.json").read_text("utf-8"))["dtype"] == "float32"
+    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+    assert predictor.info.metrics[0].rows == 24
+
+
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "ours"])
+def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
+    """Its vocabulary, sizes and encoder are taken; a head of other classes is drawn afresh."""
+    origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=("a", "b", "c")))
+    expected = load_file(origin / "model.safetensors")
+    if kind != "ours":
+        theirs = BertForSequenceClassification.from_pretrained(origin)
+        (theirs.bert if kind == "encoder" else theirs).save_pretrained(origin)
+        (origin / "headlight.json").unlink()
+        assert isinstance(theirs.bert, BertModel)
+    options = ("--init-from", str(origin), "--learning-rate", "1e-12", "--epochs", "1")
+    command = arguments(tmp_path, "out", *options, "--dropout", "0")
+    command[command.index("--preset") + 1] = "finetune"
+    assert main(command) == 0
+    fitted = load_file(tmp_path / "out" / "model.safetensors")
+    name = "bert.encoder.layer.1.output.dense.weight"
+    assert np.allclose(fitted[name], expected[name], atol=1e-6)
+    assert fitted["classifier.weight"].shape == (2, 8)
+    manifest = open_checkpoint(tmp_path / "out").manifest
+    assert manifest.recipe["init_from"] == "origin"
+    assert len(manifest.recipe["init_from_sha256"]) == 64
+
+
+def test_a_preset_for_pretrained_encoders_needs_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = arguments(tmp_path, "out")
+    command[command.index("--preset") + 1] = "finetune"
+    assert main(command) == 1
+    assert capsys.readouterr().err == (
+        "headlight-train: this preset is for pretrained encoders and has no [network] sizes: give "
+        "--init-from, or choose another preset\n"
+    )
+
+
+def test_a_validation_file_is_used(tmp_path: Path) -> None:
+    held = write_sentences(tmp_path / "held.tsv", rows=30, seed=9)
+    assert main(arguments(tmp_path, "out", "--epochs", "1", "--validation", str(held))) == 0
+    assert open_checkpoint(tmp_path / "out").manifest.metrics[0].rows == 30
+
+
+def test_a_class_without_training_rows_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = write_sentences(tmp_path / "held.tsv", rows=30, seed=9)
+    options = ("--validation", str(held), "--labels", "negative,positive,mixed")
+    assert main(arguments(tmp_path, "out", *options)) == 1
+    assert capsys.readouterr().err == (
+        "headlight-train: no training row has the label mixed: add rows, or leave it out of "
+        "--labels\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--resume",), "there is no interrupted run to go on with; leave out --resume"),
+        (("--epochs", "0"), "epochs: Input should be greater than or equal to 1 (got 0)"),
+        (("--device", "cuda:200"), "device cuda:200 was asked for, but torch finds"),
+        (("--text-column", "nothing"), "nothing"),
+    ],
+)
+def test_refusals_are_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    assert main(arguments(tmp_path, "out", *options)) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("headlight-train: ")
+    assert errors.count("\n") == 1
+    assert message in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for option in ("--output", "--init-from", "--labels", "--evaluate", "--resume", "--patience"):
+        assert option in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "fit: the following arguments are required: --output"),
+        (("--output", "x", "--save-every", "0"), "fit: argument --save-every: must be a whole "
+         "number of at least 1, got '0'"),
+        (("--output", "x", "--threads", "-1"), "fit: argument --threads: must be a whole number "
+         "of at least 1, got '-1'"),
+        (("rows.tsv", "--output", "x", "--sed", "1"), "unrecognized arguments: --sed 1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", *options])
+    assert ended.value.code == 2
+    command = "headlight-train fit" if message.startswith("fit: ") else "headlight-train"
+    told = message.removeprefix("fit: ")
+    assert capsys.readouterr().err == f"{command}: {told}; see {command} --help\n"

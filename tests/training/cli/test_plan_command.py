@@ -1,0 +1,277 @@
+"""`headlight-train fit --plan`: several stages to one checkpoint."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model import open_checkpoint
+from tests.training.tiny_plans import TinyPlan, write_plan
+from tests.training.tiny_runs import ROOT
+from training.__main__ import main
+from training.cli.plan_command import read_material
+from training.plan import fingerprint
+from training.plan.plan import load_plan
+from training.plan.stages import mean_of
+from training.synth.behaviours import read_templates
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
+    return write_plan(tmp_path_factory.mktemp("plan"))
+
+
+@pytest.fixture(scope="module")
+def made(tiny: TinyPlan) -> Path:
+    """The folder of one whole run."""
+    output = tiny.plan.parent / "out"
+    assert main(tiny.command(output)) == 0
+    return output
+
+
+def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) -> None:
+    manifest = open_checkpoint(made).manifest
+
+    assert manifest.seed == 3
+    assert manifest.max_length == 16
+    plan = load_plan(tiny.plan)
+    assert manifest.recipe["plan"] == plan.model_dump(mode="json", exclude_defaults=True)
+    assert manifest.recipe["init_from"] == plan.pretrained.name == "tiny BERT"
+    assert [(source.file, source.rows) for source in manifest.training_data] == [
+        ("short.tsv", 200),
+        ("more/other.tsv", 60),
+        ("bare.txt", 30),
+    ]
+    (metric,) = manifest.metrics
+    assert (metric.name, metric.rows) == ("validation", 20)
+
+
+def test_emoji_are_read_as_words(made: Path) -> None:
+    tokenizer = open_checkpoint(made).tokenizer
+
+    encoding = tokenizer.encode("film \N{THUMBS UP SIGN}\U0001f3fd!", with_tokens=True)
+
+    assert encoding.tokens is not None
+    assert [(token.text, token.start, token.end) for token in encoding.tokens[1:-1]] == [
+        ("film", 0, 4),
+        ("good", 5, 6),
+        ("!", 7, 8),
+    ]
+
+
+def test_every_stage_leaves_its_course(made: Path) -> None:
+    run_dir = made.with_name("out.run")
+
+    names = {path.name for path in run_dir.iterdir()}
+    for stage in ("teacher", "1-broad", "2-sharp"):
+        assert {f"{stage}.safetensors", f"{stage}.jsonl", f"{stage}.png"} <= names
+    assert not [name for name in names if "state" in name or "part" in name]
+
+
+def test_the_result_is_the_mean_of_the_stages(made: Path) -> None:
+    last = load_file(made.with_name("out.run") / "2-sharp.safetensors")
+    network = open_checkpoint(made).load_network().state_dict()
+
+    assert all(torch.equal(network[name], last[name]) for name in last)
+
+
+def test_what_is_done_is_not_done_again(
+    tiny: TinyPlan, made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (made / "model.safetensors").read_bytes()
+
+    assert main(tiny.command(made, "--overwrite")) == 0
+
+    said = capsys.readouterr().out
+    assert "stage 1-broad is done already\nstage 2-sharp is done already\n" in said
+    assert (made / "model.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("is_note", [False, True])
+def test_a_damaged_stage_is_done_again_and_gives_the_same(
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_note: bool,
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    path = run_dir / "2-sharp.safetensors"
+    if is_note:
+        path.with_suffix(".json").write_bytes(b"")
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"\x7f")
+
+    assert main(tiny.command(tmp_path / "out", "--run-dir", str(run_dir))) == 0
+
+    assert "stage 1-broad is done already\nstage 2-sharp\n" in capsys.readouterr().out
+    again, before = (
+        (place / "model.safetensors").read_bytes() for place in (tmp_path / "out", made)
+    )
+    assert again == before
+
+
+def test_a_stage_is_done_again_when_its_templates_have_changed(
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
+    for changed, first in (
+        ("everyday", "stage 1-broad is done already\n"),  # the stages use none of it
+        ("behaviours", "stage 1-broad\n"),
+    ):
+        monkeypatch.setattr(
+            fingerprint,
+            "read_templates",
+            lambda name, changed=changed: read_templates(name) + "#" * (name == changed),
+        )
+        assert main([*command, "--overwrite"]) == 0
+        assert first in capsys.readouterr().out
+
+
+def test_a_change_of_a_stage_leaves_those_before_it(
+    tiny: TinyPlan, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    changed = tmp_path / "plan.toml"
+    text = tiny.plan.read_text(encoding="utf-8")
+    changed.write_text(text.replace("short = 2.0", "short = 1.0"), encoding="utf-8")
+    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
+    command[command.index(str(tiny.plan))] = str(changed)
+
+    assert main(command) == 0
+
+    assert "stage 1-broad is done already\nstage 2-sharp\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_teacher_is_asked_once_about_a_text(
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_kept: bool,
+) -> None:
+    run_dir = tmp_path / "run"
+    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    changed = tmp_path / "plan.toml"
+    text = tiny.plan.read_text(encoding="utf-8")
+    changed.write_text(text.replace("epochs = 2", "epochs = 1"), encoding="utf-8")
+    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
+    command[command.index(str(tiny.plan))] = str(changed)
+    if not is_kept:
+        (run_dir / "teacher-labels.safetensors").unlink()
+
+    assert main(command) == 0
+
+    said = capsys.readouterr()
+    assert "stage 1-broad\n" in said.out
+    assert ("teacher, from 0 of " in said.err) is not is_kept
+
+
+def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
+    tiny: TinyPlan, made: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "training", *tiny.command(tmp_path / "out")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # Every step is a state, so that a kill in the middle of a stage has one to go on from.
+    words = [*command, "--save-every", "1"]
+    state = tmp_path / "out.run" / "1-broad-state" / "position.json"
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        while process.poll() is None and not state.exists():
+            pass
+        process.kill()
+
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "resuming 1-broad after step " in done.stdout
+    again, before = (
+        (place / "model.safetensors").read_bytes() for place in (tmp_path / "out", made)
+    )
+    assert again == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda words: [*words, "--epochs", "1", "--labels", "a,b"],
+            "the plan decides what --labels and --epochs would: change it there",
+        ),
+        (
+            lambda words: [*words, "--run-dir", f"{words[words.index('--output') + 1]}/run"],
+            "which is written as a whole: choose a folder elsewhere",
+        ),
+        (lambda words: [*words, "x.tsv"], "--plan names its files itself: leave out x.tsv"),
+        (lambda words: without(words, "--data"), "--plan needs --data too"),
+        (lambda words: without(words, "--teacher"), "--plan needs --teacher too"),
+        (lambda words: without(words, "--init-from"), "--plan needs --init-from too"),
+        (lambda words: without(words, "--plan"), "name at least one FILE to learn from"),
+    ],
+)
+def test_options_that_do_not_fit_are_told(
+    tiny: TinyPlan,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: object,
+    message: str,
+) -> None:
+    assert callable(change)
+
+    assert main(change(tiny.command(tmp_path / "out"))) == 1
+
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def without(words: list[str], option: str) -> list[str]:
+    place = words.index(option)
+    return words[:place] + words[place + 2 :]
+
+
+def test_other_pretrained_weights_are_refused(
+    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = tiny.command(tmp_path / "out")
+    command[command.index("--init-from") + 1] = str(tiny.teacher)
+
+    assert main(command) == 1
+
+    error = capsys.readouterr().err
+    assert f"--init-from: {tiny.teacher / 'model.safetensors'} has the SHA-256 " in error
+    assert "the plan was made with tiny BERT, " in error
+
+
+def test_nothing_held_out_is_trained_on(tiny: TinyPlan) -> None:
+    material = read_material(load_plan(tiny.plan), tiny.data)
+
+    held = set(material.held_out.texts)
+    assert len(held) == 20
+    assert not held & {text for texts in material.pool.texts.values() for text in texts}
+    assert len(material.pool.texts["short"]) == 180
+    assert len(material.pool.texts["bare"]) == 30
+
+
+def test_the_mean_of_weights() -> None:
+    one, other = {"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([3.0, 6.0])}
+
+    assert mean_of([(1.0, one), (3.0, other)])["w"].tolist() == [2.5, 5.0]
+    assert mean_of([(0.0, one), (2.0, other)])["w"].tolist() == [3.0, 6.0]

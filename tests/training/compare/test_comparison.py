@@ -1,0 +1,97 @@
+"""What a comparison found: means, spreads, JSON, and the page."""
+
+import dataclasses
+
+import pytest
+
+from training.compare.comparison import Comparison, Outcome, Run, Source, from_json, spread, to_json
+from training.compare.report import to_markdown
+from training.fit.rows import Standing
+from training.measure.history import Measurement
+
+
+def point(epoch: int, validation_loss: float) -> Measurement:
+    return Measurement(
+        step=10 * epoch,
+        epoch=epoch,
+        training_loss=0.3,
+        training_accuracy=0.9,
+        validation_loss=validation_loss,
+        validation_accuracy=0.8,
+        learning_rate=1e-3,
+        seconds=2.0 * epoch,
+    )
+
+
+def run(seed: int, training: float, validation: float) -> Run:
+    return Run(
+        seed=seed,
+        seconds=4.0 + seed,
+        training=Standing(0.25, training),
+        validation=Standing(0.5, validation),
+        history=(point(1, 0.6), point(2, 0.4 + seed), point(3, 0.5)),
+    )
+
+
+FIRST = Outcome("four", "four heads", 12_345, (run(0, 0.99, 0.80), run(1, 0.97, 0.82)))
+SECOND = Outcome("one", "one head", 345, (run(0, 0.95, 0.79), run(1, 0.94, 0.83)))
+ALONE = Outcome("tf-idf", "TF-IDF", 99, (Run(0, 1.5, Standing(0.1, 1.0), Standing(0.4, 0.84), ()),))
+COMPARISON = Comparison(
+    command="headlight-train compare uci/amazon.tsv",
+    machine="a processor, 2 threads",
+    sources=(Source("uci/amazon.tsv", 1000, "ab" * 32),),
+    hold_out="last",
+    training_rows=800,
+    validation_rows=200,
+    epochs=3,
+    outcomes=(FIRST, SECOND, ALONE),
+)
+
+
+def test_a_spread_is_mean_and_sample_deviation() -> None:
+    several = spread([1.0, 2.0, 3.0])
+
+    assert (several.mean, several.deviation) == (2.0, 1.0)
+    assert spread([5.0]).deviation is None
+
+
+def test_the_gap_and_the_best_epoch() -> None:
+    assert FIRST.runs[0].gap == pytest.approx(0.19)
+    assert [run.best.epoch for run in FIRST.runs if run.best] == [2, 3]
+    assert ALONE.runs[0].best is None
+
+
+def test_json_gives_all_back() -> None:
+    assert from_json(to_json(COMPARISON)) == COMPARISON
+
+
+def test_the_page_holds_the_figures() -> None:
+    page = to_markdown(COMPARISON)
+
+    assert "    headlight-train compare uci/amazon.tsv\n" in page
+    assert "| `uci/amazon.tsv` | 1,000 | `abababababab` |" in page
+    assert (
+        "| four heads | 12,345 | 98.0 ± 1.4 | 81.0 ± 1.4 | 17.0 ± 2.8 | 0.250 ± 0.000 "
+        "| 0.500 ± 0.000 | 4.5 ± 0.7 |\n" in page
+    )
+    assert "| TF-IDF | 99 | 100.0 | 84.0 | 16.0 | 0.100 | 0.400 | 1.5 |\n" in page
+    # Of the best epochs, and not of what has none.
+    assert "| four heads | 2.5 ± 0.7 | 80.0 ± 0.0 | 0.450 ± 0.071 |\n" in page
+    assert page.count("| TF-IDF |") == 1
+    # Seed by seed: 79 - 80 and 83 - 82.
+    assert "| one head | +0.0 ± 1.4 | -3.5 ± 0.7 |\n" in page
+    assert "interval of 75.0 to 85.8 %" in page
+    assert "the last rows of the files, taken off before anything was shuffled" in page
+
+
+def test_one_variant_is_set_against_nothing() -> None:
+    page = to_markdown(dataclasses.replace(COMPARISON, outcomes=(FIRST,)))
+
+    assert "## Against" not in page
+
+
+def test_the_page_ends_with_a_line() -> None:
+    page = to_markdown(COMPARISON)
+
+    assert page.endswith("joined.\n")
+    assert "\n\n\n" not in page

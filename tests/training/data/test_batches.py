@@ -1,0 +1,61 @@
+"""The order of an epoch."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.data.batches import make_batches
+
+LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=300)
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
+def test_every_text_comes_once_and_always_in_the_same_order(
+    lengths: list[int], batch_size: int, seed: int, epoch: int
+) -> None:
+    batches = make_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)
+
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    assert all(1 <= len(batch) <= batch_size for batch in batches)
+    assert batches == make_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
+def test_all_epochs_have_as_many_batches(
+    lengths: list[int], batch_size: int, seed: int, epoch: int
+) -> None:
+    """The steps of a run are counted before it begins."""
+    first = make_batches(lengths, batch_size=batch_size, seed=seed, epoch=0)
+
+    assert len(make_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)) == len(first)
+
+
+@given(
+    rows=st.integers(40, 200),
+    seed=st.integers(0, 1000),
+    epoch=st.integers(0, 1000),
+    next_seed=st.booleans(),
+)
+def test_epochs_and_seeds_differ(rows: int, seed: int, epoch: int, *, next_seed: bool) -> None:
+    lengths = [1 + place % 7 for place in range(rows)]
+    one = make_batches(lengths, batch_size=4, seed=seed, epoch=epoch)
+    seed, epoch = (seed + 1, epoch) if next_seed else (seed, epoch + 1)
+    other = make_batches(lengths, batch_size=4, seed=seed, epoch=epoch)
+
+    assert one != other
+    assert {frozenset(batch) for batch in one} != {frozenset(batch) for batch in other}
+
+
+def test_the_order_is_the_same_on_every_machine() -> None:
+    lengths = [5, 1, 4, 2, 3, 9, 8]
+
+    assert make_batches(lengths, batch_size=3, seed=0, epoch=0) == [[2, 0, 6], [1, 3, 4], [5]]
+
+
+def test_a_batch_holds_like_lengths() -> None:
+    lengths = list(range(1, 101)) * 5
+    batches = make_batches(lengths, batch_size=10, seed=0, epoch=0)
+
+    padded = sum(max(lengths[place] for place in batch) * len(batch) for batch in batches)
+    assert padded < 1.05 * sum(lengths)
+    longest = [max(lengths[place] for place in batch) for batch in batches]
+    assert longest != sorted(longest)

@@ -1,0 +1,319 @@
+"""Datasets read from files, what is said of bad rows, and the split."""
+
+import gzip
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.manifest import DataSource
+from tests.matching import exactly
+from tests.shared_data import shared_file
+from tests.training.labelled_files import SUFFIXES, write_rows
+from training.data.data import Columns, Dataset, read_dataset, split
+from training.data.readers import LABEL_COLUMNS, TEXT_COLUMNS
+from training.errors import DataError, RecipeError
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "data.md"
+SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
+
+
+def dataset(
+    texts: list[str], label_ids: list[int], labels: tuple[str, ...] = ("no", "yes")
+) -> Dataset:
+    return Dataset(tuple(texts), tuple(label_ids), labels, (SOURCE,))
+
+
+def key(text: str) -> str:
+    """An independent reading of "the same text"."""
+    folded = text.casefold()
+    return "".join(filter(str.isalnum, folded)) or folded.strip()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    ("spelled", "labels"),
+    [
+        (("good", "bad"), ("bad", "good")),
+        ((1, 0), ("negative", "positive")),
+        ((1.0, 0.0), ("negative", "positive")),
+        (("1.0", "0"), ("negative", "positive")),
+        ((2, 1), ("1", "2")),
+    ],
+)
+def test_a_file_of_any_format(
+    tmp_path: Path, suffix: str, spelled: tuple[object, object], labels: tuple[str, ...]
+) -> None:
+    path = write_rows(tmp_path / f"a{suffix}", [("It is great.", spelled[0]), ("No!", spelled[1])])
+
+    assert read_dataset([path]) == Dataset(
+        texts=("It is great.", "No!"),
+        label_ids=(1, 0),
+        labels=labels,
+        sources=(
+            DataSource(
+                file=f"a{suffix}", rows=2, sha256=hashlib.sha256(path.read_bytes()).hexdigest()
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_booleans_are_0_and_1(tmp_path: Path, suffix: str) -> None:
+    path = write_rows(tmp_path / f"a{suffix}", [("good", True), ("bad", False)])
+    read = read_dataset([path])
+
+    assert read.label_ids == (1, 0)
+    assert read.labels == ("negative", "positive")
+
+
+def test_files_are_joined_in_the_order_given(tmp_path: Path) -> None:
+    first = write_rows(tmp_path / "b.csv", [("one", "bad"), ("two", "good")])
+    second = write_rows(tmp_path / "a.jsonl", [("three", "mixed")])
+    read = read_dataset([first, second])
+
+    assert read.texts == ("one", "two", "three")
+    assert read.labels == ("bad", "good", "mixed")
+    assert read.label_ids == (0, 1, 2)
+    assert [(source.file, source.rows) for source in read.sources] == [("b.csv", 2), ("a.jsonl", 1)]
+    assert len(read) == 3
+
+
+def test_labels_fix_the_classes_and_their_order(tmp_path: Path) -> None:
+    words = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "good")])
+    numbers = write_rows(tmp_path / "b.tsv", [("three", 1), ("four", 0)])
+    read = read_dataset([words, numbers], labels=["good", "bad"])
+
+    assert read.labels == ("good", "bad")
+    assert read.label_ids == (0, 0, 1, 0)
+
+
+def test_columns_are_those_named(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.tsv", [("one", 0), ("two", 1)], header=("tweet", "stars"))
+
+    assert read_dataset([path], columns=Columns("tweet", "stars")).texts == ("one", "two")
+
+
+def test_one_bad_row(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.csv", [("one", "no"), ("two", "maybe"), ("three", "yes")])
+    message = (
+        f"{path}: row 3: label 'maybe' is not one of no, yes (or 0 to 1): correct it, "
+        "or leave the row out"
+    )
+    with pytest.raises(DataError, match=exactly(message)) as error:
+        read_dataset([path], labels=["no", "yes"])
+    assert error.value.row == 3
+
+
+def test_all_bad_rows_are_counted_and_five_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "fine", "label": 1}\n'
+        '{"text": " \\u200b", "label": 1}\n'
+        '{"text": "half \\ud83d", "label": 1}\n'
+        '{"text": null, "label": 1}\n'
+        '{"text": "fine", "label": null}\n'
+        '{"text": "fine"}\n'
+        "nothing\n"
+        '{"text": 5, "label": 1}\n'
+    )
+    message = (
+        f"{path}: row 2: the text is blank: send at least one character that is not white space, "
+        "a control or a format character; "
+        "row 3: the text is not valid Unicode: lone surrogate at position 5; send a whole "
+        "surrogate pair or leave it out; "
+        "row 4: the text must be a string, is NoneType; "
+        "row 5: the label is empty: give every row a label, or leave the row out; "
+        "row 6: lacks 'label'; and 2 more (7 bad rows)"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        read_dataset([path])
+
+
+def test_bad_rows_of_every_format_stop_the_reading(tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        path = write_rows(tmp_path / f"a{suffix}", [("fine", "x"), ("  ", "y")])
+        row = 3 if suffix.startswith((".tsv", ".csv")) else 2
+        with pytest.raises(DataError) as error:
+            read_dataset([path])
+        assert error.value.row == row
+        assert error.value.fault.startswith("the text is blank")
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "fault"),
+    [
+        (
+            [("one", 0), ("two", "good")],
+            3,
+            "label 'good' is one of words and numbers mixed: use one kind in all rows, or name "
+            "the classes in their order with --labels",
+        ),
+        (
+            [("one", "Good"), ("two", "bad"), ("three", "good")],
+            4,
+            "labels 'Good' and 'good' differ by case alone: write them alike",
+        ),
+        (
+            [("one", "good"), ("two", "good")],
+            None,
+            "every label is 'good': a classifier needs rows of two or more classes; name them "
+            "with --labels if this file has only one",
+        ),
+    ],
+)
+def test_labels_that_make_no_classes(
+    tmp_path: Path, rows: list[tuple[object, object]], row: int | None, fault: str
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", rows)
+    place = "" if row is None else f"row {row}: "
+    with pytest.raises(DataError, match=exactly(f"{path}: {place}{fault}")) as error:
+        read_dataset([path])
+    assert error.value.row == row
+
+
+def test_kinds_of_labels_are_compared_across_files(tmp_path: Path) -> None:
+    first = write_rows(tmp_path / "a.tsv", [("one", 0), ("two", 1)])
+    second = write_rows(tmp_path / "b.tsv", [("three", "good")])
+    with pytest.raises(DataError) as error:
+        read_dataset([first, second])
+    assert (error.value.path, error.value.row) == (second, 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [([], "none"), (["one"], "one"), (["one", "one"], "one, one"), (["one", " "], "one,  ")],
+)
+def test_labels_must_be_two_or_more_different_names(labels: list[str], shown: str) -> None:
+    message = f"labels must be two or more different names, got {shown}"
+    with pytest.raises(RecipeError, match=exactly(message)):
+        read_dataset([Path("unread.tsv")], labels=labels)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    missing, folder, empty = tmp_path / "a.tsv", tmp_path / "b.tsv", tmp_path / "c.tsv"
+    folder.mkdir()
+    empty.write_text("text\tlabel\n")
+
+    for path, fault in [
+        (missing, "does not exist"),
+        (folder, "is a folder: name the files in it"),
+        (empty, "has no rows: it must hold a text and a label in each"),
+    ]:
+        with pytest.raises(DataError, match=exactly(f"{path}: {fault}")):
+            read_dataset([path])
+
+
+def test_a_file_that_the_system_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.symlink_to(path)
+    message = f"{path}: cannot be read: Too many levels of symbolic links"
+    with pytest.raises(DataError, match=exactly(message)):
+        read_dataset([path])
+
+
+def test_some_rows_of_a_dataset() -> None:
+    whole = dataset(["one", "two", "three"], [0, 1, 1])
+
+    assert whole.take([2, 0]) == dataset(["three", "one"], [1, 0])
+
+
+def test_the_share_is_met_in_each_class() -> None:
+    whole = dataset([f"text {number}" for number in range(120)], [0] * 100 + [1] * 20)
+    training, held_out = split(whole, share=0.1, seed=0)
+
+    assert [held_out.label_ids.count(label) for label in (0, 1)] == [10, 2]
+    assert [training.label_ids.count(label) for label in (0, 1)] == [90, 18]
+    assert set(training.texts) | set(held_out.texts) == set(whole.texts)
+    assert training.sources == held_out.sources == whole.sources
+
+
+def test_the_seed_decides_which_rows_are_held_out() -> None:
+    whole = dataset([f"text {number}" for number in range(100)], [0, 1] * 50)
+
+    assert split(whole, share=0.1, seed=1) == split(whole, share=0.1, seed=1)
+    assert split(whole, share=0.1, seed=1) != split(whole, share=0.1, seed=2)
+
+
+WORDS = st.sampled_from(["good", "Good!", "GOOD", "bad", "b a d", ":)", ":(", "é", "ok", "so so"])
+LABELLED = st.lists(st.tuples(WORDS, st.sampled_from([0, 1])), max_size=30)
+# Two texts that nothing else looks like, for each class, so that a split is always possible.
+ANCHORS = [("first", 0), ("second", 0), ("third", 1), ("fourth", 1)]
+
+
+@given(rows=LABELLED, share=st.floats(0.01, 0.99), seed=st.integers(0, 2**32))
+def test_no_text_is_on_both_sides(rows: list[tuple[str, int]], share: float, seed: int) -> None:
+    rows = [*rows, *ANCHORS]
+    whole = dataset([text for text, _ in rows], [label for _, label in rows])
+    training, held_out = split(whole, share=share, seed=seed)
+
+    assert not {key(text) for text in training.texts} & {key(text) for text in held_out.texts}
+    both = [*zip(training.texts, training.label_ids, strict=True)]
+    both += zip(held_out.texts, held_out.label_ids, strict=True)
+    assert sorted(both) == sorted(rows)
+    for part in (training, held_out):
+        places = iter(rows)
+        assert all(row in places for row in zip(part.texts, part.label_ids, strict=True))
+    assert training.texts
+    assert held_out.texts
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_a_share_out_of_range(share: float) -> None:
+    message = f"the share held out must be between 0 and 1, got {share}"
+    with pytest.raises(RecipeError, match=exactly(message)):
+        split(dataset(["a", "b"], [0, 1]), share=share, seed=0)
+
+
+def test_a_class_with_one_text_cannot_be_split() -> None:
+    message = (
+        "reviews.tsv: class yes has 1 different texts, at least 2 are needed to hold one out: "
+        "add rows, or give a file to validate on"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        split(dataset(["one", "two", "same", "Same!"], [0, 0, 1, 1]), share=0.5, seed=0)
+
+
+def test_the_public_sets_are_read_whole() -> None:
+    path = shared_file("sst/dev.tsv.gz")
+    table = shared_file("README.md").read_text(encoding="utf-8")
+    stated = re.findall(r"^\| `sst/dev` \| ([\d,]+) \|", table, re.M)
+    read = read_dataset([path])
+
+    assert f"{len(read):,}" == stated[0]
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()[1:]
+    assert read.texts == tuple(line.rsplit("\t", 1)[0] for line in lines)
+    assert read.label_ids == tuple(int(line.rsplit("\t", 1)[1]) for line in lines)
+    assert read.labels == ("negative", "positive")
+
+
+def test_the_guide_shows_one_dataset_in_three_formats(tmp_path: Path) -> None:
+    examples = re.findall(r"```(tsv|csv|jsonl)\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+    assert [name for name, _ in examples] == ["tsv", "csv", "jsonl"]
+    for name, content in examples:
+        path = tmp_path / f"a.{name}"
+        path.write_text(content)
+        read = read_dataset([path])
+        assert read.texts == ('The plot drags, but the cast is "superb".', "Not worth it.")
+        assert [read.labels[number] for number in read.label_ids] == ["positive", "negative"]
+
+
+def test_the_guide_shows_a_real_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("reviews.csv")
+    path.write_text("text,label\nfine,positive\nwell,maybe\nbad,negative\nso, so,negative\n")
+    with pytest.raises(DataError) as error:
+        read_dataset([path], labels=["negative", "positive"])
+
+    assert f"```text\n{error.value}\n```" in GUIDE.read_text()
+
+
+def test_the_guide_names_the_suffixes_and_columns() -> None:
+    guide = GUIDE.read_text()
+
+    for name in (*TEXT_COLUMNS, *LABEL_COLUMNS, ".tsv", ".csv", ".jsonl", ".ndjson", ".parquet"):
+        assert f"`{name}`" in guide

@@ -1,0 +1,341 @@
+"""The four formats, plain and gzipped, and what is said of files that are not sound."""
+
+import csv
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from tests.matching import exactly
+from tests.training.labelled_files import SUFFIXES, write_rows
+from training.data.readers import Columns, Row, read_rows
+from training.errors import DataError
+
+ROWS = [('Good, "really" good', "positive"), ("Bad.", "negative"), ("  café 😀 ", "positive")]
+TEXT_SUFFIXES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
+
+
+def read(path: Path, columns: Columns | None = None) -> list[Row]:
+    return list(read_rows(path, path.read_bytes(), columns or Columns()))
+
+
+def write(path: Path, content: str) -> Path:
+    path.write_bytes(content.encode())
+    return path
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".TSV.GZ", ".Csv"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
+    written = write_rows(tmp_path / f"reviews.2024{suffix.lower()}", ROWS)
+    path = written.rename(tmp_path / f"reviews.2024{suffix}")
+
+    first = 2 if suffix.lower().startswith((".tsv", ".csv")) else 1
+    expected = [Row(number, *row) for number, row in enumerate(ROWS, start=first)]
+    assert read(path) == expected
+
+
+@pytest.mark.parametrize("suffix", TEXT_SUFFIXES)
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path, suffix: str) -> None:
+    path = write_rows(tmp_path / f"reviews{suffix}", ROWS)
+    plain = gzip.decompress(path.read_bytes()) if suffix.endswith(".gz") else path.read_bytes()
+    marked = b"\xef\xbb\xbf" + plain
+    path.write_bytes(gzip.compress(marked) if suffix.endswith(".gz") else marked)
+
+    assert [row.text for row in read(path)] == [text for text, _ in ROWS]
+
+
+# What a TSV cannot hold, since it has no quoting, and half of a surrogate pair, which UTF-8 cannot.
+TSV_TEXTS = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]))
+ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(texts=st.lists(TSV_TEXTS, min_size=1))
+def test_any_text_survives_tsv(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("tsv") / "a.tsv"
+    write_rows(path, [(text, "x") for text in texts])
+
+    assert [row.text for row in read(path)] == texts
+
+
+@given(
+    texts=st.lists(ANY_TEXTS, min_size=1), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"])
+)
+def test_any_text_survives_the_other_formats(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], suffix: str
+) -> None:
+    path = tmp_path_factory.mktemp("any") / f"a{suffix}"
+    write_rows(path, [(text, "x") for text in texts])
+
+    assert [row.text for row in read(path)] == texts
+
+
+def test_tsv_has_no_quoting(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", 'text\tlabel\n"one\t0\n"two"\t1\nthree"\t0\n')
+
+    assert [row.text for row in read(path)] == ['"one', '"two"', 'three"']
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_line_ends_of_windows_and_blank_lines(tmp_path: Path, suffix: str) -> None:
+    comma = "\t" if suffix == ".tsv" else ","
+    lines = [f"text{comma}label", "", f"one{comma}0", "", "", f"two{comma}1", ""]
+    path = write(tmp_path / f"a{suffix}", "\r\n".join(lines))
+
+    assert read(path) == [Row(3, "one", "0"), Row(6, "two", "1")]
+
+
+def test_a_csv_row_is_numbered_by_the_line_it_begins_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'text,label\n"one\r\nmore\n",0\ntwo,1\n')
+
+    assert read(path) == [Row(2, "one\r\nmore\n", "0"), Row(5, "two", "1")]
+
+
+def test_a_csv_field_may_be_longer_than_the_usual_limit(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    text = "word " * limit
+    path = write_rows(tmp_path / "a.csv", [(text, "0")])
+
+    assert read(path) == [Row(2, text, "0")]
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_rows_with_other_columns_than_the_header(tmp_path: Path, suffix: str) -> None:
+    comma = "\t" if suffix == ".tsv" else ","
+    rows = ["text,label,id", "one,0", "two,1,7", "three,1,8,9"]
+    path = write(tmp_path / f"a{suffix}", "\n".join(rows).replace(",", comma))
+
+    assert read(path) == [
+        Row(2, fault="the header has 3 columns, this row has 2"),
+        Row(3, "two", "1"),
+        Row(4, fault="the header has 3 columns, this row has 4"),
+    ]
+
+
+def test_lines_that_are_not_the_json_asked_for(tmp_path: Path) -> None:
+    lines = [
+        '{"text": "one", "label": 0, "id": 7}',
+        "{'text': 'two'}",
+        "",
+        '["three", 1]',
+        '{"text": "four"}',
+        "{}",
+        '{"label": true, "text": "five", "more": []}',
+        "[" * 100_000,
+    ]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    rows = read(path)
+
+    assert rows[:-1] == [
+        Row(1, "one", 0),
+        Row(
+            2,
+            fault="is not JSON: Expecting property name enclosed in double quotes: "
+            "line 1 column 2 (char 1)",
+        ),
+        Row(4, fault="must be a JSON object, is list"),
+        Row(5, fault="lacks 'label'"),
+        Row(6, fault="lacks 'text' and 'label'"),
+        Row(7, "five", True),
+    ]
+    assert rows[-1].number == 8
+    assert rows[-1].fault is not None
+    assert rows[-1].fault.startswith("is not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (("text", "label"), Columns()),
+        (("Sentence", "Label"), Columns()),
+        ((" review ", "sentiment"), Columns()),
+        (("content", "polarity"), Columns()),
+        (("text", "class"), Columns()),
+        (("tweet", "label"), Columns(text="tweet")),
+        (("text", "stars"), Columns(label="stars")),
+        (("label", "text"), Columns(text="label", label="text")),
+    ],
+)
+def test_columns_are_guessed_or_named(
+    tmp_path: Path, header: tuple[str, str], columns: Columns
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", [("one", "x")], header=header)
+
+    assert read(path, columns) == [Row(2, "one", "x")]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
+    path = write_rows(tmp_path / f"a{suffix}", ROWS, header=("tweet", "label"))
+    message = (
+        f"{path}: no column named 'sentence' or 'text' or 'review' or 'content' among 'tweet', "
+        "'label': choose one with --text-column"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "fault"),
+    [
+        (
+            "text,review,label",
+            Columns(),
+            "2 columns named 'sentence' or 'text' or 'review' or 'content' among 'text', "
+            "'review', 'label': choose one with --text-column",
+        ),
+        (
+            "text,label",
+            Columns(label="Label"),
+            "no column named 'Label' among 'text', 'label': choose one with --label-column",
+        ),
+        (
+            "text,label,text",
+            Columns(text="text"),
+            "2 columns named 'text' among 'text', 'label', 'text': name each once",
+        ),
+        (
+            "text,label",
+            Columns(text="label"),
+            "text and label cannot both be the column 'label': choose two columns",
+        ),
+        (
+            f"{'no header ' * 10},1",
+            Columns(text="text"),
+            "no column named 'text' among 'no header no header no header no head...', '1': "
+            "choose one with --text-column",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_told(
+    tmp_path: Path, header: str, columns: Columns, fault: str
+) -> None:
+    path = write(tmp_path / "a.csv", f"{header}\n1,2,3\n")
+    with pytest.raises(DataError, match=exactly(f"{path}: {fault}")):
+        read(path, columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("a.json", "the suffix .json is not one that is read"),
+        ("a.xlsx.gz", "the suffix .xlsx.gz is not one that is read"),
+        ("a.parquet.gz", "the suffix .parquet.gz is not one that is read"),
+        ("a.gz", "the suffix .gz is not one that is read"),
+        ("tsv", "has no suffix"),
+    ],
+)
+def test_other_formats_are_refused(tmp_path: Path, name: str, fault: str) -> None:
+    path = write(tmp_path / name, "text\tlabel\n")
+    message = f"{path}: {fault}: use .tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
+    with pytest.raises(DataError, match=exactly(message)):
+        read(path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("blank", [b"", b"\xef\xbb\xbf", b" \r\n\n"])
+def test_an_empty_file(tmp_path: Path, suffix: str, blank: bytes) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(gzip.compress(blank) if suffix.endswith(".gz") else blank)
+
+    fault = "is not a whole Parquet file" if suffix == ".parquet" and blank else "is empty"
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: {fault}: ")
+
+
+@pytest.mark.parametrize("suffix", TEXT_SUFFIXES)
+def test_a_byte_that_is_not_utf_8(tmp_path: Path, suffix: str) -> None:
+    content = "text\tlabel\none\t0\ncafé\t1\n".encode("latin-1")
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
+
+    message = f"{path}: row 3: is not UTF-8 (byte 0xe9): convert the file to UTF-8"
+    with pytest.raises(DataError, match=exactly(message)) as error:
+        read(path)
+    assert error.value.row == 3
+
+
+@pytest.mark.parametrize("damage", ["cut short", "no gzip", "flipped"])
+def test_a_damaged_gzip_file(tmp_path: Path, damage: str) -> None:
+    path = write_rows(tmp_path / "a.tsv.gz", ROWS)
+    sound = path.read_bytes()
+    middle = len(sound) // 2
+    path.write_bytes(
+        {
+            "cut short": sound[:-9],
+            "no gzip": gzip.decompress(sound),
+            "flipped": sound[:middle] + bytes([sound[middle] ^ 0xFF]) + sound[middle + 1 :],
+        }[damage]
+    )
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: is not a whole gzip file: ")
+
+
+@pytest.mark.parametrize("damage", ["cut short", "no parquet", "flipped"])
+def test_a_damaged_parquet_file(tmp_path: Path, damage: str) -> None:
+    path = write_rows(tmp_path / "a.parquet", ROWS)
+    sound = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut short": sound[:-9],
+            "no parquet": json.dumps(ROWS).encode(),
+            "flipped": sound[:4] + bytes(len(sound) // 2) + sound[4 + len(sound) // 2 :],
+        }[damage]
+    )
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: is not a whole Parquet file: ")
+
+
+def test_parquet_without_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(
+        pyarrow.table({"text": pyarrow.array([], pyarrow.string()), "label": []}), path
+    )
+
+    assert read(path) == []
+
+
+def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "a.parquet", ROWS)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    message = (
+        f"{path}: Parquet needs pyarrow, which is not installed: pip install 'headlight[train]'"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "row", "fault"),
+    [
+        ('text,label\none,0\n"two,1\nthree,0\n', 3, "unexpected end of data"),
+        ('text,label\n"one"more,0\n', 2, "',' expected after '\"'"),
+    ],
+)
+def test_quotes_of_csv_that_do_not_close(
+    tmp_path: Path, content: str, row: int, fault: str
+) -> None:
+    path = write(tmp_path / "a.csv", content)
+    message = (
+        f"{path}: row {row}: is not CSV ({fault}): put a field that holds a comma, a quote or a "
+        'line break between quotes, and write a quote inside it twice ("")'
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        read(path)
+
+
+def test_a_bare_carriage_return_in_csv(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "text,label\none,1\ntwo\rmore,0\n")
+    with pytest.raises(DataError, match=r"row 3: is not CSV \(new-line character seen") as error:
+        read(path)
+    assert error.value.row == 3

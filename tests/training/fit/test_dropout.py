@@ -1,0 +1,108 @@
+"""Dropout of a training step."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.builders import tiny_config, tiny_network
+from tests.training.fit.test_trainer import fitting, still_network
+from training.fit.dropout import ByteDropout, quicken_dropout
+
+
+def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
+    torch.manual_seed(seed)
+    dropped: Tensor = ByteDropout(p)(given_states)
+    return dropped
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shape=st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    p=st.floats(0.01, 0.99),
+    seed=st.integers(0, 9),
+)
+def test_every_element_is_dropped_or_scaled(shape: list[int], p: float, seed: int) -> None:
+    states = torch.randn(shape) + 10.0
+    kept = round((1 - p) * 256)
+
+    dropped = drop(states, p, seed=seed)
+
+    is_kept = dropped != 0
+    assert dropped.shape == states.shape
+    assert torch.equal(dropped, torch.where(is_kept, states * (256 / kept), 0.0))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
+def test_as_many_are_dropped_as_asked_for(p: float) -> None:
+    dropped = drop(torch.ones(1_000_000), p)
+
+    # Five standard deviations of a million draws, and the step from one multiple to the next.
+    share = float((dropped == 0).float().mean())
+    assert share == pytest.approx(p, abs=0.0025 + 1 / 512)
+    assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
+
+
+def test_neighbours_are_dropped_independently() -> None:
+    is_dropped = drop(torch.ones(1_000_000), 0.5) == 0
+
+    for step in range(1, 9):  # a number drawn makes eight masks
+        pairs = (is_dropped[step:] & is_dropped[:-step]).float().mean()
+        assert float(pairs) == pytest.approx(0.25, abs=0.003)
+
+
+def test_what_is_dropped_has_no_gradient() -> None:
+    states = torch.ones(1000, requires_grad=True)
+
+    dropped = drop(states, 0.5)
+    torch.autograd.backward(dropped.sum())
+
+    assert states.grad is not None
+    assert torch.equal(states.grad, dropped.detach())
+
+
+def test_the_seed_decides() -> None:
+    states = torch.ones(1000)
+
+    assert torch.equal(drop(states, 0.5, seed=1), drop(states, 0.5, seed=1))
+    assert not torch.equal(drop(states, 0.5, seed=1), drop(states, 0.5, seed=2))
+
+
+def test_bfloat16_stays() -> None:
+    assert drop(torch.ones(8, dtype=torch.bfloat16), 0.5).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
+def test_nothing_and_everything_can_be_dropped(p: float, value: float) -> None:
+    assert torch.equal(drop(torch.ones(100), p), torch.full((100,), value))
+
+
+def test_nothing_is_dropped_in_evaluation() -> None:
+    states = torch.ones(100)
+
+    assert ByteDropout(0.5).eval()(states) is states
+
+
+def test_a_network_keeps_its_weights_and_probabilities() -> None:
+    network = tiny_network(tiny_config(hidden_dropout_prob=0.3))
+    names = list(network.state_dict())
+    before = [module.p for module in network.modules() if isinstance(module, nn.Dropout)]
+
+    quicken_dropout(network)
+
+    after = [module for module in network.modules() if isinstance(module, nn.Dropout)]
+    assert {type(module) for module in after} == {ByteDropout}
+    assert [module.p for module in after] == before
+    assert list(network.state_dict()) == names
+
+
+def test_a_run_drops_by_bytes(tmp_path: Path) -> None:
+    network = still_network()
+
+    fitting(tmp_path, network)
+
+    kinds = {type(module) for module in network.modules() if isinstance(module, nn.Dropout)}
+    assert kinds == {ByteDropout}

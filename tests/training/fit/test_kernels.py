@@ -1,0 +1,88 @@
+"""Which kernel computes the attention of a training step."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from model.batch import Batch
+from model.classifier import ClassifierOutput
+from model.encoder import EncoderClassifier
+from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from training.fit.kernels import attention_kernel
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.fit.trainer import Fitting
+
+CPU = torch.device("cpu")
+FUSED = "ScaledDotProductFlashAttentionForCpuBackward0"
+
+
+def gradient_functions(tensor: Tensor) -> set[str]:
+    """Names of all that the gradient of a tensor passes through."""
+    names: set[str] = set()
+    left: list[Any] = [tensor.grad_fn]
+    while left:
+        function = left.pop()
+        if function is not None and function not in names:
+            names.add(function.name())
+            left.extend(above for above, _ in function.next_functions)
+    return names
+
+
+def attend(length: int, *, device: torch.device = CPU) -> Tensor:
+    """Self-attention of one text of so many tokens, as a training step on `device` chooses it."""
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(1, 2, length, 8, generator=generator).requires_grad_()  # [B, H, T, D]
+    with attention_kernel(length, device):
+        return functional.scaled_dot_product_attention(query, query, query)
+
+
+@pytest.mark.parametrize(("length", "is_fused"), [(1, False), (160, False), (161, True)])
+def test_short_texts_are_attended_to_without_the_fused_kernel(length: int, is_fused: bool) -> None:
+    assert (FUSED in gradient_functions(attend(length))) is is_fused
+
+
+def test_another_device_keeps_its_own_choice() -> None:
+    assert FUSED in gradient_functions(attend(4, device=torch.device("meta")))
+
+
+def test_the_choice_ends_with_the_step() -> None:
+    attend(4)
+    query = torch.zeros(1, 2, 4, 8, requires_grad=True)
+    output = functional.scaled_dot_product_attention(query, query, query)
+    assert FUSED in gradient_functions(output)
+
+
+@pytest.mark.parametrize(("words", "is_fused"), [(3, False), (200, True)])
+def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bool) -> None:
+    # Dropout on the weights would keep the fused kernel out by itself.
+    config = tiny_config(max_position_embeddings=256, attention_probs_dropout_prob=0.0)
+    network = tiny_network(config)
+    tokenizer = tiny_tokenizer(max_length=256)
+    known = Rows([tokenizer.encode("good"), tokenizer.encode("film " * words)], [1, 0])
+    recipe = Recipe.model_validate({"batch_size": 2, "epochs": 1, "learning_rate": 1e-3})
+    seen: list[set[str]] = []
+
+    def look(module: EncoderClassifier, given: tuple[Batch], output: ClassifierOutput) -> None:
+        del given
+        if module.training:
+            seen.append(gradient_functions(output.logits))
+
+    network.register_forward_hook(look)
+    fitting = Fitting(
+        network,
+        tokenizer,
+        recipe,
+        training=known,
+        validation=known,
+        device=CPU,
+        bfloat16=False,
+        state=None,
+        identity={},
+    )
+    histories: list[object] = []
+    fitting.run(save_every=500, stop=lambda: None, record=histories.append)
+    assert [FUSED in names for names in seen] == [is_fused]

@@ -1,0 +1,125 @@
+"""The learning rate, what decays, and the running mean of the weights."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.builders import tiny_network
+from training.fit.optimizer import build_optimizer, learning_rate, update_average
+
+
+def test_the_rate_climbs_and_falls_in_lines() -> None:
+    rates = [learning_rate(step, total_steps=10, warmup_share=0.2, peak=1.0) for step in range(10)]
+    assert rates == [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+
+
+def test_without_warm_up_it_only_falls() -> None:
+    rates = [learning_rate(step, total_steps=4, warmup_share=0.0, peak=2.0) for step in range(4)]
+    assert rates == [2.0, 1.5, 1.0, 0.5]
+
+
+def test_a_warm_up_that_ends_between_two_steps() -> None:
+    rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
+    assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
+
+
+def test_a_run_of_one_step() -> None:
+    assert learning_rate(0, total_steps=1, warmup_share=0.1, peak=3.0) == 3.0
+
+
+@given(
+    total_steps=st.integers(1, 2000),
+    warmup_share=st.floats(0.0, 0.99),
+    peak=st.floats(1e-6, 1.0),
+)
+def test_the_rate_has_one_summit(total_steps: int, warmup_share: float, peak: float) -> None:
+    rates = [
+        learning_rate(step, total_steps=total_steps, warmup_share=warmup_share, peak=peak)
+        for step in range(total_steps)
+    ]
+    top = rates.index(max(rates))
+
+    assert all(0.0 < rate <= peak for rate in rates)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    # The summit is where the warm-up ends, and what comes next would be 0.
+    assert abs(top + 1 - warmup_share * total_steps) <= 1.0
+    assert learning_rate(total_steps, total_steps=total_steps, warmup_share=0.0, peak=peak) == 0.0
+
+
+def test_only_matrices_that_are_no_embeddings_decay() -> None:
+    network = tiny_network()
+    optimizer = build_optimizer(network, weight_decay=0.3)
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    decays = {
+        names[id(parameter)]: group["weight_decay"]
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+    assert decays.keys() == dict(network.named_parameters()).keys()
+    decayed = {name for name, decay in decays.items() if decay == 0.3}
+    assert decayed == {
+        name
+        for name, parameter in network.named_parameters()
+        if parameter.ndim == 2 and not name.startswith("embeddings.")
+    }
+    assert {decays[name] for name in decays.keys() - decayed} == {0.0}
+
+
+def test_lower_layers_have_a_lower_rate_if_asked() -> None:
+    network = tiny_network()
+    optimizer = build_optimizer(network, weight_decay=0.3, layer_decay=0.5)
+
+    scales = {
+        name: group["scale"]
+        for group in optimizer.param_groups
+        for name, parameter in network.named_parameters()
+        if any(parameter is member for member in group["params"])
+    }
+    assert scales.keys() == dict(network.named_parameters()).keys()
+    for name, scale in scales.items():
+        beginning = ".".join(name.split(".")[:2])
+        expected = {"layers.0": 0.25, "layers.1": 0.5}.get(
+            beginning, 0.125 if name.startswith("embeddings.") else 1.0
+        )
+        assert scale == expected, name
+    assert {
+        group["scale"] for group in build_optimizer(network, weight_decay=0.0).param_groups
+    } == {1.0}
+
+
+def test_decay_shrinks_what_has_no_gradient() -> None:
+    """AdamW's decay is apart from the gradient: a step takes away rate times decay of a weight."""
+    network = tiny_network()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    optimizer = build_optimizer(network, weight_decay=0.3)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+
+    after = network.state_dict()
+    matrix, embedding = "layers.0.output.weight", "embeddings.tokens.weight"
+    torch.testing.assert_close(after[matrix], before[matrix] * (1 - 0.1 * 0.3))
+    for unchanged in (embedding, "layers.0.output.bias", "layers.1.output_norm.weight"):
+        assert torch.equal(after[unchanged], before[unchanged])
+
+
+def test_the_mean_follows_quickly_at_first_and_slowly_later() -> None:
+    mean = [torch.zeros(2)]
+    weights = [nn.Parameter(torch.ones(2))]
+    update_average(mean, weights, decay=0.99, step=0)
+    assert mean[0].tolist() == pytest.approx([0.9, 0.9])  # 1 - 1 / 10
+    update_average(mean, weights, decay=0.99, step=10**6)
+    assert mean[0].tolist() == pytest.approx([0.901, 0.901])  # 0.9 + (1 - 0.99) * 0.1
+    assert weights[0].tolist() == [1.0, 1.0]
+
+
+def test_the_mean_of_weights_that_stay_is_these_weights() -> None:
+    mean = [torch.tensor([0.25, -3.0])]
+    for step in range(5):
+        update_average(mean, [torch.tensor([0.25, -3.0])], decay=0.9, step=step)
+    assert mean[0].tolist() == [0.25, -3.0]

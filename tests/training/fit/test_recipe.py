@@ -1,0 +1,171 @@
+"""Presets and what options make of them."""
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.matching import exactly
+from training.errors import RecipeError
+from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe, load_recipe, presets
+
+NETWORK = """\
+[network]
+vocab_size = 500
+hidden_size = 10
+num_layers = 1
+num_heads = 2
+intermediate_size = 8
+"""
+
+
+def test_the_presets_that_come_with_the_project() -> None:
+    recipes = {name: load_recipe(name, {}) for name in presets()}
+    from_scratch = {name for name, recipe in recipes.items() if recipe.network}
+
+    assert set(presets()) - from_scratch == {"course", "finetune"}
+    assert recipes["course"].conv_attention == ConvAttentionSizes()
+    assert "small" in from_scratch
+    assert list(presets()) == sorted(presets())
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_field_of_a_preset_is_one_of_a_recipe(name: str) -> None:
+    text = (files("training") / "fit" / "presets" / f"{name}.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    recipe = load_recipe(name, {})
+
+    assert content.keys() <= Recipe.model_fields.keys()
+    assert content.get("network", {}).keys() <= NetworkSizes.model_fields.keys()
+    assert recipe.model_dump(include=set(content)) == {
+        **content,
+        **({"network": recipe.network.model_dump()} if recipe.network else {}),
+    }
+
+
+def test_options_change_a_preset() -> None:
+    changed = load_recipe("small", {"epochs": 7, "seed": 3})
+    assert (changed.epochs, changed.seed) == (7, 3)
+    assert changed == load_recipe("small", {}).model_copy(update={"epochs": 7, "seed": 3})
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.toml"
+    preset.write_text(f"epochs = 2\nlearning_rate = 1\n{NETWORK}", encoding="utf-8")
+
+    assert load_recipe(str(preset), {"dropout": 0.25}) == Recipe(
+        epochs=2,
+        learning_rate=1.0,
+        dropout=0.25,
+        network=NetworkSizes(
+            vocab_size=500, hidden_size=10, num_layers=1, num_heads=2, intermediate_size=8
+        ),
+    )
+
+
+def test_all_faults_are_told(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.toml"
+    text = f"epochs = 0\nspeed = 3\n{NETWORK}".replace("num_heads = 2", "num_heads = 3")
+    preset.write_text(text, encoding="utf-8")
+
+    message = (
+        f"preset {preset} with --dropout, --max-length: "
+        "network: hidden_size (10) is not divisible by num_heads (3); "
+        "max_length: Input should be greater than or equal to 4 (got 3); "
+        "epochs: Input should be greater than or equal to 1 (got 0); "
+        "dropout: Input should be less than 1 (got 1.5); "
+        "speed: Extra inputs are not permitted (got 3)"
+    )
+    with pytest.raises(RecipeError, match=exactly(message)):
+        load_recipe(str(preset), {"dropout": 1.5, "max_length": 3})
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('epochs = "3"', "epochs: Input should be a valid integer (got '3')"),
+        ("epochs = 2.0", "epochs: Input should be a valid integer (got 2.0)"),
+        ("epochs = true", "epochs: Input should be a valid integer (got True)"),
+        ("batch_size = 0", "batch_size: Input should be greater than or equal to 1 (got 0)"),
+        ("learning_rate = 0", "learning_rate: Input should be greater than 0 (got 0)"),
+        ("learning_rate = nan", "learning_rate: Input should be a finite number (got nan)"),
+        ("weight_decay = -1", "weight_decay: Input should be greater than or equal to 0 (got -1)"),
+        ("warmup_share = 1.0", "warmup_share: Input should be less than 1 (got 1.0)"),
+        (
+            "max_grad_norm = -1",
+            "max_grad_norm: Input should be greater than or equal to 0 (got -1)",
+        ),
+        ("label_smoothing = 1", "label_smoothing: Input should be less than 1 (got 1)"),
+        ("attention_dropout = 1", "attention_dropout: Input should be less than 1 (got 1)"),
+        ("token_dropout = 1", "token_dropout: Input should be less than 1 (got 1)"),
+        (
+            "undo_penn_share = 1.1",
+            "undo_penn_share: Input should be less than or equal to 1 (got 1.1)",
+        ),
+        ("average_decay = 1", "average_decay: Input should be less than 1 (got 1)"),
+        (
+            "validation_share = 0.6",
+            "validation_share: Input should be less than or equal to 0.5 (got 0.6)",
+        ),
+        ("patience = 0", "patience: Input should be greater than or equal to 1 (got 0)"),
+        ("seed = 4294967296", "seed: Input should be less than 4294967296 (got 4294967296)"),
+        ("network = 3", "network: Input should be a valid dictionary or instance of NetworkSizes"),
+        (
+            "network.vocab_size = 99",
+            "network.vocab_size: Input should be greater than or equal to 100 (got 99)",
+        ),
+        ("network.heads = 4", "network.heads: Extra inputs are not permitted (got 4)"),
+        ("network.num_layers = 1", "network.hidden_size: Field required"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_limit(tmp_path: Path, line: str, fault: str) -> None:
+    preset = tmp_path / "mine.toml"
+    preset.write_text(line, encoding="utf-8")
+
+    with pytest.raises(RecipeError) as refused:
+        load_recipe(str(preset), {})
+    message = str(refused.value)
+    assert message.startswith(f"preset {preset}: ")
+    assert fault in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "large",
+            f"there is no preset large: choose one of {', '.join(presets())}, or give the path of "
+            "a file that ends in .toml",
+        ),
+        ("missing.toml", "preset missing.toml: cannot be read: No such file or directory"),
+    ],
+)
+def test_unknown_presets(name: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=exactly(message)):
+        load_recipe(name, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"epochs: 3", "is not TOML: Expected '=' after a key"),
+        (b"\xff", "cannot be read: is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> None:
+    preset = tmp_path / "bad.toml"
+    preset.write_bytes(content)
+
+    with pytest.raises(RecipeError) as refused:
+        load_recipe(str(preset), {})
+    assert str(refused.value).startswith(f"preset {preset}: {fault}")
+
+
+@given(st.builds(Recipe))
+def test_what_a_checkpoint_records_is_the_recipe(recipe: Recipe) -> None:
+    """The record in headlight.json makes the same recipe again."""
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

@@ -1,0 +1,258 @@
+"""What a run begins with: fresh weights, or those of a pretrained folder."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedModel,
+)
+
+from model.batch import Batch
+from model.checkpoint import WEIGHTS
+from model.config import EncoderConfig
+from model.encoder import EncoderClassifier, EncoderLayer, build_encoder
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import digest
+from model.tokenizer import Tokenizer
+from tests.builders import LABELS, MAX_LENGTH, tiny_checkpoint, tiny_config, tiny_tokenizer
+from tests.matching import exactly
+from tests.model.folders import edit
+from training.errors import RecipeError
+from training.fit.recipe import NetworkSizes, Recipe
+from training.fit.setup import Start, start_from_pretrained, start_from_scratch
+
+SIZES = NetworkSizes(
+    vocab_size=120,
+    hidden_size=8,
+    num_layers=3,
+    num_heads=2,
+    intermediate_size=12,
+    initializer_range=0.05,
+)
+RECIPE = Recipe(max_length=16, dropout=0.25, attention_dropout=0.125, seed=7)
+SCRATCH = RECIPE.model_copy(update={"network": SIZES})
+TEXTS = ["a good film", "a bad film"] * 3
+THREE = ("awful", "fair", "great")
+
+
+def save(folder: Path, kind: type[PreTrainedModel]) -> Any:  # noqa: ANN401
+    """A folder as transformers saves it, its weights wide enough to tell texts apart."""
+    torch.manual_seed(0)
+    content = {**tiny_config(labels=THREE).to_json(), "initializer_range": 0.5}
+    theirs = kind(BertConfig(**content))
+    theirs.save_pretrained(folder)
+    theirs.train(mode=False)
+    (folder / "tokenizer.json").write_text(tiny_tokenizer().to_json(), encoding="utf-8")
+    return theirs
+
+
+def batch(tokenizer: Tokenizer) -> Batch:
+    encodings = [tokenizer.encode(text).input_ids for text in ("a good film", "the bad plot")]
+    return Batch(torch.tensor(encodings), None)
+
+
+def drawn(config: EncoderConfig, seed: int) -> dict[str, Tensor]:
+    """Weights as a seed gives them."""
+    network = build_encoder(config)
+    generator = torch.Generator().manual_seed(seed)
+    network.initialize(std=config.initializer_range, generator=generator)
+    return network.state_dict()
+
+
+def encoder_of(start: Start) -> EncoderClassifier:
+    assert isinstance(start.network, EncoderClassifier)
+    return start.network
+
+
+def dropouts(start: Start) -> list[float]:
+    """Of embeddings, first sublayer, attention and classifier."""
+    network = encoder_of(start)
+    layer = network.layers[0]
+    assert isinstance(layer, EncoderLayer)
+    return [
+        network.embeddings.dropout.p,
+        layer.dropout.p,
+        layer.attention.dropout,
+        network.classifier_dropout.p,
+    ]
+
+
+def test_from_scratch_the_recipe_gives_the_sizes() -> None:
+    start = start_from_scratch(SCRATCH, TEXTS, LABELS)
+
+    assert start.config == EncoderConfig(
+        vocab_size=start.tokenizer.vocab_size,
+        hidden_size=8,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=16,
+        type_vocab_size=1,
+        hidden_dropout_prob=0.25,
+        attention_probs_dropout_prob=0.125,
+        initializer_range=0.05,
+        pad_token_id=0,
+        labels=LABELS,
+    )
+    assert start.tokenizer.token_id("film") is not None
+    assert start.tokenizer.max_length == 16
+    assert start.origin == {}
+    assert dropouts(start) == [0.25, 0.25, 0.125, 0.25]
+
+
+def test_the_seed_draws_the_weights() -> None:
+    weights = start_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
+    other = SCRATCH.model_copy(update={"seed": 8})
+
+    same = start_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
+    assert all(torch.equal(weights[name], same[name]) for name in weights)
+    fresh = start_from_scratch(other, TEXTS, LABELS).network.state_dict()
+    assert not torch.equal(weights["pooler.weight"], fresh["pooler.weight"])
+    assert float(weights["layers.1.output.weight"].std()) == pytest.approx(0.05, rel=0.2)
+
+
+def test_a_recipe_without_sizes_needs_a_folder() -> None:
+    message = (
+        "this preset is for pretrained encoders and has no [network] sizes: give --init-from, or "
+        "choose another preset"
+    )
+    with pytest.raises(RecipeError, match=exactly(message)):
+        start_from_scratch(RECIPE, TEXTS, LABELS)
+
+
+def test_a_classifier_of_as_many_classes_is_taken_with_its_head(tmp_path: Path) -> None:
+    theirs = save(tmp_path, BertForSequenceClassification)
+
+    start = start_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
+
+    read = batch(start.tokenizer)
+    with torch.no_grad():
+        ours = start.network.eval()(read).logits
+        torch.testing.assert_close(ours, theirs(read.input_ids).logits, rtol=0, atol=1e-5)
+    assert start.config.labels == ("a", "b", "c")
+    assert start.origin == {
+        "init_from": tmp_path.name,
+        "init_from_sha256": digest(tmp_path / WEIGHTS),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "fresh"),
+    [
+        (BertForSequenceClassification, {"classifier.weight"}),
+        (BertModel, {"classifier.weight"}),
+        (BertForMaskedLM, {"classifier.weight", "pooler.weight"}),
+    ],
+)
+def test_what_the_folder_lacks_is_drawn_by_the_seed(
+    tmp_path: Path, kind: type[PreTrainedModel], fresh: set[str]
+) -> None:
+    theirs = save(tmp_path, kind)
+
+    start = start_from_pretrained(RECIPE, tmp_path, LABELS)
+
+    read = batch(start.tokenizer)
+    with torch.no_grad():
+        hidden = encoder_of(start).eval().embeddings(read.input_ids)
+        for layer in encoder_of(start).layers:
+            assert isinstance(layer, EncoderLayer)
+            hidden = layer(hidden, keep=None, need_weights=False).hidden_states
+        encoder = theirs if kind is BertModel else theirs.bert
+        expected = encoder(read.input_ids).last_hidden_state
+    torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)
+    assert isinstance(start.config, EncoderConfig)
+    weights = drawn(start.config, seed=7)
+    assert fresh == {
+        name
+        for name, parameter in start.network.named_parameters()
+        if parameter.ndim == 2 and torch.equal(parameter, weights[name])
+    }
+    assert start.network.classifier.weight.shape == (2, 8)
+
+
+def test_one_of_ours(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "ours", seed=3)
+
+    start = start_from_pretrained(RECIPE, folder, LABELS)
+
+    assert start.config == tiny_config(
+        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125, classifier_dropout=0.25
+    )
+    assert start.tokenizer.to_json() == tiny_tokenizer().to_json()
+    assert start.origin["init_from"] == "ours"
+    assert dropouts(start) == [0.25, 0.25, 0.125, 0.25]
+
+
+@pytest.mark.parametrize(("asked", "read"), [(16, 16), (100, MAX_LENGTH)])
+def test_no_more_is_read_than_the_folder_has_positions_for(
+    tmp_path: Path, asked: int, read: int
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "ours")
+    recipe = RECIPE.model_copy(update={"max_length": asked})
+
+    start = start_from_pretrained(recipe, folder, LABELS)
+
+    assert start.tokenizer.max_length == read
+    assert start.config.length_limit == MAX_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"model_type": "roberta"}, "model_type is 'roberta', only 'bert' can be loaded"),
+        ({"is_decoder": True}, "the network is a decoder, only encoders can be loaded"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type is 'relative_key', only 'absolute' can be loaded",
+        ),
+    ],
+)
+def test_other_kinds_are_refused(tmp_path: Path, changes: dict[str, object], fault: str) -> None:
+    folder = tiny_checkpoint(tmp_path / "ours")
+    edit(folder / "config.json", **changes)
+
+    message = f"{folder / 'config.json'}: {fault}"
+    with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
+        start_from_pretrained(RECIPE, folder, LABELS)
+
+
+def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "ours")
+    config = folder / "config.json"
+
+    edit(config, hidden_size=9)
+    message = f"{config}: hidden_size (9) is not divisible by num_attention_heads (2)"
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        start_from_pretrained(RECIPE, folder, LABELS)
+
+    edit(config, hidden_size=8, vocab_size=50)
+    size = tiny_tokenizer().vocab_size
+    message = (
+        f"{folder / 'tokenizer.json'}: has ids up to {size - 1}, but config.json gives the "
+        "network 50 embeddings"
+    )
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        start_from_pretrained(RECIPE, folder, LABELS)
+
+    edit(config, vocab_size=size, num_hidden_layers=3)
+    with pytest.raises(CheckpointError, match=r"bert\.encoder\.layer\.2\.\S+ is missing, the "):
+        start_from_pretrained(RECIPE, folder, LABELS)
+
+    edit(config, num_hidden_layers=2)
+    (folder / "tokenizer.json").unlink()
+    message = f"{folder / 'tokenizer.json'}: is missing, and there is no vocab.txt instead"
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        start_from_pretrained(RECIPE, folder, LABELS)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    message = f"{tmp_path / 'none' / 'config.json'}: is missing"
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        start_from_pretrained(RECIPE, tmp_path / "none", LABELS)

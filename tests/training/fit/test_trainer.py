@@ -1,0 +1,339 @@
+"""The loop by itself: what a step does, dropping tokens, averaging, stopping early."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.batch import Batch
+from model.encoder import EncoderClassifier
+from model.tokenizer import Tokenizer
+from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from training.errors import DivergedRunError, ResumeError
+from training.fit.optimizer import learning_rate
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.fit.trainer import Fitting
+from training.measure.history import Measurement
+from training.measure.inference import predict_logits
+
+CPU = torch.device("cpu")
+GOOD = ["good film", "great cast", "a warm plot", "superb", "funny movie", "love it"]
+BAD = ["bad film", "poor cast", "a cold plot", "boring", "dull movie", "weak"]
+TRUTH = torch.tensor([1] * 6 + [0] * 6)
+RECIPE: dict[str, object] = {
+    "batch_size": 4,
+    "epochs": 3,
+    "learning_rate": 1e-2,
+    "warmup_share": 0.0,
+}
+
+
+def still_network() -> EncoderClassifier:
+    """One that drops no features, so that a step can be computed by hand."""
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    return tiny_network(config)
+
+
+def rows(tokenizer: Tokenizer) -> Rows:
+    """A dozen texts of two classes."""
+    return Rows([tokenizer.encode(text) for text in (*GOOD, *BAD)], TRUTH.tolist())
+
+
+def fitting(
+    folder: Path,
+    network: EncoderClassifier,
+    *,
+    bfloat16: bool = False,
+    measure_training: bool = False,
+    **changes: object,
+) -> Fitting:
+    """A run over a dozen texts, which are also those that it is validated by."""
+    tokenizer = tiny_tokenizer()
+    known = rows(tokenizer)
+    return Fitting(
+        network,
+        tokenizer,
+        Recipe.model_validate({**RECIPE, **changes}),
+        training=known,
+        validation=known,
+        device=CPU,
+        bfloat16=bfloat16,
+        state=folder / "state",
+        identity={},
+        measure_training=measure_training,
+    )
+
+
+def run(fitted: Fitting) -> list[Measurement]:
+    return fitted.run(save_every=1000, stop=lambda: None, record=lambda _: None)
+
+
+def logits(network: EncoderClassifier) -> Tensor:
+    """Of the dozen texts, in float32."""
+    encodings = rows(tiny_tokenizer()).encodings
+    return torch.from_numpy(predict_logits(network, encodings, pad_token_id=0, device=CPU))
+
+
+def batches_seen(network: EncoderClassifier) -> list[tuple[bool, Batch]]:
+    """Fills up, while the network runs, with each batch and whether it was of training."""
+    seen: list[tuple[bool, Batch]] = []
+
+    def note(module: nn.Module, inputs: tuple[Batch]) -> None:
+        seen.append((module.training, inputs[0]))
+
+    network.register_forward_pre_hook(note)
+    return seen
+
+
+def test_a_dozen_texts_are_learnt(tmp_path: Path) -> None:
+    network = still_network()
+    history = run(fitting(tmp_path, network, epochs=12, patience=12, batch_size=2))
+
+    assert history[-1].validation_accuracy == 1.0
+    assert history[-1].training_accuracy == 1.0
+    assert [measurement.step for measurement in history] == list(range(6, 78, 6))
+    assert [measurement.epoch for measurement in history] == list(range(1, 13))
+    assert logits(network).argmax(dim=1).tolist() == TRUTH.tolist()
+    assert not network.training
+
+
+def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path) -> None:
+    history = run(fitting(tmp_path, still_network(), warmup_share=0.5))
+
+    assert [measurement.learning_rate for measurement in history] == [
+        learning_rate(step, total_steps=9, warmup_share=0.5, peak=1e-2) for step in (2, 5, 8)
+    ]
+
+
+def test_a_constant_rate_stays(tmp_path: Path) -> None:
+    history = run(fitting(tmp_path, still_network(), warmup_share=0.5, schedule="constant"))
+
+    assert [measurement.learning_rate for measurement in history] == [
+        pytest.approx(rate) for rate in (1e-2 * 3 / 4.5, 1e-2, 1e-2)
+    ]
+
+
+def test_the_penalty_pulls_the_embedding_and_is_not_recorded(tmp_path: Path) -> None:
+    def trained(factor: float) -> tuple[float, float]:
+        network = still_network()
+        changes: dict[str, Any] = {"batch_size": 12, "embedding_l2": factor}
+        first, *_ = run(fitting(tmp_path, network, **changes))
+        return first.training_loss, float(network.embeddings.tokens.weight.detach().norm())
+
+    loss, norm = trained(0.0)
+    loss_with, norm_with = trained(10.0)
+    assert loss_with == pytest.approx(loss, abs=1e-6)
+    assert norm_with < norm
+
+
+def test_training_rows_are_measured_like_validation_rows_if_asked(tmp_path: Path) -> None:
+    network = tiny_network(tiny_config(hidden_dropout_prob=0.5))
+    for measured in run(fitting(tmp_path, network, measure_training=True, label_smoothing=0.3)):
+        assert measured.training_loss == measured.validation_loss
+        assert measured.training_accuracy == measured.validation_accuracy
+
+
+def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
+    """At such a rate the last epoch is not the best, and patience would end the run."""
+    changes: dict[str, Any] = {"epochs": 6, "patience": 1, "learning_rate": 0.5}
+    network = still_network()
+    history = run(fitting(tmp_path, network, keep="last", schedule="constant", **changes))
+
+    assert len(history) == 6
+    least = min(measurement.validation_loss for measurement in history)
+    last = history[-1].validation_loss
+    assert least < last
+    expected = functional.cross_entropy(logits(network).double(), TRUTH)
+    assert last == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    known = rows(tokenizer)
+    without = Fitting(
+        still_network(),
+        tokenizer,
+        Recipe.model_validate(RECIPE),
+        training=known,
+        validation=known,
+        device=CPU,
+        bfloat16=False,
+        state=None,
+        identity={},
+    )
+
+    assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ResumeError, match="no state of this run is kept"):
+        without.resume()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_loss_of_training_has_smoothed_targets(tmp_path: Path, smoothing: float) -> None:
+    network = still_network()
+    chances = logits(network).double().log_softmax(dim=1)
+    right = chances[torch.arange(12), TRUTH]
+    expected = -((1 - smoothing) * right + smoothing * chances.mean(dim=1)).mean()
+
+    (measured,) = run(
+        fitting(tmp_path, network, epochs=1, batch_size=12, label_smoothing=smoothing)
+    )
+
+    assert measured.training_loss == pytest.approx(float(expected), abs=1e-6)
+    hits = (chances.argmax(dim=1) == TRUTH).double().mean()
+    assert measured.training_accuracy == float(hits)
+
+
+def test_the_loss_of_validation_is_not_smoothed(tmp_path: Path) -> None:
+    network = still_network()
+    (measured,) = run(fitting(tmp_path, network, epochs=1, label_smoothing=0.5))
+
+    expected = functional.cross_entropy(logits(network).double(), TRUTH)
+    assert measured.validation_loss == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_gradients_are_scaled_down_to_the_norm(tmp_path: Path) -> None:
+    def norm(max_grad_norm: float) -> float:
+        network = still_network()
+        run(fitting(tmp_path, network, epochs=1, batch_size=12, max_grad_norm=max_grad_norm))
+        gradients = [parameter.grad for parameter in network.parameters()]
+        return float(torch.stack([g.norm() for g in gradients if g is not None]).norm())
+
+    untouched = norm(1e9)
+    assert untouched > 0.01
+    assert norm(0.0) == untouched
+    assert norm(0.01) == pytest.approx(0.01, rel=1e-3)
+    assert norm(2 * untouched) == untouched
+
+
+def test_weights_decay(tmp_path: Path) -> None:
+    def weight(weight_decay: float) -> Tensor:
+        network = still_network()
+        run(fitting(tmp_path, network, epochs=1, batch_size=12, weight_decay=weight_decay))
+        return network.pooler.weight.detach()
+
+    before = still_network().pooler.weight.detach()
+    torch.testing.assert_close(weight(0.5), weight(0.0) - 1e-2 * 0.5 * before)
+
+
+def test_the_mean_of_the_weights_is_kept(tmp_path: Path) -> None:
+    before = still_network()
+    last, mean = still_network(), still_network()
+    run(fitting(tmp_path, last, epochs=1, batch_size=12))
+    (measured,) = run(fitting(tmp_path, mean, epochs=1, batch_size=12, average_decay=0.999))
+
+    for name, tensor in mean.state_dict().items():
+        # After one step the mean has nine tenths of the new weights in it.
+        expected = before.state_dict()[name].lerp(last.state_dict()[name], 0.9)
+        torch.testing.assert_close(tensor, expected)
+    assert not torch.equal(mean.pooler.weight, last.pooler.weight)
+    loss = functional.cross_entropy(logits(mean).double(), TRUTH)
+    assert measured.validation_loss == pytest.approx(float(loss), abs=1e-6)
+
+
+@pytest.mark.parametrize("average_decay", [0.0, 0.5])
+def test_the_best_epoch_is_kept_and_patience_ends_the_run(
+    tmp_path: Path, average_decay: float
+) -> None:
+    """So high a rate ruins what the first epochs learnt."""
+    network = still_network()
+    changes: dict[str, Any] = {"epochs": 40, "patience": 2, "warmup_share": 0.5}
+    fitted = fitting(tmp_path, network, average_decay=average_decay, learning_rate=0.5, **changes)
+    history = run(fitted)
+
+    losses = [measurement.validation_loss for measurement in history]
+    best = losses.index(min(losses))
+    assert len(history) == best + 1 + 2 < 40
+    assert losses[-1] > losses[best]
+    kept = functional.cross_entropy(logits(network).double(), TRUTH)
+    assert float(kept) == pytest.approx(losses[best], abs=1e-6)
+
+
+def test_dropped_tokens_are_read_as_unknown_and_never_special_ones(tmp_path: Path) -> None:
+    network, tokenizer = still_network(), tiny_tokenizer()
+    seen = batches_seen(network)
+    run(fitting(tmp_path, network, epochs=1, batch_size=12, token_dropout=0.9999))
+
+    unknown, first, last, padding = (
+        tokenizer.token_id(token) for token in ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
+    )
+    ((_, batch),) = [entry for entry in seen if entry[0]]
+    lengths = sorted(len(encoding.input_ids) for encoding in rows(tokenizer).encodings)
+    assert sorted(batch.input_ids.tolist(), key=lambda ids: ids.count(unknown)) == [
+        [first, *[unknown] * (length - 2), last, *[padding] * (lengths[-1] - length)]
+        for length in lengths
+    ]
+    assert batch.key_padding_mask is not None
+    assert torch.equal(batch.key_padding_mask, batch.input_ids == tokenizer.pad_token_id)
+
+
+def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
+    def read(token_dropout: float) -> Tensor:
+        network = still_network()
+        seen = batches_seen(network)
+        changes: dict[str, Any] = {"epochs": 10, "patience": 10, "learning_rate": 1e-9}
+        run(fitting(tmp_path, network, batch_size=12, token_dropout=token_dropout, **changes))
+        return torch.cat([batch.input_ids.flatten() for training, batch in seen if training])
+
+    dropped, whole = read(0.3), read(0.0)
+    unknown = tiny_tokenizer().token_id("[UNK]")
+    assert unknown not in whole.tolist()
+    words = whole > 4
+    assert torch.equal(dropped[~words], whole[~words])
+    changed = dropped[words] != whole[words]
+    assert set(dropped[words][changed].tolist()) == {unknown}
+    assert 0.2 < float(changed.double().mean()) < 0.4
+
+
+def test_no_token_is_dropped_in_evaluation(tmp_path: Path) -> None:
+    network, tokenizer = still_network(), tiny_tokenizer()
+    seen = batches_seen(network)
+    run(fitting(tmp_path, network, epochs=1, token_dropout=0.9999))
+
+    read = [ids for training, batch in seen if not training for ids in batch.input_ids.tolist()]
+    given = [encoding.input_ids for encoding in rows(tokenizer).encodings]
+    assert sorted([token for token in ids if token] for ids in read) == sorted(given)
+
+
+@pytest.mark.parametrize(("bfloat16", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_matrix_products_are_in_the_type_asked_for(
+    tmp_path: Path, *, bfloat16: bool, dtype: torch.dtype
+) -> None:
+    network = still_network()
+    seen: set[tuple[bool, torch.dtype]] = set()
+
+    def note(module: nn.Module, _: object, output: Tensor) -> None:
+        seen.add((module.training, output.dtype))
+
+    network.layers[0].get_submodule("intermediate").register_forward_hook(note)
+    run(fitting(tmp_path, network, bfloat16=bfloat16))
+
+    assert seen == {(True, dtype), (False, dtype)}
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
+
+
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
+    network = still_network()
+    with torch.no_grad():
+        network.pooler.weight.fill_(torch.nan)
+
+    with pytest.raises(DivergedRunError, match="the loss is nan after 0 steps: "):
+        run(fitting(tmp_path, network))
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    def weights(seed: int, change: Callable[[], object] = lambda: None) -> Tensor:
+        network = tiny_network()
+        change()
+        run(fitting(tmp_path, network, seed=seed, token_dropout=0.3))
+        return network.pooler.weight.detach()
+
+    first = weights(seed=1)
+    # Whatever was drawn before.
+    assert torch.equal(weights(seed=1, change=lambda: torch.rand(5)), first)
+    assert not torch.equal(weights(seed=2), first)

@@ -1,0 +1,105 @@
+"""Many texts in batches of like lengths: each gets the answer that it gets alone."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import Batch, ClassifierOutput, Encoding, Predictor, load_predictor, open_checkpoint
+from tests.builders import MAX_LENGTH, tiny_network, tiny_tokenizer
+from training.measure.inference import batches_by_length, predict_logits, predict_probabilities
+
+TEXTS = ["a good film", "bad", "it was very, very long " * 9, "the cast is superb!", "the plot"]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
+
+
+def encodings(lengths: list[int]) -> list[Encoding]:
+    return [Encoding(input_ids=[0] * length, truncated=False) for length in lengths]
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
+def test_probabilities_are_those_of_each_text_alone(
+    predictor: Predictor, max_batch_tokens: int
+) -> None:
+    answers = predict_probabilities(predictor, TEXTS, max_batch_tokens=max_batch_tokens)
+    alone = [
+        list(predictor.predict([predictor.encode(text)])[0].probabilities.values())
+        for text in TEXTS
+    ]
+
+    assert answers.values.dtype == np.float64
+    assert answers.values == pytest.approx(np.array(alone), abs=1e-6)
+    assert len({round(row[0], 6) for row in alone}) == len(TEXTS)
+    assert answers.truncated == 1
+
+
+def test_many_windows_keep_the_order(
+    predictor: Predictor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = predict_probabilities(predictor, TEXTS * 1000, label="many")
+    few = predict_probabilities(predictor, TEXTS)
+
+    assert answers.values == pytest.approx(np.tile(few.values, (1000, 1)), abs=1e-6)
+    assert answers.truncated == 1000
+    assert "many: 5000/5000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
+def test_logits_are_those_of_each_text_alone(max_batch_tokens: int) -> None:
+    network, tokenizer = tiny_network(), tiny_tokenizer()
+    encoded = [tokenizer.encode(text) for text in TEXTS]
+    logits = predict_logits(
+        network,
+        encoded,
+        pad_token_id=tokenizer.pad_token_id,
+        device=CPU,
+        max_batch_tokens=max_batch_tokens,
+    )
+    alone = [
+        network(Batch(torch.tensor([encoding.input_ids]), None)).logits[0].tolist()
+        for encoding in encoded
+    ]
+
+    assert logits.dtype == np.float32
+    assert logits == pytest.approx(np.array(alone), abs=1e-5)
+
+
+def test_logits_are_computed_without_gradients() -> None:
+    seen = []
+
+    def network(batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        assert not need_weights
+        seen.append(torch.is_inference_mode_enabled())
+        return ClassifierOutput(torch.zeros(len(batch.input_ids), 2), ())
+
+    predict_logits(network, encodings([3, 4]), pad_token_id=0, device=CPU)
+
+    assert seen == [True]
+
+
+def test_the_longest_texts_come_first() -> None:
+    batches = batches_by_length(encodings([2, 9, 4, 4, 1, 3]), max_batch_tokens=8)
+
+    assert list(batches) == [[1], [2, 3], [5, 0], [4]]
+
+
+@given(
+    lengths=st.lists(st.integers(1, MAX_LENGTH), max_size=50), max_batch_tokens=st.integers(1, 200)
+)
+def test_batches_hold_every_text_once_and_keep_to_the_budget(
+    lengths: list[int], max_batch_tokens: int
+) -> None:
+    batches = list(batches_by_length(encodings(lengths), max_batch_tokens=max_batch_tokens))
+
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= max_batch_tokens

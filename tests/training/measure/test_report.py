@@ -1,0 +1,115 @@
+"""What people and programs read of the figures of one file."""
+
+import numpy as np
+
+from model.manifest import DataSource
+from training.measure.metrics import Figures
+from training.measure.probe import Probe
+from training.measure.report import (
+    FileReport,
+    length_reports,
+    probes_to_text,
+    to_json,
+    to_text,
+)
+
+FIGURES = Figures(
+    rows=12_345,
+    accuracy=0.81234,
+    interval=(0.80531, 0.81915),
+    macro_f1=0.7654321,
+    f1=(0.81, None, 0.72),
+    log_loss=0.45678,
+    ece=0.01234,
+    confusion=((10_000, 0, 45), (0, 0, 0), (2_272, 0, 28)),
+)
+SOURCE = DataSource(file="reviews.csv", rows=12_345, sha256="ab" * 32)
+LABELS = ("negative", "mixed", "positive")
+
+
+def report_of(figures: Figures) -> FileReport:
+    return to_json(
+        "data/reviews.csv",
+        SOURCE,
+        figures,
+        labels=LABELS,
+        truncated=1_067,
+        ece_uncalibrated=0.05678,
+        by_length=[
+            {"tokens": [1, 16], "rows": 345, "accuracy": 0.9},
+            {"tokens": [17, 30], "rows": 12_000, "accuracy": 0.80983},
+        ],
+    )
+
+
+def test_json_names_every_figure() -> None:
+    report = report_of(FIGURES)
+
+    assert report == {
+        "file": "data/reviews.csv",
+        "sha256": "ab" * 32,
+        "rows": 12_345,
+        "truncated": 1_067,
+        "accuracy": 0.81234,
+        "accuracy_interval": [0.80531, 0.81915],
+        "macro_f1": 0.7654321,
+        "f1": {"negative": 0.81, "mixed": None, "positive": 0.72},
+        "log_loss": 0.45678,
+        "ece": 0.01234,
+        "ece_uncalibrated": 0.05678,
+        "by_length": [
+            {"tokens": [1, 16], "rows": 345, "accuracy": 0.9},
+            {"tokens": [17, 30], "rows": 12_000, "accuracy": 0.80983},
+        ],
+        "confusion": [[10_000, 0, 45], [0, 0, 0], [2_272, 0, 28]],
+    }
+
+
+def test_people_read_a_table() -> None:
+    report = report_of(FIGURES)
+
+    assert to_text(report) == (
+        "data/reviews.csv\n"
+        "  rows       12,345 (1,067 truncated)\n"
+        "  accuracy   81.23% (95 % interval 80.53% to 81.92%)\n"
+        "  macro F1   0.7654 (negative 0.8100, mixed none, positive 0.7200)\n"
+        "  log-loss   0.4568\n"
+        "  ECE        0.0123 (0.0568 uncalibrated)\n"
+        "  by length  1 to 16 tokens 90.00% (345), 17 to 30 tokens 80.98% (12,000)\n"
+        "  true \\ predicted  negative  mixed  positive\n"
+        "  negative            10,000      0        45\n"
+        "  mixed                    0      0         0\n"
+        "  positive             2,272      0        28\n"
+    )
+
+
+def test_lengths_are_told_apart_where_there_are_texts() -> None:
+    token_counts = np.array([1, 16, 17, 70, 300])
+    correct = np.array([True, False, True, True, False])
+
+    assert length_reports(token_counts, correct) == [
+        {"tokens": [1, 16], "rows": 2, "accuracy": 0.5},
+        {"tokens": [17, 32], "rows": 1, "accuracy": 1.0},
+        {"tokens": [65, 128], "rows": 1, "accuracy": 1.0},
+        {"tokens": [257, 300], "rows": 1, "accuracy": 0.0},
+    ]
+
+
+def test_probes_are_grouped() -> None:
+    probes = [
+        Probe("label", "plain", 200, 190),
+        Probe("change", "capitals", 50, 49, 0.01),
+        Probe("change", "nothing to change", 0, 0, 0.0),
+        Probe("group", "given names: asian", 80, 78, 0.02, -0.015),
+    ]
+
+    assert probes_to_text(probes) == (
+        "sentences of known label\n"
+        "  plain                                  95.0% right of 200\n"
+        "what must not matter\n"
+        "  capitals                               98.0% unchanged of 50, moved by 0.010\n"
+        "  nothing to change                     100.0% unchanged of 0, moved by 0.000\n"
+        "groups of people against the mean of all\n"
+        "  given names: asian                     97.5% unchanged of 80, moved by 0.020 (-0.015)\n"
+    )
+    assert probes_to_text([]) == ""

@@ -1,0 +1,107 @@
+"""Which changes have a stage done again, and which do not."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny_plans import PLAN
+from training.plan.fingerprint import Fingerprints
+from training.plan.plan import Plan, load_plan
+from training.plan.pool import Pool
+
+TEXT = PLAN.format(student="a" * 64, teacher="b" * 64)
+POOL = Pool(
+    texts={"short": ["one", "two"], "other": ["three"], "bare": ["four", "five"]},
+    label_ids={"short": [0, 1], "other": [1]},
+)
+TEACHER, BROAD, SHARP = "teacher", "broad", "sharp"
+ALL = {TEACHER, BROAD, SHARP}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, Path]:
+    found = {name: tmp_path / name for name in ("student", "teacher")}
+    for folder in found.values():
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+    return found
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    path = folder / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_plan(path)
+
+
+def fingerprints(
+    folders: dict[str, Path], text: str = TEXT, pool: Pool = POOL, device: str = "cpu"
+) -> dict[str, str]:
+    plan = plan_of(folders["student"].parent, text)
+    found = Fingerprints(plan, pool, **folders, shared={"device": device})
+    return {TEACHER: found.of_teacher(), BROAD: found.of_stage(0), SHARP: found.of_stage(1)}
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("short = 2.0", "short = 1.0", {SHARP}),
+        ("other = 0.5", "other = 0.25", {BROAD, SHARP}),
+        ("short = 1.0\nother = 0.5", "other = 0.5\nshort = 1.0", {BROAD, SHARP}),
+        ("[teacher.recipe]\nmax_length = 16", "[teacher.recipe]\nmax_length = 12", ALL),
+        ("emoji = true", "emoji = false", {BROAD, SHARP}),
+        ("a" * 64, "c" * 64, {BROAD, SHARP}),
+        ("b" * 64, "c" * 64, ALL),
+        # What people alone read, or what decides about the result and not about a stage.
+        ('licence = "none"', 'licence = "MIT"', set()),
+        ('name = "tiny BERT"', 'name = "a tiny BERT"', set()),
+        ("weight = 1.0", "weight = 2.0", set()),
+        ("[sources.bare]", '[sources.unused]\nfile = "x.tsv"\n[sources.bare]', set()),
+        ("max_length = 16\nseed", "max_length = 20\nseed", set()),
+    ],
+)
+def test_changes_of_a_plan(folders: dict[str, Path], old: str, new: str, again: set[str]) -> None:
+    assert old in TEXT
+
+    assert changed(fingerprints(folders), fingerprints(folders, TEXT.replace(old, new))) == again
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        (lambda pool: replace(pool, texts={**pool.texts, "short": ["one", "zwei"]}), ALL),
+        (lambda pool: replace(pool, label_ids={**pool.label_ids, "short": [1, 1]}), ALL),
+        (lambda pool: replace(pool, texts={**pool.texts, "short": ["onet", "wo"]}), ALL),
+        (lambda pool: replace(pool, texts={**pool.texts, "other": ["drei"]}), {BROAD, SHARP}),
+        (lambda pool: replace(pool, texts={**pool.texts, "bare": ["four"]}), {BROAD, SHARP}),
+        (lambda pool: replace(pool, texts={**pool.texts, "unused": ["six"]}), set()),
+    ],
+)
+def test_changes_of_the_rows(
+    folders: dict[str, Path], change: Callable[[Pool], Pool], again: set[str]
+) -> None:
+    assert changed(fingerprints(folders), fingerprints(folders, pool=change(POOL))) == again
+
+
+@pytest.mark.parametrize(("folder", "again"), [("student", {BROAD, SHARP}), ("teacher", ALL)])
+def test_changes_of_a_tokenizer(folders: dict[str, Path], folder: str, again: set[str]) -> None:
+    before = fingerprints(folders)
+    (folders[folder] / "tokenizer.json").write_text("[]", encoding="utf-8")
+
+    assert changed(before, fingerprints(folders)) == again
+
+
+def test_another_machine(folders: dict[str, Path]) -> None:
+    assert changed(fingerprints(folders), fingerprints(folders, device="cuda")) == ALL
+
+
+def test_a_stage_without_a_teacher_does_not_depend_on_one(folders: dict[str, Path]) -> None:
+    alone = TEXT.replace("soft = 0.5\n", "").replace("[stages.rows.sentences]\nbare = 10\n", "")
+    slower = alone.replace("learning_rate = 5e-3\nkeep", "learning_rate = 1e-3\nkeep", 1)
+
+    assert changed(fingerprints(folders, alone), fingerprints(folders, slower)) == {TEACHER}

@@ -1,0 +1,113 @@
+"""Plans: what they may hold, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny_plans import PLAN
+from training.errors import RecipeError
+from training.plan.plan import load_plan
+
+DIGESTS = {"student": "a" * 64, "teacher": "b" * 64}
+TEXT = PLAN.format(**DIGESTS)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_plan_is_read_whole(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, TEXT))
+
+    assert plan.labels == ("negative", "positive")
+    assert plan.pretrained.sha256 == "a" * 64
+    assert [stage.name for stage in plan.stages] == ["broad", "sharp"]
+    assert [stage.weight for stage in plan.stages] == [0.0, 1.0]
+    assert plan.stages[0].rows.passes == {"short": 1.0, "other": 0.5}
+    assert plan.stages[0].rows.sentences == {"bare": 10}
+    assert plan.teacher is not None
+    assert plan.teacher.recipe.learning_rate == 5e-3
+    assert not plan.sources["bare"].labelled
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("other = 0.5", "others = 0.5", "stage broad: there is no source others"),
+        ("other = 0.5", "bare = 0.5", "stage broad: bare has no labels to pass over"),
+        ('name = "sharp"', 'name = "broad"', "two stages have the same name"),
+        ("weight = 1.0", "weight = 0.0", "no stage has a weight, so there is no result"),
+        ("hold_out = 20", "hold_out = 0", "no source holds rows out, so there is nothing to"),
+        ("[teacher.recipe]", "[teacher.rows.sentences]\nbare = 3\n[teacher.recipe]", "no teacher:"),
+        ("soft = 0.5", "soft = 1.5", "stages.0.rows.soft: Input should be less than or equal to"),
+        ("max_length = 16\nseed", "max_length = 513\nseed", "max_length: Input should be less"),
+        ("a" * 64, "a" * 63, "pretrained.sha256: String should match pattern"),
+        ("soft = 0.5", 'taught_by = "itself"', "stage broad: the network has learnt nothing to"),
+        ('name = "sharp"', 'name = "sharp"\nbegin = "mean"', "stage sharp: no stage before"),
+        (
+            "[teacher.rows.passes]",
+            "[teacher.rows]\ngroups = 4\n[teacher.rows.passes]",
+            "no teacher:",
+        ),
+        (
+            "rules = 24",
+            'templates = ["everyday", "everyday"]',
+            "stage broad: a file of templates is named twice",
+        ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\ndropout = 0.3",
+            "stage sharp: dropout is 0.3, must be 0.1 as in the first stage",
+        ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\nattention_dropout = 0.0",
+            "stage sharp: attention_dropout is 0.0, must be 0.1 as in the first stage",
+        ),
+        (
+            "learning_rate = 2e-3",
+            "learning_rate = 2e-3\nvalidation_share = 0.3",
+            "stage sharp: validation_share decides nothing in a plan",
+        ),
+        (
+            "[teacher.recipe]",
+            '[teacher.recipe]\nhold_out = "last"',
+            "the teacher: hold_out decides nothing in a plan",
+        ),
+        ("[stages.rows.passes]\nshort = 2.0", "[stages.rows.passes]", "stage sharp: has no rows"),
+        ("seed = 3", "seeds = 3", "seeds: Extra inputs are not permitted"),
+        ("seed = 3", "seed = ", "is not TOML"),
+    ],
+)
+def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert TEXT.count(old) >= 1
+
+    with pytest.raises(RecipeError) as refused:
+        load_plan(write(tmp_path, TEXT.replace(old, new, 1)))
+
+    assert fault in str(refused.value)
+    assert str(refused.value).startswith(f"plan {tmp_path / 'plan.toml'}: ")
+
+
+def test_the_plan_of_the_default_model_is_sound() -> None:
+    plan = load_plan(Path(__file__).parents[3] / "training" / "plan" / "recipes" / "default.toml")
+
+    assert plan.used_sources == plan.sources.keys()
+    assert sum(source.hold_out for source in plan.sources.values()) == 2500
+
+
+def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:
+    head, _, rest = TEXT.partition("[teacher.pretrained]")
+    text = head + rest[rest.index("[[stages]]") :]
+
+    with pytest.raises(
+        RecipeError, match=r"stage broad: soft, sentences and groups need a \[teacher\]"
+    ):
+        load_plan(write(tmp_path, text))
+
+
+def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="cannot be read: No such file or directory"):
+        load_plan(tmp_path / "none.toml")

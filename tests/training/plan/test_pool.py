@@ -1,0 +1,122 @@
+"""The rows of a stage."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from training.plan.plan import StageRows
+from training.plan.pool import Pool, cut_sentences, draw_rows
+from training.synth.behaviours import make_examples
+
+POOL = Pool(
+    texts={
+        "short": [f"s{number}" for number in range(10)],
+        "long": [f"l{number} " * 9 for number in range(10)],
+        "bare": [f"This is number {number}. Is it a good one? No!" for number in range(20)],
+    },
+    label_ids={"short": [0, 1] * 5, "long": [1] * 10},
+)
+
+
+def teach(texts: Sequence[str]) -> NDArray[np.float32]:
+    return np.array([[0.25, 0.75]] * len(texts), np.float32).reshape(-1, 2)
+
+
+def test_passes_over_sources() -> None:
+    rows = StageRows(passes={"short": 2.3, "long": 0.4})
+
+    drawn = draw_rows(POOL, rows, undo_penn_share=0.0, seed=0, teach=None)
+
+    counts = Counter(drawn.texts)
+    short = [counts[text] for text in POOL.texts["short"]]
+    assert sorted(short) == [2] * 7 + [3] * 3
+    assert sorted(counts[text] for text in POOL.texts["long"]) == [0] * 6 + [1] * 4
+    for text, target in zip(drawn.texts, drawn.targets, strict=True):
+        positive = text.startswith("l") or int(text[1:]) % 2
+        assert target.tolist() == ([0.0, 1.0] if positive else [1.0, 0.0])
+
+
+def test_another_seed_takes_another_part() -> None:
+    rows = StageRows(passes={"long": 0.5})
+
+    def taken(seed: int) -> tuple[str, ...]:
+        return draw_rows(POOL, rows, undo_penn_share=0.0, seed=seed, teach=None).texts
+
+    assert taken(0) == taken(0)
+    assert taken(0) != taken(1)
+
+
+def test_the_teacher_softens_what_it_reads_whole() -> None:
+    rows = StageRows(passes={"short": 1.0, "long": 1.0}, soft=0.5)
+
+    drawn = draw_rows(
+        POOL,
+        rows,
+        undo_penn_share=0.0,
+        seed=0,
+        teach=teach,
+        fits_teacher=lambda text: len(text) < 5,
+    )
+
+    for text, target in zip(drawn.texts, drawn.targets, strict=True):
+        if text.startswith("l"):
+            assert target.tolist() == [0.0, 1.0]
+        else:
+            label = int(text[1:]) % 2
+            assert target.tolist() == [[0.625, 0.375], [0.125, 0.875]][label]
+
+
+def test_sentences_are_cut_for_the_teacher_and_rules_have_labels() -> None:
+    rows = StageRows(passes={"short": 1.0}, sentences={"bare": 7}, rules=32)
+
+    drawn = draw_rows(
+        POOL, rows, undo_penn_share=0.0, seed=0, teach=teach, fits_teacher=lambda _: True
+    )
+
+    assert len(drawn.texts) == len(drawn.targets) == 10 + 32 + 7
+    assert drawn.targets[10:42].sum(axis=0).tolist() == [16.0, 16.0]
+    assert drawn.targets[42:].tolist() == [[0.25, 0.75]] * 7
+    assert all(len(text.split()) >= 4 for text in drawn.texts[42:])
+
+
+def test_noise_comes_after_the_teacher() -> None:
+    heard: list[str] = []
+
+    def listen(texts: Sequence[str]) -> NDArray[np.float32]:
+        heard.extend(texts)
+        return teach(texts)
+
+    rows = StageRows(passes={"long": 1.0}, soft=1.0, noise=1.0)
+
+    drawn = draw_rows(
+        POOL, rows, undo_penn_share=0.0, seed=0, teach=listen, fits_teacher=lambda _: True
+    )
+
+    assert heard == POOL.texts["long"]
+    assert sum(old != new for old, new in zip(heard, drawn.texts, strict=True)) >= 5
+
+
+@pytest.mark.parametrize(("count", "found"), [(5, 5), (1000, 40)])
+def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None:
+    chance = random.Random(0)
+    texts = [f"This is number {number}. So? Is it number {number}?!" for number in range(20)]
+
+    sentences = cut_sentences(texts, count, chance)
+
+    assert len(set(sentences)) == len(sentences) == found
+    assert all(sentence.endswith((".", "?!")) for sentence in sentences)
+
+
+def test_rules_are_shared_among_the_files_of_templates() -> None:
+    rows = StageRows(passes={"short": 1.0}, rules=72, templates=("behaviours", "everyday"))
+
+    drawn = draw_rows(POOL, rows, undo_penn_share=0.0, seed=4, teach=None)
+
+    own = make_examples(36, seed=4, name="behaviours")
+    others = make_examples(36, seed=4, name="everyday")
+    assert drawn.texts[10:] == tuple(example.text for example in [*own, *others])
+    assert drawn.targets[10:, 1].tolist() == [float(e.positive) for e in [*own, *others]]

@@ -1,0 +1,1 @@
+"""Holds the subcommands of `headlight-train` and their options."""

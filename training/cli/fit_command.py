@@ -1,0 +1,202 @@
+"""`headlight-train fit`: from labelled files to a checkpoint, its history and its figures."""
+
+import argparse
+import hashlib
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.device import choose_device, computes_bfloat16
+from model.manifest import Manifest
+from model.threads import choose_threads
+from training.cli import plan_command
+from training.cli.fit_options import STORE_DTYPES, recipe_of
+from training.cli.shared_options import columns_of
+from training.data.data import Dataset
+from training.data.parts import Files, read_evaluated, read_parts
+from training.errors import DivergedRunError, RecipeError, ResumeError
+from training.fit.finish import write_checkpoint
+from training.fit.recipe import Recipe
+from training.fit.rows import encode_rows
+from training.fit.setup import Start, start_from_pretrained, start_from_scratch
+from training.fit.state import has_state, remove_state
+from training.fit.trainer import Fitting
+from training.measure.history import Measurement, write_history
+from training.measure.plots import plot_history
+from training.places import place_run
+from training.signals import noted_signals, raised_signals
+from training.synth.augment import undo_penn_in_some
+
+_HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trains, calibrates, measures and saves.
+
+    Args:
+        arguments: as the parser of `fit_options.add_arguments` gives them.
+
+    Returns:
+        0.
+
+    Raises:
+        TrainingError: data, options or an interrupted run cannot be used; or the run was
+            interrupted.
+        model.errors.ModelError: a folder or the device cannot be used.
+    """
+    if arguments.plan is not None:
+        return plan_command.run(arguments)
+    if not arguments.files:
+        raise RecipeError("name at least one FILE to learn from, or a --plan")
+    unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
+    if unused:
+        raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
+    run_dir = place_run(arguments)
+    _check_state(arguments, run_dir / _STATE)
+    recipe = recipe_of(arguments)
+    device = choose_device(arguments.device)
+    _prepare_torch(device, arguments.threads)
+    training, validation = _read(arguments, recipe)
+    evaluated = read_evaluated(
+        arguments.evaluate, columns=columns_of(arguments), labels=training.labels
+    )
+    start = (
+        start_from_pretrained(recipe, arguments.init_from, training.labels)
+        if arguments.init_from
+        else start_from_scratch(recipe, training.texts, training.labels)
+    )
+    bfloat16 = arguments.dtype == "bfloat16" or (
+        arguments.dtype == "auto" and computes_bfloat16(device)
+    )
+    fitting = Fitting(
+        start.network.to(device),
+        start.tokenizer,
+        recipe,
+        training=encode_rows(start.tokenizer, training),
+        validation=encode_rows(start.tokenizer, validation),
+        device=device,
+        bfloat16=bfloat16,
+        state=run_dir / _STATE,
+        identity=_identity(recipe, training, validation, start, device, bfloat16=bfloat16),
+    )
+    history = _fit(fitting, run_dir, save_every=arguments.save_every, resume=arguments.resume)
+    with raised_signals(fitting.interrupted):
+        plot_history(history, run_dir / _PLOT)
+        manifest = write_checkpoint(
+            arguments.output,
+            start,
+            seed=recipe.seed,
+            record=recipe.model_dump(mode="json"),
+            training=training,
+            validation=validation,
+            evaluated=evaluated,
+            device=device,
+            dtype=STORE_DTYPES[arguments.store_dtype],
+        )
+        remove_state(run_dir / _STATE)
+    _report(arguments.output, history[-1].seconds, manifest)
+    return 0
+
+
+def _check_state(arguments: argparse.Namespace, state: Path) -> None:
+    """Refuses, before any work, to give up an interrupted run unasked."""
+    if arguments.resume and not has_state(state):
+        raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
+    if has_state(state) and not (arguments.resume or arguments.overwrite):
+        raise RecipeError(
+            f"{state} holds an interrupted run: go on with it with --resume, or give it up with "
+            "--overwrite"
+        )
+
+
+def _prepare_torch(device: torch.device, threads: int | None) -> None:
+    torch.set_num_threads(choose_threads(threads or 0))
+    # On a GPU the fused attention has no deterministic form.
+    torch.use_deterministic_algorithms(device.type == "cpu")
+
+
+def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
+    """The rows to learn from, some of them as people write, and the rows to validate by."""
+    files = Files(
+        training=arguments.files,
+        validation=arguments.validation or (),
+        columns=columns_of(arguments),
+        labels=arguments.labels,
+    )
+    training, validation = read_parts(files, recipe)
+    texts = undo_penn_in_some(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
+    return replace(training, texts=texts), validation
+
+
+def _identity(
+    recipe: Recipe,
+    training: Dataset,
+    validation: Dataset,
+    start: Start,
+    device: torch.device,
+    *,
+    bfloat16: bool,
+) -> dict[str, Any]:
+    """What an interrupted run must share with this one to end in the same weights."""
+    return {
+        **recipe.model_dump(mode="json"),
+        **start.origin,
+        "device": device.type,
+        "bfloat16": bfloat16,
+        "threads": torch.get_num_threads(),
+        "labels": list(training.labels),
+        "training_data": [source.sha256 for source in training.sources],
+        "validation_data": [source.sha256 for source in validation.sources],
+        # Of the same files other columns may have been read.
+        "training_rows": _rows_digest(training),
+        "validation_rows": _rows_digest(validation),
+    }
+
+
+def _rows_digest(dataset: Dataset) -> str:
+    rows = json.dumps([dataset.texts, dataset.label_ids]).encode()
+    return hashlib.sha256(rows).hexdigest()
+
+
+def _fit(fitting: Fitting, run_dir: Path, *, save_every: int, resume: bool) -> list[Measurement]:
+    """Runs the loop, from the start or from where the run was interrupted."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    if resume:
+        fitting.resume()
+        _say(f"resuming after step {fitting.step}")
+    else:
+        remove_state(run_dir / _STATE)
+        for left in (_HISTORY, _PLOT):
+            (run_dir / left).unlink(missing_ok=True)
+    try:
+        with noted_signals() as stop:
+            return fitting.run(
+                save_every=save_every,
+                stop=stop,
+                record=lambda history: write_history(history, run_dir / _HISTORY),
+            )
+    except DivergedRunError:
+        # Going on from it would diverge again.
+        remove_state(run_dir / _STATE)
+        raise
+
+
+def _report(output: Path, seconds: float, manifest: Manifest) -> None:
+    _say(f"trained in {seconds:.0f} s, temperature {manifest.temperature:.3f}")
+    for metric in manifest.metrics:
+        low, high = metric.interval
+        _say(
+            f"{metric.name}: accuracy {metric.accuracy:.2%} (95 % interval {low:.2%} to "
+            f"{high:.2%}, {metric.rows:,} rows), log-loss {metric.log_loss:.4f}, "
+            f"ECE {metric.ece:.4f}"
+        )
+    _say(f"checkpoint: {output}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,178 @@
+"""The options of `headlight-train fit`, and the recipe that they make of a preset."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from model.arguments import positive
+from training.cli.shared_options import add_columns, add_device, add_files, add_labels
+from training.errors import RecipeError
+from training.fit.recipe import Recipe, load_recipe, presets
+
+STORE_DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+_RECIPE_OPTIONS: tuple[tuple[str, type, str], ...] = (
+    ("epochs", int, "passes over the training rows"),
+    ("batch_size", int, "texts of a step"),
+    ("learning_rate", float, "the highest rate, at the end of the warm-up"),
+    ("weight_decay", float, "of matrices"),
+    ("warmup_share", float, "share of the steps in which the rate climbs"),
+    ("max_grad_norm", float, "gradients are scaled down to this norm"),
+    ("label_smoothing", float, "share of the target that goes to all classes alike"),
+    ("dropout", float, "after embeddings and sublayers"),
+    ("max_length", int, "the most tokens of a text"),
+    ("validation_share", float, "share of the rows held out, without --validation"),
+    ("patience", int, "epochs without a better validation loss until the run stops"),
+    ("seed", int, "of everything random"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Gives a parser the options of the command.
+
+    Args:
+        parser: of the subcommand.
+    """
+    add_files(parser, "labelled text to learn from", optional=True)
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace a checkpoint or an interrupted run that is there already",
+    )
+    parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help=f"{', '.join(presets())}, or a TOML file (default: small; finetune with --init-from)",
+    )
+    parser.add_argument(
+        "--init-from", type=Path, metavar="DIR", help="begin with a pretrained BERT-family folder"
+    )
+    _add_plan_arguments(parser)
+    _add_data_arguments(parser)
+    for name, kind, text in _RECIPE_OPTIONS:
+        parser.add_argument(
+            _option(name), type=kind, metavar="N", help=f"{text} (default: the preset's)"
+        )
+    _add_run_arguments(parser)
+
+
+def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="several stages over sources of their own, instead of files and a preset",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="the folder that the sources of a plan lie in"
+    )
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        metavar="DIR",
+        help="the pretrained MPNet folder of a plan's teacher",
+    )
+
+
+def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    add_columns(parser)
+    add_labels(parser)
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="labelled text to choose the best epoch and the temperature by; may be repeated",
+    )
+    parser.add_argument(
+        "--evaluate",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="labelled text to measure in the end, for the record alone; may be repeated",
+    )
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store-dtype",
+        choices=tuple(STORE_DTYPES),
+        default="float32",
+        help="what the weights are stored in (default: %(default)s)",
+    )
+    add_device(parser)
+    parser.add_argument(
+        "--dtype",
+        choices=("auto", "float32", "bfloat16"),
+        default="auto",
+        help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
+    )
+    parser.add_argument(
+        "--run-dir",
+        type=Path,
+        metavar="DIR",
+        help="where history, plot and the state of the run go (default: the output with .run)",
+    )
+    parser.add_argument(
+        "--save-every",
+        type=positive,
+        default=500,
+        metavar="STEPS",
+        help="steps between two states on disk (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the interrupted run of this output"
+    )
+
+
+def recipe_of(arguments: argparse.Namespace) -> Recipe:
+    """The preset of a command line, changed by its options.
+
+    Args:
+        arguments: as the parser of `add_arguments` gives them.
+
+    Raises:
+        RecipeError: there is no such preset, or a value does not fit.
+    """
+    preset = arguments.preset or ("finetune" if arguments.init_from else "small")
+    return load_recipe(preset, _given(arguments, [name for name, _, _ in _RECIPE_OPTIONS]))
+
+
+def refuse_beside_plan(arguments: argparse.Namespace) -> None:
+    """Refuses what a plan says itself.
+
+    Args:
+        arguments: as the parser of `add_arguments` gives them.
+
+    Raises:
+        RecipeError: one of these options is given.
+    """
+    if arguments.files:
+        raise RecipeError(
+            f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
+        )
+    own = ["preset", "validation", "labels", *(name for name, _, _ in _RECIPE_OPTIONS)]
+    given = [_option(name) for name in _given(arguments, own)]
+    if given:
+        raise RecipeError(
+            f"the plan decides what {' and '.join(given)} would: change it there, or leave out "
+            "--plan"
+        )
+
+
+def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, object]:
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

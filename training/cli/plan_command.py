@@ -1,0 +1,215 @@
+"""`headlight-train fit --plan`: from a plan and its files to a checkpoint, in several stages."""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from model.checkpoint import CONFIG, WEIGHTS
+from model.device import choose_device, computes_bfloat16
+from model.files import digest, read_object
+from model.manifest import DataSource
+from model.threads import choose_threads
+from training.cli.fit_options import STORE_DTYPES, refuse_beside_plan
+from training.cli.shared_options import columns_of
+from training.data.data import Dataset, read_dataset
+from training.data.holdout import choose_held_out, rows_apart
+from training.data.parts import read_evaluated
+from training.data.unlabelled import read_texts
+from training.errors import InterruptedRunError, RecipeError
+from training.fit.finish import write_checkpoint
+from training.fit.setup import start_from_pretrained
+from training.places import place_run
+from training.plan.mpnet import FIRST_POSITION
+from training.plan.plan import Plan, Pretrained, load_plan
+from training.plan.pool import Pool
+from training.plan.stages import PlanRun, Surroundings, plan_tokenizer
+from training.signals import noted_signals, raised_signals
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The data of a plan, read and parted.
+
+    Args:
+        pool: rows to train on.
+        held_out: rows of every source that nothing is trained on.
+        training: the labelled rows that are trained on; its sources are all files that are.
+    """
+
+    pool: Pool
+    held_out: Dataset
+    training: Dataset
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs a plan, calibrates, measures and saves.
+
+    Args:
+        arguments: as the parser of `fit_options.add_arguments` gives them.
+
+    Returns:
+        0.
+
+    Raises:
+        TrainingError: the plan or its data cannot be used, or the run was interrupted.
+        model.errors.ModelError: a folder or the device cannot be used.
+    """
+    plan = load_plan(arguments.plan)
+    refuse_beside_plan(arguments)
+    _check_folders(arguments, plan)
+    run_dir = place_run(arguments)
+    device = choose_device(arguments.device)
+    torch.set_num_threads(choose_threads(arguments.threads or 0))
+    torch.use_deterministic_algorithms(device.type == "cpu")
+    bfloat16 = arguments.dtype == "bfloat16" or (
+        arguments.dtype == "auto" and computes_bfloat16(device)
+    )
+    material = read_material(plan, arguments.data)
+    say(
+        f"{len(material.training):,} rows to learn from, {len(material.held_out):,} held out "
+        "with all that is part of them"
+    )
+    evaluated = read_evaluated(
+        arguments.evaluate, columns=columns_of(arguments), labels=plan.labels
+    )
+    recipe = plan.stages[0].recipe.model_copy(update={"max_length": plan.max_length})
+    start = replace(
+        start_from_pretrained(recipe, arguments.init_from, plan.labels),
+        tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
+        origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
+    )
+    network = start.network.to(device)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with noted_signals() as stop:
+        PlanRun(
+            plan,
+            material.pool,
+            (material.held_out.texts, material.held_out.label_ids),
+            student=arguments.init_from,
+            teacher=arguments.teacher,
+            surroundings=Surroundings(run_dir, device, bfloat16, arguments.save_every, stop, say),
+        ).run(network)
+    count = len(plan.stages)
+    with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
+        manifest = write_checkpoint(
+            arguments.output,
+            start,
+            seed=plan.seed,
+            record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
+            training=material.training,
+            validation=material.held_out,
+            evaluated=evaluated,
+            device=device,
+            dtype=STORE_DTYPES[arguments.store_dtype],
+        )
+    say(f"temperature {manifest.temperature:.3f}")
+    for metric in manifest.metrics:
+        say(
+            f"{metric.name}: accuracy {metric.accuracy:.2%} ({metric.rows:,} rows), log-loss "
+            f"{metric.log_loss:.4f}, ECE {metric.ece:.4f}"
+        )
+    say(f"checkpoint: {arguments.output}")
+    return 0
+
+
+def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
+    """Refuses what is missing, what is of another network, and a length that one cannot read."""
+    needed = {"--data": arguments.data, "--init-from": arguments.init_from}
+    if plan.teacher is not None:
+        needed["--teacher"] = arguments.teacher
+    missing = [option for option, value in needed.items() if value is None]
+    if missing:
+        raise RecipeError(f"--plan needs {' and '.join(missing)} too")
+    _check_pretrained(arguments.init_from, plan.pretrained, "--init-from")
+    longest = max(plan.max_length, *(stage.recipe.max_length for stage in plan.stages))
+    _check_length(arguments.init_from, longest, first=0)
+    if plan.teacher is not None:
+        _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
+        _check_length(arguments.teacher, plan.teacher.recipe.max_length, first=FIRST_POSITION)
+
+
+def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:
+    found = digest(folder / WEIGHTS)
+    if found != pretrained.sha256:
+        raise RecipeError(
+            f"{option}: {folder / WEIGHTS} has the SHA-256 {found[:12]}…, the plan was made with "
+            f"{pretrained.name}, {pretrained.sha256[:12]}…"
+        )
+
+
+def _check_length(folder: Path, max_length: int, *, first: int) -> None:
+    """A network without the number has its own check of it, or a default."""
+    positions = read_object(folder / CONFIG).get("max_position_embeddings", math.inf)
+    if max_length > positions - first:
+        raise RecipeError(
+            f"the plan has texts of {max_length} tokens, but {folder / CONFIG} has positions for "
+            f"{positions - first}: lower max_length"
+        )
+
+
+def read_material(plan: Plan, folder: Path) -> Material:
+    """Reads every source, and holds rows out with all that they are part of.
+
+    Args:
+        plan: names the files.
+        folder: that they lie in.
+
+    Raises:
+        DataError: a file cannot be read or a row cannot be used.
+        RecipeError: a source has fewer rows than it shall hold out.
+    """
+    labelled = {
+        name: _read_source(source.file, folder, plan)
+        for name, source in plan.sources.items()
+        if source.labelled
+    }
+    counts = {name: plan.sources[name].hold_out for name in labelled}
+    texts = {name: dataset.texts for name, dataset in labelled.items()}
+    chosen = choose_held_out(texts, counts, seed=plan.seed)
+    held_out = _join(plan, [labelled[name].take(places) for name, places in chosen.items()])
+    pool_texts: dict[str, Sequence[str]] = {}
+    pool_labels: dict[str, Sequence[int]] = {}
+    used = plan.used_sources
+    kept = []
+    for name, dataset in labelled.items():
+        rest = dataset.take(rows_apart(dataset.texts, held_out.texts))
+        pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
+        if name in used:
+            kept.append(rest)
+    training = _join(plan, kept)
+    for name in used:
+        source = plan.sources[name]
+        if source.labelled:
+            continue
+        bare = read_texts(folder / source.file)
+        pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
+        record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
+        training = replace(training, sources=(*training.sources, record))
+    return Material(Pool(pool_texts, pool_labels), held_out, training)
+
+
+def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:
+    """One file, known by its path in the plan: the names of many are alike."""
+    dataset = read_dataset([folder / file], labels=plan.labels)
+    named = tuple(source.model_copy(update={"file": file}) for source in dataset.sources)
+    return replace(dataset, sources=named)
+
+
+def _join(plan: Plan, parts: Sequence[Dataset]) -> Dataset:
+    return Dataset(
+        texts=tuple(text for part in parts for text in part.texts),
+        label_ids=tuple(number for part in parts for number in part.label_ids),
+        labels=plan.labels,
+        sources=tuple(source for part in parts for source in part.sources),
+    )
+
+
+def say(line: str) -> None:
+    """Tells people what goes on."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Compares variants of a network and writes the report."""

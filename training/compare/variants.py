@@ -1,0 +1,103 @@
+"""The networks that `headlight-train compare` trains side by side: from a name to a fresh one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from model.architecture import Network
+from model.conv_attention import ConvAttentionClassifier
+from model.tokenizer import Tokenizer
+from training.data.data import Dataset
+from training.data.words import train_word_tokenizer
+from training.errors import RecipeError
+from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe
+from training.fit.setup import start_from_scratch
+
+_COURSE, _ENCODER = "course", "small"
+_TWO = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the networks compared.
+
+    Args:
+        title: what sets it apart, for people.
+        preset: that it is trained by.
+        convolution: whether the course's classifier has one.
+        num_heads: of the course's classifier; None: no attention.
+        mask_padding: whether its attention passes padding over.
+    """
+
+    title: str
+    preset: str = _COURSE
+    convolution: bool = True
+    num_heads: int | None = 4
+    mask_padding: bool = True
+
+    def recipe(self, *, epochs: int, seed: int) -> Recipe:
+        """What to do: the preset, for as many epochs as the others, the last one's weights kept.
+
+        Args:
+            epochs: passes over the training rows.
+            seed: of everything random.
+        """
+        return load_recipe(self.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
+
+    def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:
+        """Draws weights and learns words.
+
+        Args:
+            recipe: with the seed.
+            training: rows to learn words from.
+
+        Raises:
+            RecipeError: the course's classifier cannot tell so many classes apart.
+        """
+        sizes = recipe.conv_attention
+        if sizes is None:
+            start = start_from_scratch(recipe, training.texts, training.labels)
+            return start.network, start.tokenizer
+        if len(training.labels) != _TWO:
+            raise RecipeError(
+                f"the course's classifier tells 2 classes apart, the rows have "
+                f"{len(training.labels)}: compare on files of two classes"
+            )
+        return self._conv_attention(recipe, sizes), self._words(recipe, sizes, training)
+
+    def _conv_attention(self, recipe: Recipe, sizes: ConvAttentionSizes) -> Network:
+        network = ConvAttentionClassifier(
+            vocab_size=sizes.vocab_size,
+            embedding_size=sizes.embedding_size,
+            num_filters=sizes.num_filters if self.convolution else None,
+            kernel_size=sizes.kernel_size,
+            num_heads=self.num_heads,
+            head_dim=sizes.head_dim,
+            max_length=recipe.max_length,
+            mask_padding=self.mask_padding,
+        )
+        network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
+        return network
+
+    def _words(self, recipe: Recipe, sizes: ConvAttentionSizes, training: Dataset) -> Tokenizer:
+        return train_word_tokenizer(
+            training.texts,
+            num_words=sizes.num_words,
+            max_length=recipe.max_length,
+            padded_length=None if self.mask_padding else recipe.max_length,
+        )
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "conv-four-heads": Variant("convolution, four heads (the course's)"),
+    "conv-four-heads-unmasked": Variant(
+        "convolution, four heads, padding attended to", mask_padding=False
+    ),
+    "conv-one-head": Variant("convolution, one head", num_heads=1),
+    "conv-no-attention": Variant("convolution, no attention", num_heads=None),
+    "four-heads": Variant("four heads, no convolution", convolution=False),
+    "one-head": Variant("one head, no convolution", convolution=False, num_heads=1),
+    "embedding-alone": Variant("neither", convolution=False, num_heads=None),
+    "encoder": Variant("encoder from scratch (preset small)", preset=_ENCODER),
+}

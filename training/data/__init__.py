@@ -1,0 +1,1 @@
+"""Reads labelled and unlabelled files into rows, splits and batches."""

@@ -1,0 +1,236 @@
+"""From a labelled file to its rows: TSV, CSV, JSON Lines and Parquet, told apart by their suffix.
+
+A row is returned as the file spells it. `training.data.data` and `training.data.labels` judge its
+text and label; here only a row without a value to take is at fault.
+"""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.errors import DataError
+
+TEXT_COLUMNS = ("sentence", "text", "review", "content")
+LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
+FORMATS = ".tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
+_EMPTY = "is empty: it must hold a text and a label in each row"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns hold what.
+
+    Args:
+        text: name of the column of texts; if None, the one named as in `TEXT_COLUMNS`.
+        label: name of the column of labels; if None, the one named as in `LABEL_COLUMNS`.
+    """
+
+    text: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a file.
+
+    Args:
+        number: in a text format the line that it begins on, so that the header is line 1; in
+            Parquet its place among the rows, from 1.
+        text: what the column of texts holds.
+        label: what the column of labels holds.
+        fault: why neither could be taken; None if they could.
+    """
+
+    number: int
+    text: object = None
+    label: object = None
+    fault: str | None = None
+
+
+def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
+    """Reads a file, row by row.
+
+    Args:
+        path: chooses the format by its suffix, and is named in errors.
+        content: of the file, as it lies on disk.
+        columns: which columns hold what.
+
+    Raises:
+        DataError: the format is not known, the file is damaged or not UTF-8, or its columns
+            cannot be told.
+    """
+    name = path.name.lower()
+    compressed = name.endswith(".gz")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix == ".parquet" and not compressed:
+        return _read_parquet(path, content, columns)
+    reader = _TEXT_READERS.get(suffix)
+    if reader is None:
+        shown = suffix + ".gz" * compressed
+        named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
+        raise DataError(path, f"{named}: use {FORMATS}")
+    return reader(path, decode(path, content), columns)
+
+
+def decode(path: Path, content: bytes) -> str:
+    """The text of a file, which may be compressed.
+
+    Args:
+        path: tells by its suffix whether it is.
+        content: of the file, as it lies on disk.
+
+    Raises:
+        DataError: the file is damaged, empty or not UTF-8.
+    """
+    compressed = path.name.lower().endswith(".gz")
+    return _decode(path, _unpack(path, content) if compressed else content)
+
+
+def _unpack(path: Path, content: bytes) -> bytes:
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(path, f"is not a whole gzip file: {error}") from error
+
+
+def _decode(path: Path, content: bytes) -> str:
+    try:
+        decoded = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            path,
+            f"is not UTF-8 (byte 0x{content[error.start]:02x}): convert the file to UTF-8",
+            row=content.count(b"\n", 0, error.start) + 1,
+        ) from error
+    if not decoded.strip():
+        raise DataError(path, _EMPTY)
+    return decoded
+
+
+def _read_tsv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
+    # Not by csv: a bare quote is text, and a line ends at a line feed and nowhere else.
+    lines = (line.removesuffix("\r") for line in content.split("\n"))
+    cells = ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
+    return _rows_of_table(path, cells, columns)
+
+
+def _read_csv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
+    return _rows_of_table(path, _cells_of_csv(path, content), columns)
+
+
+def _cells_of_csv(path: Path, content: str) -> list[tuple[int, list[str]]]:
+    # Strict, since otherwise a quote that is never closed swallows the rest of the file.
+    reader = csv.reader(io.StringIO(content, newline="\n"), strict=True)
+    rows = []
+    number = 1
+    limit = csv.field_size_limit(len(content))  # of the whole process, so it is put back
+    try:
+        for cells in reader:
+            if cells:
+                rows.append((number, cells))
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            path,
+            f"is not CSV ({error}): put a field that holds a comma, a quote or a line break "
+            'between quotes, and write a quote inside it twice ("")',
+            row=number,
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    return rows
+
+
+def _rows_of_table(
+    path: Path, lines: Iterable[tuple[int, list[str]]], columns: Columns
+) -> Iterator[Row]:
+    rest = iter(lines)
+    header = [name.strip() for name in next(rest)[1]]
+    text, label = _choose_columns(path, header, columns)
+    text_place, label_place = header.index(text), header.index(label)
+    for number, values in rest:
+        if len(values) == len(header):
+            yield Row(number, values[text_place], values[label_place])
+        else:
+            fault = f"the header has {len(header)} columns, this row has {len(values)}"
+            yield Row(number, fault=fault)
+
+
+def _read_json_lines(path: Path, content: str, columns: Columns) -> Iterator[Row]:
+    chosen: tuple[str, str] | None = None
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield Row(number, fault=f"is not JSON: {error}")
+            continue
+        if not isinstance(record, dict):
+            yield Row(number, fault=f"must be a JSON object, is {type(record).__name__}")
+            continue
+        chosen = chosen or _choose_columns(path, list(record), columns)
+        missing = [name for name in chosen if name not in record]
+        if missing:
+            yield Row(number, fault=f"lacks {' and '.join(map(repr, missing))}")
+        else:
+            yield Row(number, record[chosen[0]], record[chosen[1]])
+
+
+def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
+    if not content:
+        raise DataError(path, _EMPTY)
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise DataError(
+            path, "Parquet needs pyarrow, which is not installed: pip install 'headlight[train]'"
+        ) from error
+    try:
+        with parquet.ParquetFile(pyarrow.BufferReader(content)) as file:
+            text, label = _choose_columns(path, file.schema_arrow.names, columns)
+            table = file.read(columns=[text, label])
+            texts, labels = table[text].to_pylist(), table[label].to_pylist()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"is not a whole Parquet file: {error}") from error
+    return (
+        Row(number, *values) for number, values in enumerate(zip(texts, labels, strict=True), 1)
+    )
+
+
+def _choose_columns(path: Path, found: Sequence[str], columns: Columns) -> tuple[str, str]:
+    text = _choose_column(path, found, columns.text, TEXT_COLUMNS, "text")
+    label = _choose_column(path, found, columns.label, LABEL_COLUMNS, "label")
+    if text == label:
+        raise DataError(
+            path, f"text and label cannot both be the column {text!r}: choose two columns"
+        )
+    return text, label
+
+
+def _choose_column(
+    path: Path, found: Sequence[str], wanted: str | None, guesses: Sequence[str], kind: str
+) -> str:
+    names = [wanted] if wanted is not None else guesses
+    spelled = found if wanted is not None else [name.casefold() for name in found]
+    fitting = [name for name, spelling in zip(found, spelled, strict=True) if spelling in names]
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:37]}...") for name in found)
+    fault = f"{len(fitting)} columns" if fitting else "no column"
+    advice = "name each once" if wanted and fitting else f"choose one with --{kind}-column"
+    raise DataError(path, f"{fault} named {' or '.join(map(repr, names))} among {shown}: {advice}")
+
+
+_TEXT_READERS: dict[str, Callable[[Path, str, Columns], Iterator[Row]]] = {
+    ".tsv": _read_tsv,
+    ".csv": _read_csv,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+}

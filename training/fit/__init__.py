@@ -1,0 +1,1 @@
+"""Trains one network on rows: recipe, steps, state and checkpoint."""

@@ -1,0 +1,109 @@
+"""From the best weights of a run to a checkpoint with its temperature and its figures."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from model.architecture import Network
+from model.checkpoint import save_checkpoint
+from model.manifest import Manifest, Metric
+from training.data.data import Dataset
+from training.fit.setup import Start
+from training.measure.calibrate import fit_temperature
+from training.measure.inference import predict_logits
+from training.measure.metrics import measure
+
+
+def write_checkpoint(
+    output: Path,
+    start: Start,
+    *,
+    seed: int,
+    record: Mapping[str, Any],
+    training: Dataset,
+    validation: Dataset,
+    evaluated: Mapping[str, Dataset],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Manifest:
+    """Calibrates, measures in float32, and saves.
+
+    Args:
+        output: the checkpoint folder.
+        start: its network holds the best weights, on `device` and in evaluation mode.
+        seed: of the run.
+        record: the recipe or the plan of the run, for `headlight.json`.
+        training: rows learnt from.
+        validation: rows that the temperature is fitted on.
+        evaluated: other rows to measure, by the names of their sets.
+        device: where the network runs.
+        dtype: what the weights are stored in.
+
+    Returns:
+        What the folder says of itself.
+
+    Raises:
+        OSError: the folder could not be written.
+    """
+    _round(start.network, dtype)
+    logits = _logits(start, validation, device, "validation")
+    temperature = fit_temperature(logits, np.array(validation.label_ids))
+    metrics = [_metric("validation", validation, logits, temperature)]
+    for name, dataset in evaluated.items():
+        logits = _logits(start, dataset, device, name)
+        metrics.append(_metric(name, dataset, logits, temperature))
+    manifest = Manifest(
+        labels=training.labels,
+        temperature=temperature,
+        max_length=start.tokenizer.max_length,
+        training_data=training.sources,
+        seed=seed,
+        recipe={**record, **start.origin},
+        metrics=tuple(metrics),
+    )
+    save_checkpoint(
+        output,
+        network=start.network,
+        config=start.config,
+        tokenizer=start.tokenizer,
+        manifest=manifest,
+        dtype=dtype,
+    )
+    return manifest
+
+
+def _round(network: Network, dtype: torch.dtype) -> None:
+    """Gives the weights the values that they will have when they are read back."""
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(parameter.to(dtype))
+
+
+def _logits(
+    start: Start, dataset: Dataset, device: torch.device, label: str
+) -> NDArray[np.float32]:
+    return predict_logits(
+        start.network,
+        [start.tokenizer.encode(text) for text in dataset.texts],
+        pad_token_id=start.tokenizer.pad_token_id,
+        device=device,
+        label=label,
+    )  # [N, C]
+
+
+def _metric(name: str, dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Metric:
+    probabilities = softmax(logits.astype(np.float64) / temperature, axis=1)  # [N, C]
+    figures = measure(probabilities, np.array(dataset.label_ids))
+    return Metric(
+        name=name,
+        rows=figures.rows,
+        accuracy=figures.accuracy,
+        interval=figures.interval,
+        log_loss=figures.log_loss,
+        ece=figures.ece,
+    )

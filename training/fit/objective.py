@@ -1,0 +1,41 @@
+"""What training makes small: the loss of a batch, and what the weights themselves add to it.
+
+Legend: B batch, C classes.
+"""
+
+from torch import Tensor
+from torch.nn import functional
+
+from model.conv_attention import ConvAttentionClassifier
+from model.encoder import EncoderClassifier
+from training.fit.recipe import Recipe
+from training.plan.mpnet import Trainable
+
+
+def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
+    """Mean cross-entropy. Of a sigmoid unit's two logits it is the binary cross-entropy.
+
+    Args:
+        logits: [B, C].
+        target: classes, int64 [B], or their probabilities, float32 [B, C].
+        recipe: its label smoothing is applied.
+    """
+    return functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+
+
+def weight_penalty(network: Trainable, recipe: Recipe) -> Tensor | float:
+    """The recipe's factor times the sum of the squares of the word embedding.
+
+    Args:
+        network: whose embedding it is.
+        recipe: with the factor, `embedding_l2`.
+    """
+    if not recipe.embedding_l2:
+        return 0.0
+    if isinstance(network, ConvAttentionClassifier):
+        embedding = network.embedding
+    elif isinstance(network, EncoderClassifier):
+        embedding = network.embeddings.tokens
+    else:
+        embedding = network.tokens
+    return recipe.embedding_l2 * embedding.weight.square().sum()

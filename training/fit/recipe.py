@@ -1,0 +1,193 @@
+"""What a run is told: a preset, changed by options, checked and kept beside the weights."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from model.checkpoint import explain
+from training.errors import RecipeError
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+
+_SUFFIX = ".toml"
+_SPECIAL_WORDS = 2
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class NetworkSizes(_Part):
+    """Sizes of a network that is trained from scratch.
+
+    Args:
+        vocab_size: the most tokens that the vocabulary gets.
+        hidden_size: features of a token.
+        num_layers: layers of the encoder.
+        num_heads: heads of each layer; they divide `hidden_size`.
+        intermediate_size: features inside the feed-forward parts.
+        initializer_range: standard deviation of fresh weights.
+    """
+
+    vocab_size: Annotated[int, Field(ge=100)]
+    hidden_size: Count
+    num_layers: Count
+    num_heads: Count
+    intermediate_size: Count
+    initializer_range: Annotated[float, Field(gt=0.0)] = 0.02
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"hidden_size ({self.hidden_size}) is not divisible by num_heads ({self.num_heads})"
+            )
+        return self
+
+
+class ConvAttentionSizes(_Part):
+    """Sizes of the classifier of the seed course, by default those of the course.
+
+    Args:
+        vocab_size: rows of the embedding; the course has more than words.
+        num_words: the most frequent words, which get a row each.
+        embedding_size: features of a word.
+        num_filters: filters of the convolution.
+        kernel_size: words that a filter sees.
+        num_heads: heads of the one layer of attention.
+        head_dim: features of one head.
+        mask_padding: whether attention passes padding over; the course did not.
+    """
+
+    vocab_size: Count = 3001
+    num_words: Count = 1000
+    embedding_size: Count = 32
+    num_filters: Count = 100
+    kernel_size: Count = 4
+    num_heads: Count = 4
+    head_dim: Count = 128
+    mask_padding: bool = True
+
+    @model_validator(mode="after")
+    def _words_have_rows(self) -> Self:
+        if self.vocab_size < self.num_words + _SPECIAL_WORDS:
+            raise ValueError(
+                f"vocab_size ({self.vocab_size}) must be at least num_words ({self.num_words}) "
+                f"plus {_SPECIAL_WORDS}, for padding and unknown words"
+            )
+        return self
+
+
+class Recipe(_Part):
+    """Everything that, with the data and the seed, decides the weights.
+
+    Args:
+        network: sizes of an encoder, for training from scratch; None in a preset for pretrained
+            encoders.
+        conv_attention: sizes of the classifier of the seed course, instead of an encoder.
+        max_length: the most tokens of a text, special tokens included.
+        epochs: passes over the training rows.
+        batch_size: texts of a step.
+        learning_rate: the highest, at the end of the warm-up.
+        weight_decay: of matrices; not of biases, norms and embeddings.
+        warmup_share: share of the steps in which the rate climbs.
+        schedule: what the rate does after that: fall to 0 in a line, or stay.
+        beta2: decay of the optimizer's mean of squared gradients.
+        layer_decay: the rate of a layer over that of the layer above it.
+        embedding_l2: times the sum of the squares of the word embedding, added to the loss.
+        max_grad_norm: gradients are scaled down to this norm; 0: never.
+        label_smoothing: share of the target that goes to all classes alike (Szegedy et al. 2016).
+        dropout: after embeddings and sublayers, and before the classifier.
+        attention_dropout: of attention weights.
+        token_dropout: share of the tokens read as unknown in training.
+        undo_penn_share: share of the texts in the Penn style (`do n't`) read as people write.
+        average_decay: of the running mean of the weights that is kept in the end; 0: the last.
+        validation_share: share of the rows held out when no validation file is given.
+        hold_out: which rows these are: some of each class by chance, or the last.
+        keep: the weights of the epoch with the least validation loss, or those of the last epoch.
+        patience: epochs without a better validation loss until the run stops.
+        seed: of everything random.
+    """
+
+    network: NetworkSizes | None = None
+    conv_attention: ConvAttentionSizes | None = None
+    max_length: Annotated[int, Field(ge=4, le=4096)] = 128
+    epochs: Count = 3
+    batch_size: Count = 64
+    learning_rate: Annotated[float, Field(gt=0.0)] = 5e-5
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
+    warmup_share: Share = 0.1
+    schedule: Literal["linear", "constant"] = "linear"
+    beta2: Share = 0.98
+    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    embedding_l2: Annotated[float, Field(ge=0.0)] = 0.0
+    max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
+    label_smoothing: Share = 0.0
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.1
+    token_dropout: Share = 0.0
+    undo_penn_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    average_decay: Share = 0.0
+    validation_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    hold_out: Literal["random", "last"] = "random"
+    keep: Literal["best", "last"] = "best"
+    patience: Count = 3
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+    @model_validator(mode="after")
+    def _one_network(self) -> Self:
+        if self.network is not None and self.conv_attention is not None:
+            raise ValueError("a recipe has [network] or [conv_attention], not both")
+        return self
+
+
+def presets() -> tuple[str, ...]:
+    """Names of the presets that come with the project."""
+    names = (entry.name for entry in (files("training") / "fit" / "presets").iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
+
+
+def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
+    """Reads a preset and applies options to it.
+
+    Args:
+        preset: one of `presets`, or the path of a TOML file of the same form.
+        changes: fields that options give.
+
+    Raises:
+        RecipeError: there is no such preset, or a value does not fit; lists every fault.
+    """
+    content = _read(preset)
+    try:
+        return Recipe.model_validate({**content, **changes})
+    except ValidationError as error:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
+        source = f"preset {preset} with {options}" if options else f"preset {preset}"
+        raise RecipeError(f"{source}: {explain(error)}") from error
+
+
+def _read(preset: str) -> dict[str, Any]:
+    if preset in presets():
+        text = (files("training") / "fit" / "presets" / f"{preset}{_SUFFIX}").read_text(
+            encoding="utf-8"
+        )
+    elif preset.endswith(_SUFFIX):
+        try:
+            text = Path(preset).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+            raise RecipeError(f"preset {preset}: cannot be read: {reason}") from error
+    else:
+        raise RecipeError(
+            f"there is no preset {preset}: choose one of {', '.join(presets())}, or give the path "
+            f"of a file that ends in {_SUFFIX}"
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"preset {preset}: is not TOML: {error}") from error

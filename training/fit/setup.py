@@ -1,0 +1,160 @@
+"""From a recipe to a network with its tokenizer: drawn afresh, or begun from a pretrained one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from model.architecture import Network, NetworkConfig
+from model.checkpoint import CONFIG, WEIGHTS, explain
+from model.config import ConvAttentionConfig, EncoderConfig
+from model.conv_attention import build_conv_attention
+from model.encoder import EncoderClassifier, build_encoder
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import digest, read_object
+from model.tokenizer import Tokenizer, load_tokenizer
+from model.weights import load_encoder_weights
+from training.data.vocabulary import PAD_ID, train_tokenizer
+from training.data.words import train_word_tokenizer
+from training.errors import RecipeError
+from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run begins with.
+
+    Args:
+        config: sizes of the network.
+        network: on the CPU, its weights drawn or loaded.
+        tokenizer: that the network reads by.
+        origin: what the recipe does not tell: the pretrained weights, if any.
+    """
+
+    config: NetworkConfig
+    network: Network
+    tokenizer: Tokenizer
+    origin: dict[str, str]
+
+
+def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> Start:
+    """Learns a vocabulary and draws weights.
+
+    Args:
+        recipe: with the sizes of the network.
+        texts: of the training rows.
+        labels: names of the classes, in their order.
+
+    Raises:
+        RecipeError: the recipe has no sizes, or its network cannot tell so many classes apart.
+    """
+    if recipe.conv_attention is not None:
+        return _start_conv_attention(recipe, recipe.conv_attention, texts, labels)
+    if recipe.network is None:
+        raise RecipeError(
+            "this preset is for pretrained encoders and has no [network] sizes: give --init-from, "
+            "or choose another preset"
+        )
+    sizes: NetworkSizes = recipe.network
+    tokenizer = train_tokenizer(texts, vocab_size=sizes.vocab_size, max_length=recipe.max_length)
+    config = EncoderConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=sizes.hidden_size,
+        num_hidden_layers=sizes.num_layers,
+        num_attention_heads=sizes.num_heads,
+        intermediate_size=sizes.intermediate_size,
+        max_position_embeddings=recipe.max_length,
+        type_vocab_size=1,
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.attention_dropout,
+        initializer_range=sizes.initializer_range,
+        pad_token_id=PAD_ID,
+        labels=tuple(labels),
+    )
+    return Start(config, _draw(config, recipe.seed), tokenizer, {})
+
+
+def _start_conv_attention(
+    recipe: Recipe, sizes: ConvAttentionSizes, texts: Sequence[str], labels: Sequence[str]
+) -> Start:
+    if len(labels) != 2:
+        raise RecipeError(
+            f"the course's classifier tells 2 classes apart, the rows have {len(labels)}: "
+            f"{', '.join(labels)}; choose another preset"
+        )
+    config = ConvAttentionConfig(
+        **sizes.model_dump(exclude={"num_words"}),
+        max_length=recipe.max_length,
+        labels=tuple(labels),
+    )
+    tokenizer = train_word_tokenizer(
+        texts,
+        num_words=sizes.num_words,
+        max_length=recipe.max_length,
+        padded_length=config.padded_length,
+    )
+    network = build_conv_attention(config)
+    network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
+    return Start(config, network, tokenizer, {})
+
+
+def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> Start:
+    """Takes vocabulary, sizes and weights of a BERT-family folder; a head that fits too.
+
+    Args:
+        recipe: its sizes, if any, are not used.
+        folder: `config.json`, `model.safetensors` and a tokenizer.
+        labels: names of the classes, in their order.
+
+    Raises:
+        CheckpointError: the folder is damaged, incomplete or of another kind.
+        RecipeError: the recipe is for another network than an encoder.
+    """
+    if recipe.conv_attention is not None:
+        raise RecipeError(
+            "the course's classifier is trained from scratch: leave out --init-from, or choose "
+            "another preset"
+        )
+    content = read_object(folder / CONFIG)
+    config = _adapt(folder / CONFIG, content, recipe, labels)
+    tokenizer = load_tokenizer(
+        folder, max_length=min(recipe.max_length, config.max_position_embeddings)
+    )
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            folder / "tokenizer.json",
+            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
+            f"{config.vocab_size} embeddings",
+        )
+    network = _draw(config, recipe.seed)
+    load_encoder_weights(folder / WEIGHTS, network)
+    origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
+    return Start(config, network, tokenizer, origin)
+
+
+def _adapt(
+    path: Path, content: dict[str, Any], recipe: Recipe, labels: Sequence[str]
+) -> EncoderConfig:
+    changes = {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "problem_type": "single_label_classification",
+        "hidden_dropout_prob": recipe.dropout,
+        "attention_probs_dropout_prob": recipe.attention_dropout,
+        "classifier_dropout": recipe.dropout,
+    }
+    try:
+        return EncoderConfig.from_json({**content, **changes})
+    except ValidationError as error:
+        raise CheckpointError(path, explain(error)) from error
+    except ValueError as error:
+        raise UnsupportedCheckpointError(path, str(error)) from error
+
+
+def _draw(config: EncoderConfig, seed: int) -> EncoderClassifier:
+    network = build_encoder(config)
+    generator = torch.Generator().manual_seed(seed)
+    network.initialize(std=config.initializer_range, generator=generator)
+    return network

@@ -1,0 +1,167 @@
+"""The state of a run on disk: enough to go on after an interruption as if there had been none.
+
+A folder of safetensors and JSON; nothing is unpickled. It is written beside its place and renamed,
+and its digests tell a damaged one.
+What is random is not part of it: every step draws from a generator seeded by run and step.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from model.files import sync
+from model.manifest import seal
+from training.errors import ResumeError
+from training.measure.history import Measurement
+
+_TENSORS, _POSITION = "tensors.safetensors", "position.json"
+_SHOWN = 40
+
+
+@dataclass(slots=True)
+class Position:
+    """Where a run stands.
+
+    Args:
+        step: optimizer steps done.
+        loss_sum: of the steps of this epoch.
+        correct: right training rows of this epoch.
+        seen: training rows of this epoch.
+        best_epoch: of the best validation loss so far; 0: none yet.
+        seconds: of training so far.
+        history: one measurement for each epoch done.
+    """
+
+    step: int = 0
+    loss_sum: float = 0.0
+    correct: int = 0
+    seen: int = 0
+    best_epoch: int = 0
+    seconds: float = 0.0
+    history: list[Measurement] = field(default_factory=list)
+
+
+def save_state(
+    folder: Path, position: Position, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+) -> None:
+    """Writes the state, replacing the one before.
+
+    Args:
+        folder: of the state.
+        position: where the run stands.
+        tensors: weights, moments and whatever else the run needs, by name.
+        identity: what a run must share with this one to go on from it.
+
+    Raises:
+        OSError: it could not be written; the state before is still there.
+    """
+    fresh, old = _beside(folder)
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Not by save_file, whose errors are not OSError when the disk is full.
+    stored = safetensors.torch.save(contiguous)
+    (fresh / _TENSORS).write_bytes(stored)
+    content = {
+        "identity": dict(identity),
+        "position": asdict(position),
+        "tensors": hashlib.sha256(stored).hexdigest(),
+    }
+    (fresh / _POSITION).write_text(
+        json.dumps({**content, "sha256": seal(content)}), encoding="utf-8"
+    )
+    for path in (fresh / _TENSORS, fresh / _POSITION, fresh):
+        sync(path)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dict[str, Tensor]]:
+    """Reads the state of an interrupted run.
+
+    Args:
+        folder: of the state.
+        identity: of the run that is to go on.
+
+    Raises:
+        ResumeError: there is no state, it is damaged, or it is of another run; says what differs.
+    """
+    _, old = _beside(folder)
+    if not folder.exists() and old.exists():
+        old.rename(folder)  # the run was killed between the two renames
+    if not folder.is_dir():
+        raise ResumeError(
+            f"{folder}: there is no interrupted run to go on with; leave out --resume"
+        )
+    try:
+        content, tensors = _read_sound(folder)
+    except (OSError, ValueError) as error:
+        raise ResumeError(
+            f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
+            "--resume"
+        ) from error
+    _check_identity(folder, content["identity"], identity)
+    position = content["position"]
+    history = [Measurement(**measurement) for measurement in position.pop("history")]
+    return Position(**position, history=history), safetensors.torch.load(tensors)
+
+
+def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
+    content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
+    tensors = (folder / _TENSORS).read_bytes()
+    if not isinstance(content, dict) or content.get("sha256") != seal(content):
+        raise ValueError(f"{_POSITION} does not match its own SHA-256")
+    if content["tensors"] != hashlib.sha256(tensors).hexdigest():
+        raise ValueError(f"{_TENSORS} does not match its SHA-256 in {_POSITION}")
+    return content, tensors
+
+
+def _check_identity(folder: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
+    if different:
+        changes = "; ".join(
+            f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
+            for name in different
+        )
+        raise ResumeError(f"{folder}: the interrupted run was another one: {changes}")
+
+
+def _shown(value: object) -> str:
+    shown = str(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+
+
+def has_state(folder: Path) -> bool:
+    """Whether an interrupted run left its state.
+
+    Args:
+        folder: of the state.
+    """
+    _, old = _beside(folder)
+    return folder.exists() or old.exists()
+
+
+def remove_state(folder: Path) -> None:
+    """Removes the state of a run, and what a kill left beside it.
+
+    Args:
+        folder: of the state.
+    """
+    for path in (folder, *_beside(folder)):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _beside(folder: Path) -> tuple[Path, Path]:
+    """Where a state is written, and where the one before goes meanwhile."""
+    return folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")

@@ -1,0 +1,1 @@
+"""Measures networks: accuracy, calibration, probes, history and reports."""

@@ -1,0 +1,136 @@
+"""From many texts to logits or probabilities of each, in batches of like lengths.
+
+Legend: N texts, C classes.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.batch import collate
+from model.classifier import Classifier
+from model.predictor import Predictor
+from model.tokenizer import Encoding
+from training.data.batches import MAX_BATCH_TOKENS
+from training.progress import progress
+
+_WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Probabilities:
+    """What a predictor says of many texts.
+
+    Args:
+        values: calibrated probabilities of every class, float64 [N, C].
+        token_counts: tokens that were read of each text [N].
+        truncated: how many texts were cut short.
+    """
+
+    values: NDArray[np.float64]
+    token_counts: NDArray[np.int64]
+    truncated: int
+
+
+def predict_probabilities(
+    predictor: Predictor,
+    texts: Sequence[str],
+    *,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+    label: str = "predict",
+) -> Probabilities:
+    """Classifies texts exactly as the service does, calibration included.
+
+    Args:
+        predictor: the loaded model.
+        texts: N texts, none of them blank.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+        label: names the work in its progress.
+
+    Returns:
+        Probabilities in the order of the texts.
+    """
+    values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
+    token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
+    truncated = 0
+    with progress(len(texts), label) as advance:
+        # Window by window, so that what is shown counts the tokenizing too, and memory stays small.
+        for start in range(0, len(texts), _WINDOW):
+            encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
+            truncated += sum(encoding.truncated for encoding in encodings)
+            for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+                predictions = predictor.predict([encodings[place] for place in batch])
+                for place, prediction in zip(batch, predictions, strict=True):
+                    values[start + place] = list(prediction.probabilities.values())
+                    token_counts[start + place] = prediction.token_count
+                advance(len(batch), "")
+    return Probabilities(values, token_counts, truncated)
+
+
+def predict_logits(
+    network: Classifier,
+    encodings: Sequence[Encoding],
+    *,
+    pad_token_id: int,
+    device: torch.device,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+    label: str | None = None,
+) -> NDArray[np.float32]:
+    """Runs a network over texts, without calibration.
+
+    Args:
+        network: in evaluation mode, on `device`.
+        encodings: N texts, at least one.
+        pad_token_id: the id that pads a batch.
+        device: where the batches go.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+        label: names the work in its progress; none is shown if None.
+
+    Returns:
+        Logits in the order of the texts [N, C].
+    """
+    logits: dict[int, NDArray[np.float32]] = {}
+    shown = nullcontext(_unseen) if label is None else progress(len(encodings), label)
+    with torch.inference_mode(), shown as advance:
+        for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+            collated = collate(
+                [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
+            )
+            output = network(collated)
+            logits.update(zip(batch, output.logits.cpu().numpy(), strict=True))
+            advance(len(batch), "")
+    return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
+
+
+def _unseen(units: int, words: str) -> None:
+    del units, words
+
+
+def batches_by_length(
+    encodings: Sequence[Encoding], *, max_batch_tokens: int
+) -> Iterator[list[int]]:
+    """Groups texts of like lengths, the longest first.
+
+    Starting with the longest, a batch too large for the memory fails at once and not at the end.
+
+    Args:
+        encodings: the texts.
+        max_batch_tokens: the most tokens in a batch, padding counted; a text longer than that is
+            a batch of its own.
+
+    Yields:
+        Places of the texts of a batch; each text is in one.
+    """
+    by_length = sorted(
+        range(len(encodings)), key=lambda index: len(encodings[index].input_ids), reverse=True
+    )
+    start = 0
+    while start < len(by_length):
+        longest = len(encodings[by_length[start]].input_ids)
+        end = start + max(1, max_batch_tokens // longest)
+        yield by_length[start:end]
+        start = end

@@ -1,0 +1,187 @@
+"""From the figures of one file to lines for people and to an object for JSON."""
+
+import itertools
+from collections.abc import Sequence
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.manifest import DataSource
+from training.measure.metrics import Figures
+from training.measure.probe import Probe
+
+_PROBE_HEADINGS = {
+    "label": "sentences of known label",
+    "change": "what must not matter",
+    "group": "groups of people against the mean of all",
+}
+_LENGTHS = (16, 32, 64, 128, 256)
+
+
+class LengthReport(TypedDict):
+    """The texts of a file that are of about the same length."""
+
+    tokens: list[int]
+    rows: int
+    accuracy: float
+
+
+class FileReport(TypedDict):
+    """What JSON says of one file; the names and the order are stable."""
+
+    file: str
+    sha256: str
+    rows: int
+    truncated: int
+    accuracy: float
+    accuracy_interval: list[float]
+    macro_f1: float
+    f1: dict[str, float | None]
+    log_loss: float
+    ece: float
+    ece_uncalibrated: float
+    by_length: list[LengthReport]
+    confusion: list[list[int]]
+
+
+def to_json(
+    path: str,
+    source: DataSource,
+    figures: Figures,
+    *,
+    labels: Sequence[str],
+    truncated: int,
+    ece_uncalibrated: float,
+    by_length: Sequence[LengthReport],
+) -> FileReport:
+    """The figures of one file as JSON holds them.
+
+    Args:
+        path: of the file, as the user gave it.
+        source: what is known of the file.
+        figures: what was measured on it.
+        labels: names of the classes, in their order.
+        truncated: how many texts were cut short.
+        ece_uncalibrated: the calibration error without the temperature.
+        by_length: figures of shorter and longer texts.
+    """
+    return {
+        "file": path,
+        "sha256": source.sha256,
+        "rows": figures.rows,
+        "truncated": truncated,
+        "accuracy": figures.accuracy,
+        "accuracy_interval": list(figures.interval),
+        "macro_f1": figures.macro_f1,
+        "f1": dict(zip(labels, figures.f1, strict=True)),
+        "log_loss": figures.log_loss,
+        "ece": figures.ece,
+        "ece_uncalibrated": ece_uncalibrated,
+        "by_length": list(by_length),
+        "confusion": [list(row) for row in figures.confusion],
+    }
+
+
+def to_text(report: FileReport) -> str:
+    """The figures of one file as people read them.
+
+    Args:
+        report: of the file.
+
+    Returns:
+        Several lines, the last one ended.
+    """
+    low, high = report["accuracy_interval"]
+    lines = [
+        report["file"],
+        f"  rows       {report['rows']:,} ({report['truncated']:,} truncated)",
+        f"  accuracy   {report['accuracy']:.2%} (95 % interval {low:.2%} to {high:.2%})",
+        f"  macro F1   {report['macro_f1']:.4f} ({_scores(report['f1'])})",
+        f"  log-loss   {report['log_loss']:.4f}",
+        f"  ECE        {report['ece']:.4f} ({report['ece_uncalibrated']:.4f} uncalibrated)",
+        f"  by length  {_lengths(report['by_length'])}",
+        *(f"  {line}" for line in _confusion_lines(list(report["f1"]), report["confusion"])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def length_reports(
+    token_counts: NDArray[np.integer], correct: NDArray[np.bool_]
+) -> list[LengthReport]:
+    """Accuracy of shorter and longer texts.
+
+    Args:
+        token_counts: tokens that were read of each text [N].
+        correct: whether its predicted class is the true one [N].
+    """
+    reports: list[LengthReport] = []
+    for low, high in itertools.pairwise((0, *_LENGTHS, np.iinfo(np.int64).max)):
+        chosen = (token_counts > low) & (token_counts <= high)
+        if chosen.any():
+            longest = min(int(high), int(token_counts.max()))
+            accuracy = float(correct[chosen].mean())
+            reports.append(
+                {"tokens": [low + 1, longest], "rows": int(chosen.sum()), "accuracy": accuracy}
+            )
+    return reports
+
+
+def probes_to_text(probes: Sequence[Probe]) -> str:
+    """Answers to sentences of known label and to changed texts, as people read them.
+
+    Args:
+        probes: in their order; none give nothing.
+
+    Returns:
+        Lines, the last one ended.
+    """
+    lines = []
+    for test, heading in _PROBE_HEADINGS.items():
+        chosen = [item for item in probes if item.test == test]
+        if chosen:
+            lines.append(heading)
+        for item in chosen:
+            shift = "" if item.shift is None else f", moved by {item.shift:.3f}"
+            shift += "" if item.lean is None else f" ({item.lean:+.3f})"
+            verb = "right" if test == "label" else "unchanged"
+            share = item.passed / item.rows if item.rows else 1.0
+            lines.append(f"  {item.name:<36} {share:7.1%} {verb} of {item.rows:,}{shift}")
+    return "".join(line + "\n" for line in lines)
+
+
+def _lengths(reports: Sequence[LengthReport]) -> str:
+    return ", ".join(
+        f"{report['tokens'][0]} to {report['tokens'][1]} tokens {report['accuracy']:.2%} "
+        f"({report['rows']:,})"
+        for report in reports
+    )
+
+
+def _scores(f1: dict[str, float | None]) -> str:
+    return ", ".join(
+        f"{label} {'none' if score is None else f'{score:.4f}'}" for label, score in f1.items()
+    )
+
+
+def _confusion_lines(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> list[str]:
+    """Rows are true classes, columns predicted ones, all figures right-aligned."""
+    corner = "true \\ predicted"
+    first = max(len(corner), *map(len, labels))
+    widths = [
+        max(len(label), *(len(f"{row[column]:,}") for row in confusion))
+        for column, label in enumerate(labels)
+    ]
+    header = [label.rjust(width) for label, width in zip(labels, widths, strict=True)]
+    return [
+        "  ".join([corner.ljust(first), *header]),
+        *(
+            "  ".join(
+                [
+                    label.ljust(first),
+                    *(f"{n:,}".rjust(width) for n, width in zip(row, widths, strict=True)),
+                ]
+            )
+            for label, row in zip(labels, confusion, strict=True)
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Runs a plan: stages, pools of texts, and a teacher."""

@@ -1,0 +1,136 @@
+"""What decides the weights of a stage: once any of it is another, the stage is done again."""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from model.files import digest
+from training.errors import RecipeError
+from training.plan.plan import Plan, StageRows
+from training.plan.pool import Pool
+from training.synth.behaviours import read_templates
+
+# What is read of a pretrained folder beside its weights, whose digest the plan holds.
+_READ = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+)
+# People read these; nothing else does.
+_NAMES = {"pretrained": {"name", "licence"}}
+
+
+class Fingerprints:
+    """Fingerprints of the teacher and of every stage of a plan.
+
+    Args:
+        plan: what to do.
+        pool: the rows that stages take from.
+        student: folder of the pretrained encoder.
+        teacher: folder of the pretrained teacher, if the plan has one.
+        shared: what else all of them depend on.
+    """
+
+    def __init__(
+        self, plan: Plan, pool: Pool, *, student: Path, teacher: Path | None, shared: dict[str, Any]
+    ) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._student = _of_folder(student)
+        self._teacher = _of_folder(teacher) if teacher is not None else {}
+        self._shared = shared
+        self._sources: dict[str, str] = {}
+
+    def of_teacher(self) -> str:
+        """Of the fitted teacher, and so of all that it says.
+
+        Raises:
+            RecipeError: the plan has none.
+        """
+        teacher = self._plan.teacher
+        if teacher is None:
+            raise RecipeError("the plan has no [teacher]")
+        return _seal(
+            {
+                **self._shared,
+                "plan": teacher.model_dump(mode="json", exclude_defaults=True, exclude=_NAMES),
+                "files": self._teacher,
+                **self._of_rows([teacher.rows]),
+            }
+        )
+
+    def of_stage(self, number: int) -> str:
+        """Of the weights that a stage leaves.
+
+        Args:
+            number: of the stage, counted from 0.
+        """
+        stages = self._plan.stages[: number + 1]
+        # Without defaults, so that a new option changes nothing about plans that do not use it.
+        plans = [stage.model_dump(mode="json", exclude_defaults=True) for stage in stages]
+        means = [at for at, stage in enumerate(stages) if stage.begin == "mean"]
+        # A weight in the result decides nothing about a stage, unless one began with such a mean.
+        for plan in plans[max(means, default=0) :]:
+            plan.pop("weight", None)
+        return _seal(
+            {
+                **self._shared,
+                "labels": self._plan.labels,
+                "emoji": self._plan.emoji,
+                "weights": self._plan.pretrained.sha256,
+                "files": self._student,
+                "stages": plans,
+                "teacher": self.of_teacher() if any(s.rows.asks_teacher for s in stages) else None,
+                **self._of_rows([stage.rows for stage in stages]),
+            }
+        )
+
+    def _of_rows(self, every: Sequence[StageRows]) -> dict[str, dict[str, str]]:
+        sources = dict.fromkeys(name for rows in every for name in (*rows.passes, *rows.sentences))
+        templates = dict.fromkeys(name for rows in every for name in _templates_of(rows))
+        return {
+            "sources": {name: self._of_source(name) for name in sources},
+            "templates": {name: _of_text(read_templates(name)) for name in templates},
+        }
+
+    def _of_source(self, name: str) -> str:
+        if name not in self._sources:
+            self._sources[name] = of_rows(
+                self._pool.texts[name], self._pool.label_ids.get(name, ())
+            )
+        return self._sources[name]
+
+
+def of_rows(texts: Sequence[str], label_ids: Sequence[int]) -> str:
+    """Of texts and their classes, in their order.
+
+    Args:
+        texts: N of them.
+        label_ids: N classes, or none.
+    """
+    found = sha256()
+    for text in texts:
+        found.update(f"{len(text)} {text}".encode())
+    found.update(repr(tuple(label_ids)).encode())
+    return found.hexdigest()
+
+
+def _templates_of(rows: StageRows) -> Sequence[str]:
+    """The files of templates that the rows of a stage are made from."""
+    return (*(rows.templates if rows.rules else ()), *(("groups",) if rows.groups else ()))
+
+
+def _of_folder(folder: Path) -> dict[str, str]:
+    return {name: digest(folder / name) for name in _READ if (folder / name).is_file()}
+
+
+def _of_text(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _seal(content: dict[str, Any]) -> str:
+    # Keys in their own order: that of sources decides which rows are drawn.
+    return _of_text(json.dumps(content))

@@ -1,0 +1,246 @@
+"""A plan: everything that makes a checkpoint in several stages, from many sources and a teacher."""
+
+import tomllib
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from model.checkpoint import explain
+from training.errors import RecipeError
+from training.fit.recipe import Recipe
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Passes = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=0)]
+
+# What a recipe says of the network and of the rows held out, a plan says elsewhere.
+_OF_A_RUN_ALONE = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Pretrained(_Part):
+    """An encoder that others trained.
+
+    Args:
+        name: what it is and who made it.
+        licence: of its weights.
+        sha256: of its `model.safetensors`.
+    """
+
+    name: str
+    licence: str
+    sha256: Digest
+
+
+class SourceFile(_Part):
+    """A file of texts.
+
+    Args:
+        file: its path below the folder of the data.
+        labelled: whether its rows have labels.
+        hold_out: labelled rows that nothing is trained on, taken by chance from the longer ones;
+            they choose the temperature.
+        licence: under which it is published.
+        origin: who published it.
+    """
+
+    file: str
+    labelled: bool = True
+    hold_out: Count = 0
+    licence: str = ""
+    origin: str = ""
+
+
+class StageRows(_Part):
+    """What a stage learns from.
+
+    Args:
+        passes: for each labelled source how often an epoch passes over its rows; 0.3 is a part
+            that the seed chooses, another one in every stage.
+        sentences: for each source how many sentences of its texts are cut out for the teacher to
+            label.
+        rules: sentences made by rule (see `training.synth.behaviours`).
+        templates: the files that the rules take their templates from; each gives as many.
+        soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
+            the rest. Texts longer than the teacher reads keep their labels.
+        noise: share of the texts that are disturbed after the teacher has read them (see
+            `training.synth.noise`).
+        groups: sentences about a person, each told of several groups of people with the mean of
+            the teacher's probabilities over all groups as its target (see `training.synth.groups`).
+        taught_by: the plan's teacher, or the network itself as the stage begins.
+    """
+
+    passes: Mapping[str, Passes]
+    sentences: Mapping[str, Count] = Field(default_factory=dict)
+    rules: Count = 0
+    templates: Annotated[tuple[Literal["behaviours", "everyday"], ...], Field(min_length=1)] = (
+        "behaviours",
+    )
+    soft: Share = 0.0
+    noise: Share = 0.0
+    groups: Count = 0
+    taught_by: Literal["teacher", "itself"] = "teacher"
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether anybody's probabilities are among the targets."""
+        return bool(self.soft or self.groups or any(self.sentences.values()))
+
+    @property
+    def asks_teacher(self) -> bool:
+        """Whether they are the teacher's."""
+        return self.is_taught and self.taught_by == "teacher"
+
+
+class Stage(_Part):
+    """One run over rows of its own.
+
+    Args:
+        name: for people, and for what is kept between interruptions.
+        rows: what it learns from.
+        recipe: how.
+        weight: of its weights in the mean of all stages that is the result; 0: none.
+        begin: with the weights that the stage before left, or with the mean of all before it.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    rows: StageRows
+    recipe: Recipe
+    weight: Annotated[float, Field(ge=0.0)] = 0.0
+    begin: Literal["last", "mean"] = "last"
+
+
+class Teacher(_Part):
+    """The larger network that labels texts.
+
+    Args:
+        pretrained: where it begins.
+        rows: what it learns from; a teacher has no teacher.
+        recipe: how; its `max_length` is the most that it reads.
+    """
+
+    pretrained: Pretrained
+    rows: StageRows
+    recipe: Recipe
+
+    @model_validator(mode="after")
+    def _no_teacher(self) -> Self:
+        if self.rows.is_taught:
+            raise ValueError("the teacher has no teacher: leave out soft, sentences and groups")
+        return self
+
+
+class Plan(_Part):
+    """All stages of a checkpoint.
+
+    Args:
+        labels: names of the two classes, in the order of the numbers in the files.
+        max_length: the most tokens that the result reads.
+        seed: of what is held out.
+        emoji: whether common emoji are read as words (see `training.synth.emoji`).
+        pretrained: where the network begins.
+        sources: files by the names that stages use.
+        teacher: None: no stage asks for one.
+        stages: one after the other.
+    """
+
+    labels: tuple[str, str]
+    max_length: Annotated[int, Field(ge=8, le=512)]
+    seed: Count = 0
+    emoji: bool = False
+    pretrained: Pretrained
+    sources: Mapping[str, SourceFile]
+    teacher: Teacher | None = None
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
+
+    @property
+    def used_sources(self) -> Set[str]:
+        """Names of the sources that a stage or the teacher takes rows from, in their order."""
+        every = [stage.rows for stage in self.stages]
+        every += [self.teacher.rows] if self.teacher else []
+        named = {name for rows in every for name in (*rows.passes, *rows.sentences)}
+        return {name: None for name in self.sources if name in named}.keys()
+
+    @model_validator(mode="after")
+    def _names_and_weights(self) -> Self:
+        every = [(stage.name, stage.rows) for stage in self.stages]
+        every += [("teacher", self.teacher.rows)] if self.teacher else []
+        for name, rows in every:
+            if not (rows.passes or rows.sentences or rows.rules or rows.groups):
+                raise ValueError(f"stage {name}: has no rows: give passes, rules or sentences")
+            unknown = {*rows.passes, *rows.sentences} - self.sources.keys()
+            if unknown:
+                raise ValueError(f"stage {name}: there is no source {', '.join(sorted(unknown))}")
+            if len(set(rows.templates)) < len(rows.templates):
+                raise ValueError(f"stage {name}: a file of templates is named twice")
+            bare = [key for key in rows.passes if not self.sources[key].labelled]
+            if bare:
+                raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")
+            if rows.asks_teacher and self.teacher is None:
+                raise ValueError(f"stage {name}: soft, sentences and groups need a [teacher]")
+        if len({stage.name for stage in self.stages}) < len(self.stages):
+            raise ValueError("two stages have the same name")
+        if not any(stage.weight for stage in self.stages):
+            raise ValueError("no stage has a weight, so there is no result")
+        if not any(source.hold_out for source in self.sources.values()):
+            raise ValueError("no source holds rows out, so there is nothing to calibrate by")
+        return self
+
+    @model_validator(mode="after")
+    def _one_network(self) -> Self:
+        recipes = [(f"stage {stage.name}", stage.recipe) for stage in self.stages]
+        recipes += [("the teacher", self.teacher.recipe)] if self.teacher else []
+        for place, recipe in recipes:
+            unused = sorted(_OF_A_RUN_ALONE & recipe.model_fields_set)
+            if unused:
+                raise ValueError(f"{place}: {unused[0]} decides nothing in a plan: leave it out")
+        first = self.stages[0].recipe
+        for stage in self.stages:
+            for name in ("dropout", "attention_dropout"):
+                wanted, found = getattr(first, name), getattr(stage.recipe, name)
+                if found != wanted:
+                    raise ValueError(
+                        f"stage {stage.name}: {name} is {found}, must be {wanted} as in the first "
+                        "stage, which makes the network"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _begins_with_something(self) -> Self:
+        first = self.stages[0]
+        if first.rows.is_taught and first.rows.taught_by == "itself":
+            raise ValueError(f"stage {first.name}: the network has learnt nothing to teach yet")
+        weight = 0.0
+        for stage in self.stages:
+            if stage.begin == "mean" and not weight:
+                raise ValueError(f"stage {stage.name}: no stage before it has a weight in a mean")
+            weight += stage.weight
+        return self
+
+
+def load_plan(path: Path) -> Plan:
+    """Reads a plan.
+
+    Args:
+        path: of a TOML file.
+
+    Raises:
+        RecipeError: it cannot be read or does not fit; lists every fault.
+    """
+    try:
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise RecipeError(f"plan {path}: cannot be read: {reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"plan {path}: is not TOML: {error}") from error
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        raise RecipeError(f"plan {path}: {explain(error)}") from error

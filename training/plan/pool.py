@@ -1,0 +1,159 @@
+"""From the sources of a plan to the rows of a stage: texts, targets, and what a teacher adds.
+
+Legend: N rows, C classes.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.errors import RecipeError
+from training.plan.plan import StageRows
+from training.synth.augment import undo_penn_in_some
+from training.synth.behaviours import make_examples
+from training.synth.groups import make_sets
+from training.synth.noise import disturb_some
+
+Targets = NDArray[np.float32]
+_SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
+_FEWEST_WORDS, _MOST_WORDS = 4, 40
+_TWO = 2
+_TOLD_OF_EACH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Rows that a stage may take.
+
+    Args:
+        texts: of each source.
+        label_ids: of each labelled source; 0 negative, 1 positive.
+    """
+
+    texts: Mapping[str, Sequence[str]]
+    label_ids: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftRows:
+    """What a stage learns from.
+
+    Args:
+        texts: N of them.
+        targets: probabilities of the classes, [N, C].
+    """
+
+    texts: tuple[str, ...]
+    targets: Targets
+
+
+def draw_rows(
+    pool: Pool,
+    rows: StageRows,
+    *,
+    undo_penn_share: float,
+    seed: int,
+    teach: Callable[[Sequence[str]], Targets] | None,
+    fits_teacher: Callable[[str], bool] | None = None,
+) -> SoftRows:
+    """Draws the rows of a stage.
+
+    Args:
+        pool: the sources.
+        rows: what the stage asks for.
+        undo_penn_share: of the texts in the Penn style that are read as people write.
+        seed: decides which.
+        teach: gives the teacher's probabilities of texts; None if there is none.
+        fits_teacher: whether the teacher can read a text whole.
+
+    Raises:
+        RecipeError: there are no rows.
+    """
+    chance = random.Random(f"{seed}/rows")  # noqa: S311 - not for secrets
+    texts: list[str] = []
+    label_ids: list[int] = []
+    for name, passes in rows.passes.items():
+        for at in _places(len(pool.texts[name]), passes, chance):
+            texts.append(pool.texts[name][at])
+            label_ids.append(pool.label_ids[name][at])
+    texts = list(undo_penn_in_some(texts, share=undo_penn_share, seed=seed))
+    targets = np.eye(_TWO, dtype=np.float32)[label_ids]  # [N, C]
+    if rows.soft and teach is not None and fits_teacher is not None:
+        short = [at for at, text in enumerate(texts) if fits_teacher(text)]
+        taught = teach([texts[at] for at in short])
+        targets[short] = rows.soft * taught + (1.0 - rows.soft) * targets[short]
+    parts = [targets]
+    share = rows.rules // len(rows.templates)
+    made = [
+        example for name in rows.templates for example in make_examples(share, seed=seed, name=name)
+    ]
+    texts += [example.text for example in made]
+    parts.append(np.eye(_TWO, dtype=np.float32)[[int(example.positive) for example in made]])
+    if rows.sentences and teach is not None:
+        cut = [
+            sentence
+            for name, count in rows.sentences.items()
+            for sentence in cut_sentences(pool.texts[name], count, chance)
+        ]
+        texts += cut
+        parts.append(teach(cut))
+    if rows.groups and teach is not None:
+        told, alike = _tell_of_groups(rows.groups, teach, seed)
+        texts += told
+        parts.append(alike)
+    if not texts:
+        raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
+    # After the teacher has read them, so that the network learns to read them all the same.
+    disturbed = disturb_some(texts, share=rows.noise, seed=seed)
+    return SoftRows(disturbed, np.concatenate(parts))
+
+
+def _tell_of_groups(
+    count: int, teach: Callable[[Sequence[str]], Targets], seed: int
+) -> tuple[list[str], Targets]:
+    """Sentences of some groups of people, with what the teacher thinks of them in the mean of all.
+
+    As counterfactual logit pairing does (Garg et al. 2019, "Counterfactual fairness in text
+    classification through robustness"), by targets instead of a term of the loss.
+    """
+    sets = make_sets(count, seed=seed)
+    chance = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
+    said = teach([text for told in sets for text in told])
+    means = said.reshape(len(sets), -1, _TWO).mean(axis=1)  # [sets, C]
+    texts = [text for told in sets for text in chance.sample(told, _TOLD_OF_EACH)]
+    return texts, means.repeat(_TOLD_OF_EACH, axis=0)
+
+
+def _places(count: int, passes: float, chance: random.Random) -> list[int]:
+    whole = int(passes)
+    places = [at for at in range(count) for _ in range(whole)]
+    return places + chance.sample(range(count), round((passes - whole) * count))
+
+
+def cut_sentences(texts: Sequence[str], count: int, chance: random.Random) -> list[str]:
+    """Cuts different sentences of 4 to 40 words out of texts.
+
+    Args:
+        texts: whole reviews.
+        count: how many sentences; fewer if there are not so many.
+        chance: decides which.
+    """
+    order = list(range(len(texts)))
+    chance.shuffle(order)
+    found: dict[str, None] = {}
+    for at in order:
+        sentences = [sentence.strip() for sentence in _SENTENCE.findall(texts[at])]
+        good = [
+            sentence
+            for sentence in sentences
+            if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS
+        ]
+        # A few of each text, so that many texts have a say.
+        found.update(dict.fromkeys(chance.sample(good, min(len(good), 1 + count // len(texts)))))
+        if len(found) >= count:
+            break
+    return list(found)[:count]

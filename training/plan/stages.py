@@ -1,0 +1,311 @@
+"""The stages of a plan: from a pretrained encoder to the mean of what they leave behind.
+
+A stage that is done leaves its weights in the folder of the run, so that an interrupted plan goes
+on with the stage that it was in.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from model.files import digest, sync, write_whole
+from model.tokenizer import Tokenizer, load_tokenizer
+from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.fit.state import has_state, remove_state
+from training.fit.trainer import Fitting
+from training.measure.history import Measurement, write_history
+from training.measure.plots import plot_history
+from training.plan.fingerprint import Fingerprints, of_rows
+from training.plan.mpnet import Trainable
+from training.plan.plan import Plan, Stage
+from training.plan.pool import Pool, SoftRows, draw_rows
+from training.plan.teach import Taught, start_teacher
+from training.plan.teacher_labels import TeacherLabels
+from training.synth.emoji import read_emoji
+
+_TEACHER = "teacher"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all stages of a run share.
+
+    Args:
+        run_dir: where weights, histories and states go.
+        device: where the networks run.
+        bfloat16: whether matrix products are computed in it.
+        save_every: steps between two states on disk.
+        stop: asked after each step; the number of a signal ends the run.
+        say: told in a line what goes on.
+    """
+
+    run_dir: Path
+    device: torch.device
+    bfloat16: bool
+    save_every: int
+    stop: Callable[[], int | None]
+    say: Callable[[str], None]
+
+
+class PlanRun:
+    """One run of a plan.
+
+    Args:
+        plan: what to do.
+        pool: the rows that stages take from.
+        validation: rows that each epoch is measured on.
+        student: folder of the pretrained encoder.
+        teacher: folder of the pretrained teacher, if the plan has one.
+        surroundings: what all stages share.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: Pool,
+        validation: tuple[Sequence[str], Sequence[int]],
+        *,
+        student: Path,
+        teacher: Path | None,
+        surroundings: Surroundings,
+    ) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._validation = validation
+        self._student = student
+        self._teacher = teacher
+        self._here = surroundings
+        self._fingerprints = Fingerprints(
+            plan,
+            pool,
+            student=student,
+            teacher=teacher,
+            shared={
+                "validation": of_rows(*validation),
+                "device": surroundings.device.type,
+                "bfloat16": surroundings.bfloat16,
+            },
+        )
+        self._taught: Taught | None = None
+
+    def run(self, network: Trainable) -> None:
+        """Runs every stage that is not done, and fills the network with the mean of their weights.
+
+        Args:
+            network: as the pretrained encoder begins; on the device.
+
+        Raises:
+            InterruptedRunError: `stop` said so; the same run goes on from there.
+            DivergedRunError: a loss is not a finite number.
+        """
+        left: list[tuple[float, dict[str, Tensor]]] = []
+        for number, stage in enumerate(self._plan.stages):
+            name = f"{number + 1}-{stage.name}"
+            identity = self._fingerprints.of_stage(number)
+            weights = self._finished(name, identity)
+            if weights is None:
+                self._here.say(f"stage {name}")
+                if stage.begin == "mean":
+                    network.load_state_dict(mean_of(left))
+                tokenizer = plan_tokenizer(
+                    self._plan, self._student, max_length=stage.recipe.max_length
+                )
+                rows = self._rows(
+                    stage, self._teacher_of(stage, name, network, tokenizer, identity)
+                )
+                self._fit(name, network, tokenizer, stage.recipe, rows, identity)
+                weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
+                self._finish(name, weights, identity)
+            else:
+                self._here.say(f"stage {name} is done already")
+                network.load_state_dict(weights)
+            left.append((stage.weight, weights))
+            self._end_if_told(number + 1)
+        network.load_state_dict(mean_of(left))
+        network.eval()
+
+    def _end_if_told(self, done: int) -> None:
+        signal = self._here.stop()
+        if signal is not None:
+            raise InterruptedRunError(signal, done, len(self._plan.stages), of="stage")
+
+    def _rows(self, stage: Stage, taught: Taught | None) -> SoftRows:
+        try:
+            return draw_rows(
+                self._pool,
+                stage.rows,
+                undo_penn_share=stage.recipe.undo_penn_share,
+                seed=stage.recipe.seed,
+                teach=taught.probabilities if taught else None,
+                fits_teacher=taught.fits if taught else None,
+            )
+        except RecipeError as error:
+            raise RecipeError(f"stage {stage.name}: {error}") from error
+
+    def _teacher_of(
+        self, stage: Stage, name: str, network: Trainable, tokenizer: Tokenizer, identity: str
+    ) -> Taught | None:
+        """Whom a stage asks; the network itself is asked before it is fitted."""
+        if not stage.rows.is_taught:
+            return None
+        if stage.rows.taught_by == "teacher":
+            return self._ask_teacher()
+        return self._taught_by(network, tokenizer, f"{name}-labels", identity)
+
+    def _taught_by(
+        self, network: Trainable, tokenizer: Tokenizer, labels: str, identity: str
+    ) -> Taught:
+        return Taught(
+            network,
+            tokenizer,
+            TeacherLabels(self._here.run_dir / f"{labels}.safetensors", identity),
+            device=self._here.device,
+            bfloat16=self._here.bfloat16,
+            stop=self._here.stop,
+        )
+
+    def _ask_teacher(self) -> Taught:
+        """The fitted teacher; fits it the first time."""
+        if self._taught is None:
+            teacher = self._plan.teacher
+            if teacher is None or self._teacher is None:
+                raise RecipeError("the plan has no [teacher], or no folder was given for it")
+            network, tokenizer = start_teacher(self._teacher, teacher)
+            identity = self._fingerprints.of_teacher()
+            weights = self._finished(_TEACHER, identity)
+            if weights is None:
+                self._here.say("the teacher")
+                rows = draw_rows(
+                    self._pool,
+                    teacher.rows,
+                    undo_penn_share=teacher.recipe.undo_penn_share,
+                    seed=teacher.recipe.seed,
+                    teach=None,
+                )
+                network.to(self._here.device)
+                self._fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
+                self._finish(_TEACHER, network.state_dict(), identity)
+            else:
+                network.load_state_dict(weights)
+            network.to(self._here.device)
+            self._taught = self._taught_by(network, tokenizer, "teacher-labels", identity)
+        return self._taught
+
+    def _fit(
+        self,
+        name: str,
+        network: Trainable,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        rows: SoftRows,
+        identity: str,
+    ) -> None:
+        texts, label_ids = self._validation
+        state = self._state(name)
+        fitting = Fitting(
+            network,
+            tokenizer,
+            recipe,
+            training=Rows(
+                [tokenizer.encode(text) for text in rows.texts],
+                rows.targets.argmax(axis=1).tolist(),
+                rows.targets,
+            ),
+            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
+            device=self._here.device,
+            bfloat16=self._here.bfloat16,
+            state=state,
+            identity={"fingerprint": identity},
+            label=name,
+        )
+        if has_state(state):
+            self._resume(fitting, name)
+
+        def record(history: Sequence[Measurement]) -> None:
+            write_history(history, self._here.run_dir / f"{name}.jsonl")
+
+        try:
+            history = fitting.run(
+                save_every=self._here.save_every, stop=self._here.stop, record=record
+            )
+        except DivergedRunError:
+            remove_state(state)  # nothing comes of it but the same
+            raise
+        plot_history(history, self._here.run_dir / f"{name}.png")
+        last = history[-1]
+        self._here.say(
+            f"{name}: {len(rows.texts):,} texts, validation accuracy "
+            f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
+        )
+
+    def _resume(self, fitting: Fitting, name: str) -> None:
+        try:
+            fitting.resume()
+        except ResumeError:
+            self._here.say(f"{name} begins anew: its state is damaged or of another plan or data")
+            remove_state(self._state(name))
+        else:
+            self._here.say(f"resuming {name} after step {fitting.step}")
+
+    def _state(self, name: str) -> Path:
+        return self._here.run_dir / f"{name}-state"
+
+    def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
+        """What a finished piece of work left, if it is sound and of this run."""
+        path = self._here.run_dir / f"{name}.safetensors"
+        note = path.with_suffix(".json")
+        if not (path.is_file() and note.is_file()):
+            return None
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+        except ValueError:
+            return None
+        if content != {"fingerprint": identity, "sha256": digest(path)}:
+            return None
+        remove_state(self._state(name))  # a kill may have come between the two
+        return safetensors.torch.load_file(path)
+
+    def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
+        """Keeps the weights, and only then gives up the state that they came from."""
+        path = self._here.run_dir / f"{name}.safetensors"
+        contiguous = {key: value.cpu().contiguous() for key, value in tensors.items()}
+        write_whole(path, safetensors.torch.save(contiguous))
+        note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
+        write_whole(path.with_suffix(".json"), note.encode())
+        sync(path.parent)
+        remove_state(self._state(name))
+
+
+def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
+    """The tokenizer of the pretrained encoder, which reads emoji if the plan says so.
+
+    Args:
+        plan: what to do.
+        folder: of the pretrained encoder.
+        max_length: the most tokens of a text.
+    """
+    tokenizer = load_tokenizer(folder, max_length=max_length)
+    return read_emoji(tokenizer, max_length=max_length) if plan.emoji else tokenizer
+
+
+def mean_of(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
+    """The weighted mean of several sets of weights (Wortsman et al. 2022, "Model soups").
+
+    Args:
+        weighted: at least one with a weight above 0.
+    """
+    total = sum(weight for weight, _ in weighted)
+    names = weighted[0][1].keys()
+    return {
+        name: torch.stack(
+            [tensors[name] * (weight / total) for weight, tensors in weighted if weight]
+        ).sum(dim=0)
+        for name in names
+    }

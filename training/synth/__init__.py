@@ -1,0 +1,1 @@
+"""Makes and disturbs text by rule."""

@@ -1,0 +1,117 @@
+"""Sentences made by rule: from templates with gaps to labelled rows.
+
+They are for what sentence classifiers are known to get wrong: negation near and far, a change of
+mind, whose opinion it is, answers to questions (Ribeiro et al. 2020, "Beyond accuracy: behavioral
+testing of NLP models with CheckList", names these; the words here are our own).
+"""
+
+import random
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from pydantic import BaseModel, ConfigDict
+
+_GAP = re.compile(r"\{(\w+)\}")
+_ARTICLE = re.compile(r"\b([Aa]) (?=[aeiou])(?!use)")
+_TWO_ARTICLES = re.compile(r"\b(?:an?|the) (?=an? )", re.IGNORECASE)
+_SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\w")
+
+
+class Kind(BaseModel):
+    """Templates of one kind of sentence.
+
+    Args:
+        name: of the kind.
+        positive: templates of pleased sentences.
+        negative: templates of the others.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    positive: tuple[str, ...]
+    negative: tuple[str, ...]
+
+
+class _Templates(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lists: dict[str, tuple[str, ...]]
+    kinds: tuple[Kind, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A sentence made by rule.
+
+    Args:
+        kind: what it is an example of.
+        text: the sentence.
+        positive: whether its writer is pleased.
+    """
+
+    kind: str
+    text: str
+    positive: bool
+
+
+def read_templates(name: str) -> str:
+    """The text of a file of templates in `training/recipes`."""
+    return (files("training") / "synth" / "rules" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:
+    """Makes different sentences, as many of each kind and of each label.
+
+    Args:
+        count: how many; fewer of a kind that has no more to say.
+        seed: decides which.
+        name: of the file of templates in `training/recipes`.
+    """
+    templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
+    chance = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
+    share = count // (2 * len(templates.kinds))
+    examples = []
+    for kind in templates.kinds:
+        for positive, sentences in ((True, kind.positive), (False, kind.negative)):
+            made: dict[str, None] = {}
+            for _ in range(20 * share):
+                if len(made) == share:
+                    break
+                made[fill(chance.choice(sentences), templates.lists, chance)] = None
+            examples += [Example(kind.name, sentence, positive) for sentence in made]
+    return examples
+
+
+def fill(template: str, lists: Mapping[str, Sequence[str]], chance: random.Random) -> str:
+    """Fills the gaps of a template.
+
+    Args:
+        template: with names of lists in braces.
+        lists: what may stand in a gap.
+        chance: decides what does.
+    """
+    filled = _GAP.sub(lambda gap: chance.choice(lists[gap[1]]), template)
+    # "a" before what has an article of its own goes, and becomes "an" before a vowel.
+    filled = _TWO_ARTICLES.sub("", filled)
+    filled = _ARTICLE.sub(lambda match: f"{match[1]}n ", filled)
+    return _SENTENCE_START.sub(lambda match: match[0].upper(), filled)
+
+
+def tell(
+    template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], chance: random.Random
+) -> list[str]:
+    """One sentence told of each of several people, with nothing else that differs.
+
+    Args:
+        template: as of `fill`, with `{who}` for the person.
+        people: of whom it is told.
+        lists: what may stand in the other gaps.
+        chance: decides what does.
+    """
+    sentence = fill(template.replace("{who}", "\0"), lists, chance)
+    told = [sentence.replace("\0", person) for person in people]
+    return [text[0].upper() + text[1:] for text in told]
