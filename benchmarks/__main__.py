@@ -20,7 +20,7 @@ from benchmarks.servers import Program
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts
 from model.arguments import LineParser, positive
-from model.device import computes_bfloat16, computes_int8
+from model.backends.device import computes_bfloat16, computes_int8
 
 OURS = Program("headlight", "service", explains=True)
 OURS_INT8 = Program("headlight-int8", "service", ("--dtype", "int8"), explains=True)

@@ -13,8 +13,8 @@ import torch
 
 from benchmarks.texts import numbered
 from model import Encoding, Predictor, load_predictor, open_checkpoint
-from model.device import choose_device, choose_dtype
-from model.threads import choose_threads
+from model.backends.device import choose_device, choose_dtype
+from model.backends.threads import choose_threads
 
 _WARM_UP_SECONDS = 1.0
 _FIRST_NUMBER = 200_000

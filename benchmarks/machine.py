@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from model.device import choose_dtype, dtype_name
+from model.backends.device import choose_dtype, dtype_name
 
 _CPUINFO = Path("/proc/cpuinfo")
 _NAME = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)

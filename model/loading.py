@@ -2,14 +2,14 @@
 
 import torch
 
+from model.backends.cpu_packed import PackedEncoder, can_pack
+from model.backends.device import dtype_name
 from model.checkpoint import Checkpoint
 from model.classifier import Classifier
 from model.config import EncoderConfig
-from model.device import dtype_name
 from model.encoder import EncoderClassifier
 from model.errors import ConfigurationError
 from model.gradients import Gradients
-from model.packed import PackedEncoder, can_pack
 from model.predictor import ModelInfo, Predictor
 
 

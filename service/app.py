@@ -15,9 +15,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from model import Checkpoint, load_predictor
-from model.device import choose_device, choose_dtype, dtype_name
+from model.backends.device import choose_device, choose_dtype, dtype_name
+from model.backends.threads import choose_threads
 from model.loading import check_dtype
-from model.threads import choose_threads
 from service.api.document import install_openapi
 from service.api.openapi import DESCRIPTION
 from service.api.routes import (

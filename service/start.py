@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from model import Checkpoint, open_checkpoint
-from model.device import choose_device, choose_dtype
+from model.backends.device import choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
 from model.loading import check_dtype
 from service.http.api_keys import ApiKeys, load_api_keys

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from model import Encoding, Explanation, Prediction, Question
-from service.inference.memory import in_halves
+from model.backends.memory import in_halves
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 
 Result = TypeVar("Result")

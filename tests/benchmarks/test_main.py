@@ -135,7 +135,7 @@ def test_the_report_begins_with_what_its_figures_hold_for(
     dtype: str,
 ) -> None:
     comparison = Comparison((), {"headlight": [Run(2.0, None, {})]}, {})
-    monkeypatch.setattr("model.device.computes_bfloat16", lambda _: is_native)
+    monkeypatch.setattr("model.backends.device.computes_bfloat16", lambda _: is_native)
     monkeypatch.setattr(machine, "processor", lambda _: "EPYC (R) 9")
     monkeypatch.setattr("benchmarks.wrk.check_installed", lambda: None)
     monkeypatch.setattr("benchmarks.__main__.chosen_programs", lambda *_: [OURS])

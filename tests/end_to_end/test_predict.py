@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from model import load_predictor, open_checkpoint
-from model.device import choose_device, choose_dtype
+from model.backends.device import choose_device, choose_dtype
 from tests.builders import MAX_LENGTH, WORDS
 from tests.end_to_end.problems import error
 from tests.end_to_end.servers import RunningService

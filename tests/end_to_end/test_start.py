@@ -9,7 +9,7 @@ import httpx
 import pytest
 import torch
 
-from model.device import computes_int8
+from model.backends.device import computes_int8
 from tests.end_to_end.servers import ROOT, environment, service
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from model.architecture import Network
+from model.backends.cpu_packed import can_pack
 from model.checkpoint import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
 from model.loading import load_predictor
-from model.packed import can_pack
 from model.predictor import Predictor
 from tests.builders import (
     tiny_checkpoint,

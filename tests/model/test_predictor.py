@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.backends.device import computes_int8
 from model.batch import collate
 from model.checkpoint import open_checkpoint
-from model.device import computes_int8
 from model.errors import (
     BlankTextError,
     ConfigurationError,

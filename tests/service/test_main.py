@@ -120,7 +120,7 @@ def test_a_device_that_is_not_there(refuse: Refuse) -> None:
 def test_a_type_that_the_processor_has_not_is_told_with_all_else(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.device.computes_int8", lambda _: False)
+    monkeypatch.setattr("model.backends.device.computes_int8", lambda _: False)
     assert refuse("--dtype", "int8", "--max-queue-tokens", "8191") == (
         "headlight-serve: 2 settings are wrong:\n"
         "  HEADLIGHT_DTYPE: dtype int8 needs a processor that multiplies bytes natively (AVX-512 "
@@ -133,7 +133,7 @@ def test_a_type_that_the_processor_has_not_is_told_with_all_else(
 def test_a_type_that_the_network_has_not(
     refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.device.computes_int8", lambda _: True)
+    monkeypatch.setattr("model.backends.device.computes_int8", lambda _: True)
     course = tiny_conv_checkpoint(tmp_path / "course")
     assert refuse("--dtype", "int8", checkpoint=course).startswith(
         "headlight-serve: 1 setting is wrong:\n  HEADLIGHT_DTYPE: dtype int8 is for encoders, and "

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from model.device import choose_device
+from model.backends.device import choose_device
+from model.backends.threads import choose_threads
 from model.files import sync
-from model.threads import choose_threads
 from training import machine
 from training.cli.compare_options import ALL, BASELINE
 from training.cli.shared_options import columns_of

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from model.backends.device import choose_device, choose_dtype
+from model.backends.threads import choose_threads
 from model.checkpoint import open_checkpoint
-from model.device import choose_device, choose_dtype
 from model.files import write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from model.threads import choose_threads
 from training.cli.shared_options import columns_of
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.data import Dataset, read_dataset

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from model.device import choose_device, computes_bfloat16
+from model.backends.device import choose_device, computes_bfloat16
+from model.backends.threads import choose_threads
 from model.manifest import Manifest
-from model.threads import choose_threads
 from training.cli import plan_command
 from training.cli.fit_options import STORE_DTYPES, recipe_of
 from training.cli.shared_options import columns_of

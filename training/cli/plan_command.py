@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
+from model.backends.device import choose_device, computes_bfloat16
+from model.backends.threads import choose_threads
 from model.checkpoint import CONFIG, WEIGHTS
-from model.device import choose_device, computes_bfloat16
 from model.files import digest, read_object
 from model.manifest import DataSource
-from model.threads import choose_threads
 from training.cli.fit_options import STORE_DTYPES, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.data import Dataset, read_dataset

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
+from model.backends.packed_pass import compiled
+from model.backends.quantized import quantize_weight
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.encoder import EncoderClassifier, EncoderLayer
-from model.packed_pass import compiled
-from model.quantized import quantize_weight
 
 # oneDNN's names: of the function, and of its form.
 _ACTIVATIONS = {

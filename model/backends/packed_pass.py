@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.quantized import activate, project
+from model.backends.quantized import activate, project
 
 Run = Callable[..., tuple[Tensor, list[Tensor]]]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from model import threads
-from model.threads import choose_threads
+from model.backends import threads
+from model.backends.threads import choose_threads
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.device import choose_dtype
-from model.packed import can_pack
+from model.backends.cpu_packed import can_pack
+from model.backends.device import choose_dtype
 
 CPU = torch.device("cpu")
 # 260 sizes took 400 MB when oneDNN kept code for each of them.
@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 from model.batch import collate
 from model.config import EncoderConfig
-from model.device import choose_dtype
+from model.backends.device import choose_dtype
 from model.encoder import build_encoder
-from model.packed import PackedEncoder
+from model.backends.cpu_packed import PackedEncoder
 from model.tokenizer import Encoding
 
 def resident():
@@ -64,7 +64,7 @@ print(resident() - before)
 def test_many_sizes_of_batches_take_little_memory() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(SIZES)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,

@@ -9,8 +9,8 @@ from hypothesis.extra import numpy as hypothesis_numpy
 from torch import Tensor
 from torch.nn import functional
 
-from model.device import computes_int8
-from model.quantized import activate, project, quantize_weight
+from model.backends.device import computes_int8
+from model.backends.quantized import activate, project, quantize_weight
 
 CPU = torch.device("cpu")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.device import choose_device, choose_dtype, computes_bfloat16
+from model.backends.device import choose_device, choose_dtype, computes_bfloat16
 from model.errors import ConfigurationError
 from tests.matching import exactly
 

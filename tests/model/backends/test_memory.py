@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.memory import in_halves, is_out_of_memory
+from model.backends.memory import in_halves, is_out_of_memory
 
 ERRORS = [
     MemoryError(),

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.backends.cpu_packed import PackedEncoder, can_pack
+from model.backends.device import computes_int8
 from model.batch import Batch, collate
 from model.config import Activation
-from model.device import computes_int8
 from model.encoder import EncoderClassifier, build_encoder
-from model.packed import PackedEncoder, can_pack
 from model.tokenizer import Encoding
 from tests.builders import tiny_checkpoint, tiny_config
 
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 import torch
 from model import load_predictor, open_checkpoint
-from model.packed import can_pack
+from model.backends.cpu_packed import can_pack
 
 checkpoint = open_checkpoint(Path(sys.argv[1]))
 for dtype in (torch.bfloat16, torch.float32):
@@ -237,7 +237,7 @@ def test_a_processor_without_kernels_for_bfloat16_is_served_by_the_modules(tmp_p
     folder = tiny_checkpoint(tmp_path / "tiny")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         # oneDNN then sees a processor with AVX2 only.
         env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
         capture_output=True,

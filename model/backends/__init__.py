@@ -1,0 +1,1 @@
+"""Holds what depends on the device that a network runs on: one seam, two ways through it."""
