@@ -1,4 +1,4 @@
-"""Multi-head attention: from queries, keys and values to hidden states and, if asked, weights.
+"""Computes multi-head attention: hidden states from queries, keys and values, and its weights.
 
 Legend: B batch, Q query length, K key length, H heads, D head_dim, V value_head_dim.
 
@@ -6,15 +6,17 @@ Vaswani et al. 2017, "Attention is all you need", section 3.2.
 """
 
 import math
+from contextlib import nullcontext
 from typing import Literal, NamedTuple, get_args
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parameter import is_lazy
 
 from model.additive import AdditiveScore
 from model.errors import ConfigurationError
-from model.masks import join_masks
+from model.masks import check_masked_rows, join_masks, mask_bias
 
 Score = Literal["scaled_dot_product", "additive"]
 
@@ -105,6 +107,7 @@ class MultiHeadAttention(nn.Module):
         self.output_size = output_size
         self.dropout = dropout
         self.score = score
+        self._joined: tuple[Tensor, Tensor | None] | None = None
         self.query = _linear(query_size, _times(num_heads, head_dim), bias=bias)
         self.key = _linear(key_size, _times(num_heads, head_dim), bias=bias)
         self.value = _linear(value_size, _times(num_heads, value_head_dim), bias=bias)
@@ -141,7 +144,7 @@ class MultiHeadAttention(nn.Module):
                 no key.
         """
         self._check_shapes(query, key, value)
-        keep = join_masks(
+        masked = join_masks(
             key_padding_mask,
             attention_mask,
             batch_size=key.shape[0],
@@ -149,7 +152,10 @@ class MultiHeadAttention(nn.Module):
             query_length=query.shape[1],
             key_length=key.shape[1],
         )
-        return self.attend(query, key, value, keep=keep, need_weights=need_weights)
+        if masked is not None:
+            check_masked_rows(masked)
+        bias = mask_bias(masked, query.dtype)
+        return self.attend(query, key, value, bias=bias, need_weights=need_weights)
 
     def attend(
         self,
@@ -157,34 +163,31 @@ class MultiHeadAttention(nn.Module):
         key: Tensor,
         value: Tensor,
         *,
-        keep: Tensor | None,
+        bias: Tensor | None,
         need_weights: bool,
         head_mask: Tensor | None = None,
     ) -> AttentionOutput:
-        """The same with masks joined before, so that the layers of an encoder share the work.
+        """Attends with masks joined before, so that the layers of an encoder share the work.
 
         Args:
             query: [B, Q, query_size].
             key: [B, K, key_size].
             value: [B, K, value_size].
-            keep: of `model.masks.join_masks`.
+            bias: added to the scores, as `model.masks.mask_bias` makes it.
             need_weights: takes the explicit path and returns its weights.
-            head_mask: the output of each head is multiplied by its number before the heads are
-                joined (Michel, Levy and Neubig 2019), float [H]; None: all are 1.
+            head_mask: multiplies the output of each head before the heads are joined (Michel,
+                Levy and Neubig 2019), float [H]; None: all are 1.
         """
-        head_dim, value_head_dim = self._settle(query.shape[-1])
-        queries = self._split(self.query(query), head_dim)  # [B, H, Q, D]
-        keys = self._split(self.key(key), head_dim)  # [B, H, K, D]
-        values = self._split(self.value(value), value_head_dim)  # [B, H, K, V]
+        queries, keys, values = self._project(query, key, value)
         if need_weights or self.score == "additive":
-            context, weights = self._explicit(queries, keys, values, keep)
+            context, weights = self._explicit(queries, keys, values, bias)
         else:
             weights = None
             context = functional.scaled_dot_product_attention(
                 queries,
                 keys,
                 values,
-                attn_mask=keep,
+                attn_mask=bias,
                 dropout_p=self.dropout if self.training else 0.0,
             )  # [B, H, Q, V]
         if head_mask is not None:
@@ -237,26 +240,77 @@ class MultiHeadAttention(nn.Module):
                 projection.out_features = width
         return self.head_dim, self.value_head_dim
 
+    def join_projections(self) -> None:
+        """Lays the weights of queries, keys and values side by side, for inference.
+
+        Self-attention then computes them in one product. The three projections keep their names
+        and share this memory. To call once the module is where, and of the type, that it stays.
+        """
+        parts = (self.query, self.key, self.value)
+        weight = torch.cat([part.weight.detach() for part in parts])
+        has_bias = self.query.bias is not None
+        bias = torch.cat([part.bias.detach() for part in parts]) if has_bias else None
+        start = 0
+        for part in parts:
+            end = start + len(part.weight)
+            part.weight = nn.Parameter(weight[start:end], requires_grad=False)
+            if bias is not None:
+                part.bias = nn.Parameter(bias[start:end], requires_grad=False)
+            start = end
+        self._joined = weight, bias
+
+    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V]."""
+        head_dim, value_head_dim = self._settle(query.shape[-1])
+        if self._joined is None or key is not value:
+            queries, keys, values = self.query(query), self.key(key), self.value(value)
+        else:
+            weight, bias = self._joined
+            width = self.num_heads * head_dim
+            if query is key:
+                joined = functional.linear(key, weight, bias)  # [B, K, 2 H D + H V]
+                queries, joined = joined[..., :width], joined[..., width:]
+            else:
+                rest = None if bias is None else bias[width:]
+                queries, joined = self.query(query), functional.linear(key, weight[width:], rest)
+            keys, values = joined[..., :width], joined[..., width:]
+        return (
+            self._split(queries, head_dim),
+            self._split(keys, head_dim),
+            self._split(values, value_head_dim),
+        )
+
     def _split(self, projected: Tensor, head_dim: int) -> Tensor:
         batch_size, length, _ = projected.shape
         separate = projected.view(batch_size, length, self.num_heads, head_dim)  # [B, T, H, D]
         return separate.transpose(1, 2)  # [B, H, T, D]
 
     def _explicit(
-        self, queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None
+        self, queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        if self.score == "additive":
-            scores = self.additive(queries, keys).float()  # [B, H, Q, K]
-        else:
-            scores = queries @ keys.transpose(-2, -1)  # [B, H, Q, K]
-            # Softmax in float32 whatever the weights are in: a bfloat16 row would sum to 1 only
-            # within 0.003.
-            scores = scores.float() / math.sqrt(queries.shape[-1])
-        if keep is not None:
-            scores = scores.masked_fill(~keep, -math.inf)
-        weights = scores.softmax(dim=-1)
-        dropped = functional.dropout(weights, self.dropout, self.training)
-        return dropped.to(values.dtype) @ values, weights  # [B, H, Q, V]
+        """Computes scores, softmax and context in float32, whatever the projections are in.
+
+        In bfloat16 a row of weights would sum to 1 only within 0.003.
+        """
+        dtype = values.dtype
+        exact = torch.promote_types(dtype, torch.float32)
+        device = queries.device.type
+        with torch.autocast(device, enabled=False) if _casts(device) else nullcontext():
+            if self.score == "additive":
+                scores = self.additive(queries, keys).to(exact)  # [B, H, Q, K]
+            else:
+                scores = queries.to(exact) @ keys.to(exact).transpose(-2, -1)  # [B, H, Q, K]
+                scores = scores / math.sqrt(queries.shape[-1])
+            if bias is not None:
+                scores = scores + bias
+            weights = scores.softmax(dim=-1)
+            dropped = functional.dropout(weights, self.dropout, self.training)
+            return (dropped @ values.to(exact)).to(dtype), weights.float()  # [B, H, Q, V]
+
+
+def _casts(device: str) -> bool:
+    """Whether autocast is on; a device that knows no autocast has none."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def _divide(query_size: int, num_heads: int) -> int:

@@ -136,7 +136,6 @@ class Attributor:
 
         Raises:
             ValueError: the model has no such label, or the encoding no tokens.
-            CheckpointError: the folder of the checkpoint is not as it was at the start.
         """
         if self._method == "integrated_gradients":
             places, weights = _gauss_legendre(self._nodes)
@@ -194,7 +193,6 @@ def attribute(
     Raises:
         ValueError: the model has no such label, `steps` is out of range, or the encoding has no
             tokens.
-        CheckpointError: the folder of the checkpoint is not as it was at the start.
     """
     attributor = Attributor(gradients, encoding, label=label, method=method, steps=steps)
     return attributor.finish(map(attributor.integrate, attributor.pieces(max_batch_tokens)))

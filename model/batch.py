@@ -1,11 +1,13 @@
-"""From encodings of unequal length to one padded batch of tensors.
+"""Pads encodings of unequal length to one batch of tensors.
 
 Legend: B batch, T tokens of the longest text.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,11 +20,29 @@ class Batch:
 
     Args:
         input_ids: token ids, int64 [B, T].
-        key_padding_mask: True where a position is padding, bool [B, T]; None where none is.
+        key_padding_mask: True where a position is padding, bool [B, T]; None if there is none.
+            Each row has at least one token that is no padding.
     """
 
     input_ids: Tensor
     key_padding_mask: Tensor | None
+
+    def to(self, device: torch.device) -> "Batch":
+        """Copies the batch to a device; a copy to a GPU does not wait for it.
+
+        Args:
+            device: where the tensors go.
+        """
+        padding = self.key_padding_mask
+        return Batch(
+            _copy(self.input_ids, device), None if padding is None else _copy(padding, device)
+        )
+
+
+def _copy(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def collate(
@@ -41,29 +61,27 @@ def collate(
         pad_to: a fixed length instead of the longest, for a network that reads only one.
 
     Returns:
-        A batch of B rows. The mask is None if no row is padded, so that a fused attention kernel
-        may take its fastest path.
+        A batch of B rows. Without padding its mask is None, which fused attention kernels take by
+        their fastest path.
 
     Raises:
-        ValueError: there is no encoding, or `pad_to` is below the longest text.
+        ValueError: there is no encoding, one has no tokens, or `pad_to` is below the longest text.
     """
     if not encodings:
         raise ValueError("a batch needs at least one encoding, got 0")
-    lengths = [len(encoding.input_ids) for encoding in encodings]
-    longest = max(lengths) if pad_to is None else pad_to
-    if longest < max(lengths):
-        raise ValueError(f"pad_to is {pad_to}, but the longest text has {max(lengths)} tokens")
-    rows = [
-        [*encoding.input_ids, *[pad_token_id] * (longest - length)]
-        for encoding, length in zip(encodings, lengths, strict=True)
-    ]
-    input_ids = torch.tensor(rows, dtype=torch.int64)  # [B, T]
-    key_padding_mask = None
-    if min(lengths) < longest:
-        positions = torch.arange(longest)  # [T]
-        key_padding_mask = positions >= torch.tensor(lengths).unsqueeze(1)  # [B, T]
-    if device is not None and device.type != "cpu":
-        input_ids = input_ids.to(device)
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask.to(device)
-    return Batch(input_ids=input_ids, key_padding_mask=key_padding_mask)
+    lengths = np.fromiter((len(encoding.input_ids) for encoding in encodings), np.int64)
+    longest = int(lengths.max()) if pad_to is None else pad_to
+    if longest < lengths.max():
+        raise ValueError(f"pad_to is {pad_to}, but the longest text has {lengths.max()} tokens")
+    if lengths.min() < 1:
+        raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
+    # From one flat array: a list for each row costs several times as much.
+    ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
+    if lengths.min() == longest:
+        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None)
+    else:
+        padding = np.arange(longest) >= lengths[:, None]  # [B, T]
+        padded = np.full(padding.shape, pad_token_id)
+        padded[~padding] = ids
+        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding))
+    return batch if device is None else batch.to(device)

@@ -1,4 +1,4 @@
-"""The checkpoint folder: checked whole before it is loaded. `model.saving` writes it.
+"""Checks a checkpoint folder whole, then loads it. `model.saving` writes one.
 
     config.json            sizes; those of an encoder as transformers' BERT writes them
     model.safetensors      weights; those of an encoder under transformers' names
@@ -8,6 +8,7 @@
 A folder that transformers saved has no `headlight.json` and is used with a temperature of 1.
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from model.architecture import (
     stored_names,
 )
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_object
+from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_bytes, read_object
 from model.manifest import MARK, Manifest, seal
 from model.saving import check_place, save_checkpoint
 from model.tokenizer import Tokenizer, load_tokenizer
@@ -67,28 +68,25 @@ class Checkpoint:
         """Builds the network and reads its weights; on the CPU, float32, in evaluation mode.
 
         Raises:
-            CheckpointError: a weight is not finite, or the file was changed since it was checked
-                and no longer fits.
+            CheckpointError: a weight is not finite, or the file is not the one that was checked:
+                another checkpoint may lie there by now.
         """
+        path = self.path / WEIGHTS
+        # Read once: what is digested is what is loaded.
+        content = read_bytes(path)
+        version = hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH]
+        if version != self.version:
+            raise CheckpointError(
+                path,
+                f"is version {version} now, and was {self.version} when it was checked: "
+                "start again",
+            )
         with torch.device("meta"):
             network = build_network(self.config)
         network = network.to_empty(device="cpu")
-        load_weights(self.path / WEIGHTS, network, stored_name=stored_names(self.config))
+        load_weights(path, content, network, stored_name=stored_names(self.config))
         network.requires_grad_(requires_grad=False)
         return network.eval()
-
-    def reload_network(self) -> Network:
-        """The same at a later time, when another checkpoint may lie where this one was.
-
-        Raises:
-            CheckpointError: there are other weights by now, or none.
-        """
-        path = self.path / WEIGHTS
-        if digest(path)[:_VERSION_LENGTH] != self.version:
-            raise CheckpointError(
-                path, f"is not version {self.version} any more, which was loaded: start anew"
-            )
-        return self.load_network()
 
 
 def open_checkpoint(path: Path) -> Checkpoint:

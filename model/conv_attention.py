@@ -1,4 +1,4 @@
-"""The classifier of the seed course: words, a convolution over them, one layer of attention.
+"""Classifies words by a convolution and one layer of attention: the network of the seed course.
 
 Legend: B batch, T words of the longest text, M max_length, E embedding_size, F features of a
 position (num_filters, or E without a convolution), H heads, C labels (two).
@@ -15,7 +15,7 @@ from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import ConvAttentionConfig
 from model.errors import ConfigurationError
-from model.masks import join_masks
+from model.masks import mask_bias
 
 _PAD_TOKEN_ID = 0
 # As the course's library draws embeddings.
@@ -114,7 +114,7 @@ class ConvAttentionClassifier(nn.Module):
             ConfigurationError: the batch is longer than M.
         """
         batch_size, length = batch.input_ids.shape
-        input_ids, keep = self._pad(batch)  # [B, M]
+        input_ids, masked = self._pad(batch)  # [B, M]
         states = self.embedding(input_ids)  # [B, M, E]
         if token_embeddings is not None:
             states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
@@ -127,7 +127,7 @@ class ConvAttentionClassifier(nn.Module):
                 inputs,
                 inputs,
                 inputs,
-                keep=keep,
+                bias=mask_bias(masked, inputs.dtype),
                 need_weights=need_weights,
                 head_mask=None if head_mask is None else head_mask[0],
             )
@@ -141,8 +141,8 @@ class ConvAttentionClassifier(nn.Module):
         return ClassifierOutput(logits, weights)
 
     def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Ids of the fixed length, and what may be attended to."""
-        batch_size, length = batch.input_ids.shape
+        """Ids of the fixed length, and the padding that attention passes over, [B, 1, 1, M]."""
+        length = batch.input_ids.shape[1]
         surplus = self.max_length - length
         if surplus < 0:
             raise ConfigurationError(
@@ -154,15 +154,8 @@ class ConvAttentionClassifier(nn.Module):
         padding = batch.key_padding_mask  # [B, T]
         if padding is None:
             padding = torch.zeros_like(batch.input_ids, dtype=torch.bool)  # [B, T]
-        keep = join_masks(
-            functional.pad(padding, (0, surplus), value=True),  # [B, M]
-            None,
-            batch_size=batch_size,
-            num_heads=1,
-            query_length=self.max_length,
-            key_length=self.max_length,
-        )
-        return input_ids, keep
+        masked = functional.pad(padding, (0, surplus), value=True)  # [B, M]
+        return input_ids, masked[:, None, None, :]
 
     def _convolve(self, convolution: nn.Conv1d, states: Tensor) -> Tensor:
         """As many positions as before: zeros around, the odd one behind."""

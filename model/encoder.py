@@ -1,4 +1,4 @@
-"""A transformer encoder in the BERT layout: from a batch of token ids to logits.
+"""Classifies token ids with a transformer encoder in the BERT layout.
 
 Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
 
@@ -14,7 +14,7 @@ from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import Activation, EncoderConfig
 from model.encoder_layers import Embeddings, EncoderLayer
-from model.masks import join_masks
+from model.masks import join_masks, mask_bias
 
 __all__ = ["EncoderClassifier", "EncoderLayer", "build_encoder"]
 
@@ -112,7 +112,7 @@ class EncoderClassifier(nn.Module):
         """
         hidden_states = self.embeddings(batch.input_ids, tokens=token_embeddings)  # [B, T, D]
         batch_size, length = batch.input_ids.shape
-        keep = join_masks(
+        masked = join_masks(
             batch.key_padding_mask,
             None,
             batch_size=batch_size,
@@ -120,15 +120,16 @@ class EncoderClassifier(nn.Module):
             query_length=length,
             key_length=length,
         )
+        bias = mask_bias(masked, next(self.layers.parameters()).dtype)
         weights = []
         for index, layer in enumerate(self.layers):
             hidden_states, layer_weights = layer(
                 hidden_states,
-                keep=keep,
+                bias=bias,
                 need_weights=need_weights,
                 head_mask=None if head_mask is None else head_mask[index],
                 # The classifier reads no other of the last.
-                only_first=index == len(self.layers) - 1 and not need_weights,
+                cls_only=index == len(self.layers) - 1 and not need_weights,
             )
             if layer_weights is not None:
                 weights.append(layer_weights)

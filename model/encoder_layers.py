@@ -1,4 +1,4 @@
-"""The parts of a transformer encoder in the BERT layout: embeddings, and layers over them.
+"""Builds the parts of a transformer encoder in the BERT layout: embeddings and layers.
 
 Legend: B batch, T tokens, Q tokens that ask, D hidden size, H heads, F intermediate size.
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 from model.attention import AttentionOutput, MultiHeadAttention
 from model.config import Activation
 
-_GELU_FORM: dict[str, Literal["none", "tanh"]] = {
+_GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
     "gelu": "none",
     "gelu_new": "tanh",
     "gelu_pytorch_tanh": "tanh",
@@ -110,31 +110,30 @@ class EncoderLayer(nn.Module):
         self,
         hidden_states: Tensor,
         *,
-        keep: Tensor | None,
+        bias: Tensor | None,
         need_weights: bool,
         head_mask: Tensor | None = None,
-        only_first: bool = False,
+        cls_only: bool = False,
     ) -> AttentionOutput:
         """Runs one layer.
 
         Args:
             hidden_states: float32 [B, T, D].
-            keep: True where a position may be attended to (see `model.masks.join_masks`), or
-                None.
+            bias: added to the scores of attention, as `model.masks.mask_bias` makes it.
             need_weights: whether the weights of attention are returned.
             head_mask: multiplies the output of each head, float [H]; None: all are 1.
-            only_first: computes the first token alone, which attends to all; Q is 1 then, else T.
+            cls_only: computes the first token alone, which attends to all; Q is 1 then, else T.
 
         Returns:
             Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
         """
         dtype = self.intermediate.weight.dtype
         inputs = hidden_states.to(dtype)
-        if only_first:
-            hidden_states = hidden_states[:, :1]
-        queries = inputs[:, : hidden_states.shape[1]]  # [B, Q, D]
+        queries = inputs  # [B, Q, D]
+        if cls_only:
+            hidden_states, queries = hidden_states[:, :1], inputs[:, :1]
         attended = self.attention.attend(
-            queries, inputs, inputs, keep=keep, need_weights=need_weights, head_mask=head_mask
+            queries, inputs, inputs, bias=bias, need_weights=need_weights, head_mask=head_mask
         )
         hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
         inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, Q, F]
@@ -142,9 +141,9 @@ class EncoderLayer(nn.Module):
         return AttentionOutput(hidden_states, attended.attention_weights)
 
     def _activate(self, inner: Tensor) -> Tensor:
-        form = _GELU_FORM.get(self.activation)
-        if form == "none" and self.many_sizes:
+        approximate = _GELU_APPROXIMATE.get(self.activation)
+        if approximate == "none" and self.many_sizes:
             return inner * (0.5 + 0.5 * torch.erf(inner * math.sqrt(0.5)))
-        if form is not None:
-            return functional.gelu(inner, approximate=form)
+        if approximate is not None:
+            return functional.gelu(inner, approximate=approximate)
         return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)

@@ -1,9 +1,10 @@
-"""From a file of a checkpoint folder to its content or digest, and back; faults name the file."""
+"""Reads, digests and writes the files of a checkpoint folder; faults name the file."""
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +25,45 @@ def read_object(path: Path) -> dict[str, Any]:
         CheckpointError: the file is missing, cannot be read or holds something else.
     """
     try:
-        _check_kind(path)
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(path, "is missing") from error
+        with _told(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"is not JSON: {error}") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
     if not isinstance(content, dict):
         raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
     return content
 
 
-def _check_kind(path: Path) -> None:
-    # A device or a pipe may be read for ever.
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise CheckpointError(path, "is a device or a pipe: put a regular file there")
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turns what goes wrong with a file into an error that names it."""
+    try:
+        # A device or a pipe may be read for ever.
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise CheckpointError(path, "is a device or a pipe: put a regular file there")
+        yield
+    except FileNotFoundError as error:
+        raise CheckpointError(path, "is missing") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
 
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
     """Writes one JSON object, in UTF-8 and indented for people."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_bytes(path: Path) -> bytes:
+    """Reads a whole file.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CheckpointError: the file is missing or cannot be read.
+    """
+    with _told(path):
+        return path.read_bytes()
 
 
 def digest(path: Path) -> str:
@@ -57,14 +75,8 @@ def digest(path: Path) -> str:
     Raises:
         CheckpointError: the file is missing or cannot be read.
     """
-    try:
-        _check_kind(path)
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError as error:
-        raise CheckpointError(path, "is missing") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    with _told(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:

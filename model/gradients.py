@@ -1,17 +1,15 @@
-"""From a text to derivatives of what a model says of it, by its embeddings or by its heads.
+"""Differentiates what a model says of a text, by its embeddings or by its heads.
 
 Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
 
 What is differentiated is f, the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated
 probability p. It is computed from the logits, since p rounds to 1 where a model is sure.
 
-The network that serves may be packed and have no parameters to differentiate through, or compute
-in bfloat16. So the same weights are read again, in float32, when a derivative is wanted for the
-first time: who never asks for one pays no memory.
+The network that serves may be packed, or compute in 16 bits. So derivatives go through the float32
+network that it was made of, with which it shares embeddings.
 """
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +19,6 @@ from torch import Tensor
 
 from model.architecture import Network
 from model.batch import Batch, collate
-from model.encoder import EncoderClassifier
 from model.prediction import Prediction, make_predictions
 from model.tokenizer import Encoding
 
@@ -69,18 +66,18 @@ class Gradients:
     """Derivatives for one checkpoint, to several threads at once if need be.
 
     Args:
-        load: reads the network, on the CPU and in float32; called once, on first use.
+        network: float32, on `device`, in evaluation mode.
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
         num_layers: L, layers with attention.
         num_heads: H of each.
         pad_token_id: its embedding is the baseline.
-        device: where the network shall run.
+        device: where the network is.
     """
 
     def __init__(
         self,
-        load: Callable[[], Network],
+        network: Network,
         *,
         labels: Sequence[str],
         temperature: float,
@@ -89,29 +86,13 @@ class Gradients:
         pad_token_id: int,
         device: torch.device,
     ) -> None:
-        self._load = load
+        self._network = network
         self._labels = tuple(labels)
         self._temperature = temperature
         self._num_layers = num_layers
         self._num_heads = num_heads
         self._pad_token_id = pad_token_id
         self._device = device
-        self._lock = threading.Lock()
-        self._network: Network | None = None
-
-    def network(self) -> Network:
-        """The network, read by whoever asks first while the others wait.
-
-        Raises:
-            CheckpointError: its folder is not as it was at the start.
-        """
-        with self._lock:
-            if self._network is None:
-                network = self._load().to(self._device)
-                if isinstance(network, EncoderClassifier):
-                    network.expect_many_sizes()
-                self._network = network
-            return self._network
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
         """Classifies a text and its baseline, in one pass.
@@ -126,7 +107,7 @@ class Gradients:
         """
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
-        network = self.network()
+        network = self._network
         batch = self._batch(encoding, 2)
         special = torch.tensor([token.special for token in encoding.tokens], device=self._device)
         with torch.no_grad():
@@ -159,7 +140,7 @@ class Gradients:
         with torch.enable_grad():
             at.requires_grad_()
             batch = self._batch(ends.encoding, len(places))
-            logits = self.network()(batch, token_embeddings=at).logits  # [K, C]
+            logits = self._network(batch, token_embeddings=at).logits  # [K, C]
             # Of the sum, whose terms depend on a row each: so the rows get their own gradients.
             (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
         way = (ends.text - ends.baseline).double()  # [T, D]
@@ -184,7 +165,7 @@ class Gradients:
         heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
         with torch.enable_grad():
             heads.requires_grad_()
-            logits = self.network()(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
+            logits = self._network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
             prediction = self._predict(logits.detach(), encoding)
             label = prediction.label if label is None else label
             (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
@@ -195,7 +176,7 @@ class Gradients:
 
     def _predict(self, logits: Tensor, encoding: Encoding) -> Prediction:
         (prediction,) = make_predictions(
-            logits, [encoding], labels=self._labels, temperature=self._temperature
+            logits.cpu().numpy(), [encoding], labels=self._labels, temperature=self._temperature
         )
         return prediction
 

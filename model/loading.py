@@ -1,14 +1,10 @@
-"""From a checkpoint to a predictor that is ready to answer."""
+"""Loads a checkpoint into a predictor that is ready to answer."""
 
 import torch
 
-from model.backends.cpu_packed import PackedEncoder, can_pack
-from model.backends.device import dtype_name
+from model.backends.base import Backend
+from model.backends.device import choose_backend, dtype_name
 from model.checkpoint import Checkpoint
-from model.classifier import Classifier
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier
-from model.errors import ConfigurationError
 from model.gradients import Gradients
 from model.predictor import ModelInfo, Predictor
 
@@ -16,7 +12,7 @@ from model.predictor import ModelInfo, Predictor
 def load_predictor(
     checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype
 ) -> Predictor:
-    """Reads the weights of a checkpoint and makes it ready to answer.
+    """Loads a checkpoint for a device.
 
     Args:
         checkpoint: a folder that was found sound.
@@ -27,47 +23,46 @@ def load_predictor(
         CheckpointError: a weight is not finite, or the file changed since it was checked.
         ConfigurationError: the network cannot compute in that type.
     """
-    check_dtype(checkpoint, dtype)
-    in_int8 = dtype == torch.int8
-    network = checkpoint.load_network()
+    return load(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
+
+
+def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
+    """Loads a checkpoint for a backend.
+
+    The weights are read once. What answers and what is differentiated share memory.
+
+    Args:
+        checkpoint: a folder that was found sound.
+        backend: where the network runs; as `choose_backend` gives it for this checkpoint.
+
+    Raises:
+        CheckpointError: a weight is not finite, or the file changed since it was checked.
+    """
+    network = checkpoint.load_network().to(backend.device)
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    network.compute_in(torch.float32 if in_int8 else dtype)
-    network.to(device)
-    info = _describe(checkpoint, parameters, device, dtype)
-    ready: Classifier = network
-    if isinstance(network, EncoderClassifier) and can_pack(device, dtype):
-        ready = PackedEncoder(network, in_int8=in_int8)
+    info = _describe(checkpoint, parameters, backend)
+    tokenizer = checkpoint.tokenizer
+    runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
     gradients = Gradients(
-        checkpoint.reload_network,
+        network,
         labels=info.labels,
         temperature=info.temperature,
         num_layers=info.num_layers,
         num_heads=info.num_heads,
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-        device=device,
+        pad_token_id=tokenizer.pad_token_id,
+        device=backend.device,
     )
     return Predictor(
-        ready,
-        checkpoint.tokenizer,
+        runner,
+        tokenizer,
         info=info,
-        device=device,
+        backend=backend,
         gradients=gradients,
         residual_share=checkpoint.config.residual_share,
     )
 
 
-def check_dtype(checkpoint: Checkpoint, dtype: torch.dtype) -> None:
-    """Raises `ConfigurationError` if the network of a checkpoint cannot compute in a type."""
-    if dtype == torch.int8 and not isinstance(checkpoint.config, EncoderConfig):
-        raise ConfigurationError(
-            f"dtype int8 is for encoders, and {checkpoint.name} is a "
-            f"{checkpoint.config.architecture}: use auto"
-        )
-
-
-def _describe(
-    checkpoint: Checkpoint, parameters: int, device: torch.device, dtype: torch.dtype
-) -> ModelInfo:
+def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> ModelInfo:
     config = checkpoint.config
     return ModelInfo(
         name=checkpoint.name,
@@ -80,7 +75,7 @@ def _describe(
         parameters=parameters,
         max_length=checkpoint.manifest.max_length,
         temperature=checkpoint.manifest.temperature,
-        device=str(device),
-        dtype=dtype_name(dtype),
+        device=str(backend.device),
+        dtype=dtype_name(backend.dtype),
         metrics=checkpoint.manifest.metrics,
     )

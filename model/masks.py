@@ -1,7 +1,9 @@
-"""Masks of attention: True is what may not be attended to, everywhere.
+"""Builds and joins masks of attention: True means masked, everywhere.
 
 Legend: B batch, Q query length, K key length.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from model.errors import ConfigurationError
 
 
 def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
-    """The mask of padding behind texts of known lengths.
+    """Masks the padding behind texts of known lengths.
 
     Args:
         lengths: valid positions of each row, integers [B], each at least 1.
@@ -47,7 +49,7 @@ def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | None = None
 ) -> Tensor:
-    """The mask that hides what comes later: query q sees keys 0 to q.
+    """Masks later positions: query q sees keys 0 to q.
 
     Args:
         query_length: Q.
@@ -80,7 +82,7 @@ def join_masks(
     query_length: int,
     key_length: int,
 ) -> Tensor | None:
-    """Both masks as the kernels want them: True where a query may attend to a key.
+    """Joins both masks to one; reads no value, so that a pass on a GPU does not wait.
 
     Args:
         key_padding_mask: True where a key is padding, bool [B, K], or None.
@@ -92,30 +94,57 @@ def join_masks(
         key_length: K.
 
     Returns:
-        bool, broadcasting to [B, H, Q, K]; None if nothing is masked.
+        True where a query may not attend to a key, bool, broadcasting to [B, H, Q, K]; None if
+        there is no mask.
 
     Raises:
-        ConfigurationError: a mask has another shape or type, or leaves a query no key at all.
+        ConfigurationError: a mask has another shape or type.
     """
-    keep = None
+    masked = None
     if key_padding_mask is not None:
         _check(key_padding_mask, "key_padding_mask", [(batch_size, key_length)])
-        keep = ~key_padding_mask[:, None, None, :]  # [B, 1, 1, K]
+        masked = key_padding_mask[:, None, None, :]  # [B, 1, 1, K]
     if attention_mask is not None:
         pairs = (query_length, key_length)
         shapes = [pairs, (batch_size, *pairs), (batch_size, num_heads, *pairs)]
         _check(attention_mask, "attention_mask", shapes)
         if attention_mask.ndim == 3:
             attention_mask = attention_mask.unsqueeze(1)  # [B, 1, Q, K]
-        keep = ~attention_mask if keep is None else keep & ~attention_mask
-    if keep is not None:
-        blind = int((~keep.any(dim=-1)).sum())
-        if blind:
-            raise ConfigurationError(
-                f"{blind} rows of {keep[..., 0].numel()} are masked whole: each query needs at "
-                "least 1 key that it may attend to, got 0"
-            )
-    return keep
+        masked = attention_mask if masked is None else masked | attention_mask
+    return masked
+
+
+def check_masked_rows(masked: Tensor) -> None:
+    """Refuses a mask that leaves a query no key; reads the mask on the host.
+
+    Args:
+        masked: as `join_masks` returns it.
+
+    Raises:
+        ConfigurationError: a row is masked whole.
+    """
+    blind = int(masked.all(dim=-1).sum())
+    if blind:
+        raise ConfigurationError(
+            f"{blind} rows of {masked[..., 0].numel()} are masked whole: each query needs at "
+            "least 1 key that it may attend to, got 0"
+        )
+
+
+def mask_bias(masked: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Turns a mask into what attention adds to its scores.
+
+    Args:
+        masked: as `join_masks` returns it.
+        dtype: of the queries.
+
+    Returns:
+        Minus infinity where `masked` is True, else 0, in its shape; None if there is no mask.
+    """
+    if masked is None:
+        return None
+    zeros = torch.zeros(masked.shape, dtype=dtype, device=masked.device)
+    return zeros.masked_fill_(masked, -math.inf)
 
 
 def _check(mask: Tensor, name: str, shapes: list[tuple[int, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""From logits to predictions: labels with calibrated probabilities.
+"""Turns logits into predictions: labels with calibrated probabilities.
 
 Legend: B batch, C classes.
 """
@@ -6,7 +6,8 @@ Legend: B batch, C classes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from model.errors import NotFiniteError
 from model.tokenizer import Encoding
@@ -32,12 +33,16 @@ class Prediction:
 
 
 def make_predictions(
-    logits: Tensor, encodings: Sequence[Encoding], *, labels: Sequence[str], temperature: float
+    logits: NDArray[np.float32],
+    encodings: Sequence[Encoding],
+    *,
+    labels: Sequence[str],
+    temperature: float,
 ) -> list[Prediction]:
-    """What logits say of texts.
+    """Turns logits into predictions.
 
     Args:
-        logits: of the texts, float32 [B, C].
+        logits: of the texts [B, C].
         encodings: B texts.
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
@@ -45,11 +50,13 @@ def make_predictions(
     Raises:
         NotFiniteError: a logit is not a finite number, so that nothing can be said of its text.
     """
-    overflowed = int((~logits.isfinite().all(dim=-1)).sum())
-    if overflowed:
-        raise NotFiniteError(overflowed, len(logits))
+    finite = np.isfinite(logits)
+    if not finite.all():
+        raise NotFiniteError(int((~finite.all(axis=1)).sum()), len(logits))
     # In float64, so that probabilities sum to 1 to the last digit that JSON shows.
-    rows = (logits.double() / temperature).softmax(dim=-1).tolist()  # [B, C]
+    scaled = logits.astype(np.float64) / temperature  # [B, C]
+    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    rows: list[list[float]] = (powers / powers.sum(axis=1, keepdims=True)).tolist()
     predictions = []
     for row, encoding in zip(rows, encodings, strict=True):
         best = max(range(len(row)), key=row.__getitem__)

@@ -1,17 +1,16 @@
-"""From texts to predictions: a loaded network with its tokenizer, labels and temperature.
+"""Answers for texts with a loaded network, its tokenizer, labels and temperature.
 
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from model.batch import Batch, collate
-from model.classifier import Classifier
+from model.backends.base import Backend, Runner, Selection
+from model.backends.memory import in_halves
 from model.config import EncoderConfig
 from model.gradients import Gradients
 from model.manifest import Metric
@@ -98,29 +97,29 @@ class Predictor:
     """Answers for one loaded checkpoint, to several threads at once if need be.
 
     Args:
-        network: in evaluation mode, on `device`.
+        runner: runs passes of the network.
         tokenizer: that of the same checkpoint.
         info: what is known of the model.
-        device: where the network runs.
+        backend: where the network runs.
         gradients: derivatives of what the same weights say; see `model.gradients`.
         residual_share: of a layer's output that passes attention by; an encoder's if not given.
     """
 
     def __init__(
         self,
-        network: Classifier,
+        runner: Runner,
         tokenizer: Tokenizer,
         *,
         info: ModelInfo,
-        device: torch.device,
+        backend: Backend,
         gradients: Gradients,
         residual_share: float = EncoderConfig.residual_share,
     ) -> None:
         self.info = info
         self.gradients = gradients
-        self._network = network
+        self._runner = runner
         self._tokenizer = tokenizer
-        self._device = device
+        self._backend = backend
         self._residual_share = residual_share
 
     def encode(
@@ -142,6 +141,8 @@ class Predictor:
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Classifies texts in one forward pass by the fused path.
 
+        What memory does not hold at once is computed in halves.
+
         Args:
             encodings: B texts, at least one.
 
@@ -151,9 +152,11 @@ class Predictor:
         Raises:
             NotFiniteError: the network overflowed for one of them.
         """
-        with torch.inference_mode():
-            output = self._network(self._collate(encodings))
-            return self._predictions(output.logits, encodings)
+        return in_halves(self._predict, encodings, self._backend)
+
+    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
+        started = self._runner.predict(self._runner.prepare(encodings))
+        return self._predictions(self._runner.to_host(started).logits, encodings)
 
     def explain(
         self,
@@ -169,6 +172,8 @@ class Predictor:
     def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
         """Classifies texts in one pass by the explicit path and returns the weights of that pass.
 
+        What memory does not hold at once is computed in halves.
+
         Args:
             questions: B texts with what is wanted of each, at least one.
 
@@ -179,23 +184,29 @@ class Predictor:
             IndexError: a layer or head that the model does not have, or none at all.
             NotFiniteError: the network overflowed for one of the texts.
         """
+        return in_halves(self._explain, questions, self._backend)
+
+    def _explain(self, questions: Sequence[Question]) -> list[Explanation]:
         chosen = [self._choose(question) for question in questions]
         encodings = [question.encoding for question in questions]
-        with torch.inference_mode():
-            output = self._network(self._collate(encodings), need_weights=True)
-            predictions = self._predictions(output.logits, encodings)
-            wanted = {layer for layers, _ in chosen for layer in layers}
-            weights = {layer: output.attention_weights[layer].cpu().numpy() for layer in wanted}
+        # Of the texts of a batch together: what one wants, all leave the device with.
+        together = Selection(
+            tuple(sorted({layer for each in chosen for layer in each.layers})),
+            tuple(sorted({head for each in chosen for head in each.heads})),
+        )
+        started = self._runner.explain(self._runner.prepare(encodings), together)
+        output = self._runner.to_host(started)
+        predictions = self._predictions(output.logits, encodings)
         return [
             Explanation(
                 prediction=predictions[row],
                 encoding=encoding,
-                layers=layers,
-                heads=heads,
-                attention=self._cut(weights, row, layers, heads, len(encoding.input_ids)),
+                layers=own.layers,
+                heads=own.heads,
+                attention=_cut(output.weights, row, len(encoding.input_ids), own, together),
                 residual_share=self._residual_share,
             )
-            for row, (encoding, (layers, heads)) in enumerate(zip(encodings, chosen, strict=True))
+            for row, (encoding, own) in enumerate(zip(encodings, chosen, strict=True))
         ]
 
     def warm_up(self) -> None:
@@ -210,32 +221,36 @@ class Predictor:
         """One small forward pass; raises what a real one would."""
         self.predict([self.encode(_WARM_UP_TEXT)])
 
-    def _choose(self, question: Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return (
+    def _choose(self, question: Question) -> Selection:
+        return Selection(
             _choose(question.layers, self.info.num_layers, "layer"),
             _choose(question.heads, self.info.num_heads, "head"),
         )
 
-    def _cut(
-        self,
-        weights: Mapping[int, NDArray[np.float32]],
-        row: int,
-        layers: Sequence[int],
-        heads: Sequence[int],
-        length: int,
-    ) -> NDArray[np.float32]:
-        """The weights of one text without those of padding, [L, H, T, T]."""
-        # A slice costs nothing, where picking heads one by one makes a copy.
-        some = slice(None) if len(heads) == self.info.num_heads else list(heads)
-        return np.stack([weights[layer][row][some, :length, :length] for layer in layers])
-
-    def _collate(self, encodings: Sequence[Encoding]) -> Batch:
-        return collate(encodings, pad_token_id=self._tokenizer.pad_token_id, device=self._device)
-
-    def _predictions(self, logits: torch.Tensor, encodings: Sequence[Encoding]) -> list[Prediction]:
+    def _predictions(
+        self, logits: NDArray[np.float32], encodings: Sequence[Encoding]
+    ) -> list[Prediction]:
         return make_predictions(
             logits, encodings, labels=self.info.labels, temperature=self.info.temperature
         )
+
+
+def _cut(
+    weights: Sequence[NDArray[np.float32]],
+    row: int,
+    length: int,
+    wanted: Selection,
+    given: Selection,
+) -> NDArray[np.float32]:
+    """The weights of one text of a batch, without those of padding, [L, H, T, T]."""
+    # A slice costs nothing, where picking heads one by one makes a copy.
+    heads = (
+        slice(None)
+        if wanted.heads == given.heads
+        else [given.heads.index(head) for head in wanted.heads]
+    )
+    layers = (weights[given.layers.index(layer)] for layer in wanted.layers)
+    return np.stack([layer[row][heads, :length, :length] for layer in layers])
 
 
 def _choose(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:

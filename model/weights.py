@@ -117,27 +117,27 @@ def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
 
 
 def load_weights(
-    path: Path, network: nn.Module, *, stored_name: Callable[[str], str] = transformers_name
+    path: Path,
+    content: bytes,
+    network: nn.Module,
+    *,
+    stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
     """Fills a network with the weights of a file that `check_weights` accepted.
 
     Args:
-        path: the safetensors file; 16-bit weights are widened to float32.
+        path: of the file, for errors.
+        content: of the file; 16-bit weights are widened to float32.
         network: on the CPU.
         stored_name: the name in the file of one of our parameters.
 
     Raises:
-        CheckpointError: a weight is not a finite number, or the file changed meanwhile.
+        CheckpointError: a weight is not a finite number.
     """
-    check_weights(path, network, stored_name=stored_name)
-    stored = _read(path)
+    stored = {_modern(name): weight for name, weight in safetensors.torch.load(content).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             _fill(parameter, stored[stored_name(name)], path, stored_name(name))
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    return {_modern(name): weight for name, weight in safetensors.torch.load_file(path).items()}
 
 
 def _modern(name: str) -> str:
@@ -196,7 +196,7 @@ def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
     shapes, _ = _header(path)
     prefix = "bert." if any(name.startswith("bert.") for name in shapes) else ""
     fresh: list[str] = []
-    stored = _read(path)
+    stored = {_modern(name): weight for name, weight in safetensors.torch.load_file(path).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             theirs = transformers_name(name)

@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
-from model import Checkpoint, load_predictor
-from model.backends.device import choose_device, choose_dtype, dtype_name
-from model.backends.threads import choose_threads
-from model.loading import check_dtype
+from model import Checkpoint
+from model.backends.base import Backend
+from model.backends.device import dtype_name
+from model.loading import load
 from service.api.document import install_openapi
 from service.api.openapi import DESCRIPTION
 from service.api.routes import (
@@ -69,6 +69,7 @@ _EXPOSED = (REQUEST_ID, "Retry-After")
 def create_app(
     settings: Settings,
     checkpoint: Checkpoint,
+    backend: Backend,
     *,
     api_keys: ApiKeys,
     lifecycle: Lifecycle | None = None,
@@ -78,24 +79,17 @@ def create_app(
     Args:
         settings: read once, at the start.
         checkpoint: the folder to serve, found sound.
+        backend: where its network runs.
         api_keys: who may come in.
         lifecycle: shared with the server that drains; one of its own if None.
-
-    Raises:
-        ConfigurationError: the settings ask for a device that is not there, or for a type that
-            it or the network does not compute in.
     """
     counted = Metrics(_series())
-    device = choose_device(settings.device)
-    dtype = choose_dtype(settings.dtype, device)
-    check_dtype(checkpoint, dtype)
-    counted.expect_model(checkpoint.name, checkpoint.version, str(device), dtype_name(dtype))
-    load = partial(load_predictor, checkpoint, device=device, dtype=dtype)
-    threads = choose_threads(settings.threads)
+    counted.expect_model(
+        checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
+    )
     engine = Engine(
-        load,
-        threads=threads,
-        lanes=threads if device.type == "cpu" else 1,
+        partial(load, checkpoint, backend),
+        backend,
         max_batch_tokens=settings.max_batch_tokens,
         max_queue_tokens=settings.max_queue_tokens,
         watchdog_seconds=settings.watchdog_seconds,

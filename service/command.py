@@ -34,7 +34,7 @@ def run(arguments: Sequence[str] | None) -> int:
     given = vars(make_parser().parse_args(arguments))
     options = {name: value for name, value in given.items() if value is not None}
     try:
-        settings, api_keys, checkpoint = prepare(options)
+        settings, api_keys, checkpoint, backend = prepare(options)
     except SettingsError as error:
         return _refuse(str(error))
     try:
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str] | None) -> int:
             f"choose others with {PREFIX}HOST and {PREFIX}PORT"
         )
     lifecycle = Lifecycle()
-    app = create_app(settings, checkpoint, api_keys=api_keys, lifecycle=lifecycle)
+    app = create_app(settings, checkpoint, backend, api_keys=api_keys, lifecycle=lifecycle)
     configure_logging(settings.log_format)
     serve(app, listening, settings, lifecycle)
     if lifecycle.stuck:

@@ -53,6 +53,15 @@ def _blank_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def _count_or_auto(value: object) -> object:
+    text = str(value)
+    if text == "auto":
+        return text
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise ValueError("must be auto, or a whole number from 1 to 999,999,999")
+    return int(text)
+
+
 Access = Literal["open", "key", "off"]
 Seconds = Annotated[float, AfterValidator(_finite)]
 
@@ -76,18 +85,18 @@ class Settings(BaseSettings):
         pattern=r"^(auto|cpu|cuda|cuda:\d{1,3})$",
         description="auto, cpu, cuda or cuda:N",
     )
-    dtype: Literal["auto", "float32", "bfloat16", "int8"] = Field(
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         "auto",
-        description="float32, bfloat16, int8, or auto: bfloat16 where the processor computes it "
-        "natively, else float32",
+        description="float32, bfloat16, float16 (a GPU), int8 (a processor), or auto: bfloat16 "
+        "where the device computes it natively, else float16 on a GPU, else float32",
     )
     threads: int = Field(
         0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"
     )
     max_sentences: int = Field(256, ge=1, description="most sentences in one request")
     max_body_bytes: int = Field(2_000_000, ge=1, description="largest request body")
-    max_batch_tokens: int = Field(
-        512, ge=1, description="most tokens in one forward pass, padding counted"
+    max_batch_tokens: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
+        "auto", description="most tokens in one forward pass, padding counted; auto: the device's"
     )
     max_queue_tokens: int = Field(
         262_144, ge=1, description="most tokens that may wait; beyond it requests are refused"

@@ -1,17 +1,17 @@
-"""What must hold before anything is served: all of it is checked, and every fault told at once."""
+"""Checks settings, keys, checkpoint and device before anything is served; tells all faults."""
 
 from collections.abc import Mapping
 
 from model import Checkpoint, open_checkpoint
-from model.backends.device import choose_device, choose_dtype
+from model.backends.base import Backend
+from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
-from model.loading import check_dtype
 from service.http.api_keys import ApiKeys, load_api_keys
 from service.settings import PREFIX, Settings, SettingsError, read_settings
 
 
-def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
-    """Reads and checks the settings, the API keys, the checkpoint folder, the device and its type.
+def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, Backend]:
+    """Reads and checks the settings, the API keys, the checkpoint folder and the backend.
 
     Args:
         options: settings given on the command line, by their field names.
@@ -34,25 +34,33 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint]:
         faults.append(f"{PREFIX}CHECKPOINT: {error}")
     except SettingsError as error:
         faults += error.faults
-    faults += _not_computed(settings, checkpoint)
-    if faults or checkpoint is None:
+    backend = None
+    try:
+        backend = _choose_backend(settings, checkpoint)
+    except SettingsError as error:
+        faults += error.faults
+    if faults or checkpoint is None or backend is None:
         raise SettingsError(sorted(faults))
-    return settings, api_keys, checkpoint
+    return settings, api_keys, checkpoint, backend
 
 
-def _not_computed(settings: Settings, checkpoint: Checkpoint | None) -> list[str]:
-    """A device that is not there, or a type that it or the network does not compute in."""
+def _choose_backend(settings: Settings, checkpoint: Checkpoint | None) -> Backend | None:
+    """The backend of the settings; None without a checkpoint to choose it for.
+
+    Raises:
+        SettingsError: the device is not there, or it or the network does not compute in the type.
+    """
     try:
         device = choose_device(settings.device)
     except ConfigurationError as error:
-        return [f"{PREFIX}DEVICE: {error}"]
+        raise SettingsError([f"{PREFIX}DEVICE: {error}"]) from error
     try:
         dtype = choose_dtype(settings.dtype, device)
-        if checkpoint is not None:
-            check_dtype(checkpoint, dtype)
+        if checkpoint is None:
+            return None
+        return choose_backend(checkpoint, device=device, dtype=dtype, threads=settings.threads)
     except ConfigurationError as error:
-        return [f"{PREFIX}DTYPE: {error}"]
-    return []
+        raise SettingsError([f"{PREFIX}DTYPE: {error}"]) from error
 
 
 def _keyless(settings: Settings) -> list[str]:

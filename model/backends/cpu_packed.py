@@ -1,18 +1,20 @@
-"""An encoder made ready to serve on a processor: one compiled call over packed weights.
+"""Runs an encoder on a processor: one compiled call over packed weights.
 
 Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads,
 C classes.
 
-The same numbers as `model.encoder`, without dropout, and six differences in how they are come
-by. The classifier reads the first token alone, so the last layer computes no other's output, and
-no key or value at all, unless its weights are wanted.
-Padding is seen by attention alone; all else computes the N tokens that are there. Queries,
-keys and values are one product. The weights lie in memory as oneDNN's kernels read them, so that
-they are not put in order again for every pass, and the activation is part of the product before
-it. A pass is one call that leaves Python alone: a hundred separate operations would each ask
-for the interpreter's lock, which the thread that talks to clients holds most of the time. And
-oneDNN, which makes and keeps code for each size that it meets, meets few: larger numbers of tokens
-are rounded up, and the products of attention are left to kernels that keep nothing.
+The numbers are those of `model.encoder` without dropout. They are computed in another way:
+
+- The classifier reads the first token alone. So the last layer computes the output of that token
+  only, and no key or value unless its weights are wanted.
+- Attention sees padding; all else computes the N tokens that are there.
+- Queries, keys and values are one product.
+- The weights lie in memory as the kernels of oneDNN read them, and the activation is part of the
+  product before it.
+- A pass is one call that releases the interpreter's lock. A hundred separate operations would each
+  ask for the lock, which the thread that talks to clients holds most of the time.
+- oneDNN makes and keeps code for each size that it meets. So numbers of tokens are rounded up, and
+  kernels that keep nothing compute the products of attention.
 """
 
 import math
@@ -21,7 +23,10 @@ import platform
 import torch
 from torch import Tensor, nn
 
+from model.architecture import Network
 from model.attention import MultiHeadAttention
+from model.backends.base import Runner
+from model.backends.eager import CpuBackend, avoid_kernel_cache
 from model.backends.packed_pass import compiled
 from model.backends.quantized import quantize_weight
 from model.batch import Batch
@@ -59,16 +64,31 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
     )
 
 
+class PackedBackend(CpuBackend):
+    """A processor with the kernels of oneDNN, for an encoder."""
+
+    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+        """Packs the projections; embeddings are shared with the network.
+
+        Raises:
+            TypeError: the network is no encoder.
+        """
+        if not isinstance(network, EncoderClassifier):
+            raise TypeError(f"only encoders are packed, got {type(network).__name__}")
+        served = PackedEncoder(network, dtype=self.dtype)
+        avoid_kernel_cache(network)
+        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+
+
 class PackedEncoder:
-    """The passes of an encoder whose weights no longer change.
+    """Computes passes of an encoder whose weights no longer change.
 
     Args:
-        network: on the CPU, its projections in the type to compute in, one that `can_pack` has
-            kernels for. Its parameters are not needed any more afterwards.
-        in_int8: whether to compute the projections, which are of float32 then, in bytes.
+        network: on the CPU. Its embeddings and pooler are read where they are; the rest is copied.
+        dtype: what the projections compute in, one that `can_pack` has kernels for.
     """
 
-    def __init__(self, network: EncoderClassifier, *, in_int8: bool = False) -> None:
+    def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
         places = embeddings.positions.weight + embeddings.types.weight[0]  # [T, D]
@@ -77,7 +97,8 @@ class PackedEncoder:
         self._eps = norm.eps
         self._activation, self._form = _ACTIVATIONS[layers[0].activation]
         self._run = compiled()
-        self._prepare = quantize_weight if in_int8 else _pack
+        self._dtype = torch.float32 if dtype == torch.int8 else dtype
+        self._prepare = quantize_weight if dtype == torch.int8 else _pack
         with torch.no_grad():
             self._embeddings = _plain(embeddings.tokens.weight, places, norm.weight, norm.bias)
             self._projections: list[Tensor] = []
@@ -85,7 +106,7 @@ class PackedEncoder:
             self._norms: list[Tensor] = []
             for layer in layers:
                 self._add(layer, is_last=layer is layers[-1])
-            self._first = _for_first(layers[-1].attention)
+            self._first = _for_first(layers[-1].attention, self._dtype)
             self._head = _plain(
                 network.pooler.weight,
                 network.pooler.bias,
@@ -123,14 +144,15 @@ class PackedEncoder:
         )
         others = (attention.output, layer.intermediate, layer.output)
         for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
-            projection, terms = self._prepare(weight.detach().contiguous(), bias.detach())
+            weight, bias = weight.detach().to(self._dtype), bias.detach().to(self._dtype)
+            projection, terms = self._prepare(weight.contiguous(), bias)
             self._projections.append(projection)
             self._terms.append(terms)
         self._norms += _norms(layer.attention_norm, layer.output_norm)
 
 
-def _for_first(attention: MultiHeadAttention) -> list[Tensor]:
-    """What attention of the first token alone reads, in float32.
+def _for_first(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor]:
+    """What attention of the first token alone reads, in float32 with the digits of `dtype`.
 
     Returns:
         Of the queries, divided by the root of D / H, weights [D, D] and biases [D]; of the keys
@@ -139,12 +161,16 @@ def _for_first(attention: MultiHeadAttention) -> list[Tensor]:
     query, key, value = attention.query, attention.key, attention.value
     size, heads = query.in_features, attention.num_heads
     scale = math.sqrt(size // heads)
+
+    def rounded(parameter: Tensor) -> Tensor:
+        return parameter.detach().to(dtype).float()
+
     return [
-        query.weight.float() / scale,
-        query.bias.float() / scale,
-        key.weight.float().view(heads, -1, size).clone(),
-        value.weight.float().view(heads, -1, size).transpose(1, 2).contiguous(),
-        value.bias.float().clone(),
+        rounded(query.weight) / scale,
+        rounded(query.bias) / scale,
+        rounded(key.weight).view(heads, -1, size),
+        rounded(value.weight).view(heads, -1, size).transpose(1, 2).contiguous(),
+        rounded(value.bias),
     ]
 
 
@@ -187,11 +213,11 @@ def _fill(places: Tensor) -> Tensor:
 
 def _pack(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-    return packed, bias.clone()
+    return packed, bias
 
 
 def _plain(*parameters: Tensor) -> list[Tensor]:
-    return [parameter.detach().clone() for parameter in parameters]
+    return [parameter.detach() for parameter in parameters]
 
 
 def _norms(*norms: nn.LayerNorm) -> list[Tensor]:

@@ -1,15 +1,28 @@
-"""Which device and which type a network computes in, from what the machine has."""
+"""Chooses device, type and backend from settings and from what the machine has."""
 
 import re
 
 import torch
 
+from model.backends.base import Backend
+from model.backends.cpu_packed import PackedBackend, can_pack
+from model.backends.eager import CpuBackend, CudaBackend
+from model.backends.threads import choose_threads
+from model.checkpoint import Checkpoint
+from model.config import EncoderConfig
 from model.errors import ConfigurationError
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+_DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "int8": torch.int8,
+}
 _NATIVE_INT8 = ("avx512_vnni",)
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
+# The first GPUs with units for products of 16 bits: Volta for float16, Ampere for bfloat16.
+_CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 
 
 def choose_device(name: str) -> torch.device:
@@ -44,21 +57,54 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     """The type of a setting.
 
     Args:
-        name: `float32`, `bfloat16`, `int8`, or `auto`: bfloat16 where the processor multiplies
-            it natively, else float32.
+        name: `float32`, `bfloat16`, `float16`, `int8`, or `auto`: bfloat16 where the device
+            multiplies it natively, else float16 on a GPU that does, else float32.
         device: where the network runs.
 
     Raises:
-        ConfigurationError: int8 is asked for where nothing is quick at it.
+        ConfigurationError: int8 is asked for where nothing is quick at it, or float16 on a
+            processor.
     """
     if name == "int8" and not computes_int8(device):
         raise ConfigurationError(
             "dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
             f"which {device} is not: use auto"
         )
+    if name == "float16" and device.type != "cuda":
+        raise ConfigurationError(f"dtype float16 is for GPUs, which {device} is not: use auto")
     if name != "auto":
         return _DTYPES[name]
-    return torch.bfloat16 if computes_bfloat16(device) else torch.float32
+    if computes_bfloat16(device):
+        return torch.bfloat16
+    return torch.float16 if _is_gpu_since(device, _CUDA_FLOAT16) else torch.float32
+
+
+def choose_backend(
+    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype, threads: int = 0
+) -> Backend:
+    """The backend for a checkpoint.
+
+    Args:
+        checkpoint: a folder that was found sound.
+        device: where the network runs.
+        dtype: what its projections compute in, one that `choose_dtype` gives for the device.
+        threads: that compute on the processor; 0: see `choose_threads`.
+
+    Raises:
+        ConfigurationError: the network cannot compute in that type.
+    """
+    config = checkpoint.config
+    if dtype == torch.int8 and not isinstance(config, EncoderConfig):
+        raise ConfigurationError(
+            f"dtype int8 is for encoders, and {checkpoint.name} is a {config.architecture}: "
+            "use auto"
+        )
+    kind: type[Backend] = CpuBackend
+    if device.type == "cuda":
+        kind = CudaBackend
+    elif isinstance(config, EncoderConfig) and can_pack(device, dtype):
+        kind = PackedBackend
+    return kind(device, dtype, threads=choose_threads(threads))
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -67,9 +113,9 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Whether the processor has instructions that multiply bfloat16 numbers."""
+    """Whether the device has instructions that multiply bfloat16 numbers."""
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
+        return _is_gpu_since(device, _CUDA_BFLOAT16)
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(feature, False) for feature in _NATIVE_BFLOAT16)
 
@@ -84,3 +130,7 @@ def computes_int8(device: torch.device) -> bool:
         return False
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(feature, False) for feature in _NATIVE_INT8)
+
+
+def _is_gpu_since(device: torch.device, capability: tuple[int, int]) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= capability

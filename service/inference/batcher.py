@@ -54,8 +54,9 @@ class Batcher:
         classify: one forward pass over the texts of a batch; called on the executor, by as many
             threads at once as there are lanes.
         explain: the same with attention.
-        executor: has a thread for each lane, which from now on until the end runs passes alone.
-        lanes: passes that may run at once.
+        executor: has a thread for each worker, which from now on until the end runs passes alone.
+        workers: passes that may be in hand at once.
+        cores: how many of them compute at once; workers beyond that prepare and answer meanwhile.
         worth_sharing: the fewest tokens for which a pass that is alone has several threads.
         use_threads: told before a pass how many threads it may have, if that changes.
         max_batch_tokens: `longest * count` of a batch stays within it; a longer text goes alone.
@@ -70,7 +71,8 @@ class Batcher:
         explain: Explain,
         *,
         executor: Executor,
-        lanes: int = 1,
+        workers: int = 1,
+        cores: int | None = None,
         worth_sharing: int = WORTH_SHARING_TOKENS,
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
@@ -86,7 +88,7 @@ class Batcher:
         self._changed = threading.Condition()
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._closed = False
-        self._lanes = Lanes(lanes, worth_sharing=worth_sharing)
+        self._lanes = Lanes(workers if cores is None else cores, worth_sharing=worth_sharing)
         self._admission = Admission(max_queue_tokens)
         self._passes: dict[int, float] = {}
         self._computing = 0  # tokens in these passes
@@ -94,7 +96,7 @@ class Batcher:
         metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
         self._loop = asyncio.get_running_loop()
-        self._workers = [self._loop.run_in_executor(executor, self._work) for _ in range(lanes)]
+        self._workers = [self._loop.run_in_executor(executor, self._work) for _ in range(workers)]
 
     def longest_pass(self) -> float:
         """For how many seconds the oldest of the passes in hand has been running; 0 if none is."""
@@ -256,7 +258,7 @@ class Batcher:
             urgent_at = now + _SHARE_OF_PATIENCE * seconds if hurries else math.inf
             turn = self._schedule.add(entries, kind=kind, urgent_at=urgent_at)
             self._lanes.note_arrival((count for _, count in entries), now)
-            self._changed.notify(min(len(entries), self._lanes.count))
+            self._changed.notify(min(len(entries), len(self._workers)))
             return turn
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""The model as the service sees it: loaded in the background, watched, asked through the queue."""
+"""Loads the model in the background, watches it, and asks it through the queue."""
 
 import asyncio
 import gc
@@ -10,15 +10,14 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
-from model.errors import CheckpointError
+from model.backends.base import Backend
 from service.errors import InternalError, NotReadyError
 from service.inference.batcher import Batcher
-from service.inference.lanes import WORTH_SHARING_ALONE, WORTH_SHARING_TOKENS
 from service.inference.work import Job
 from service.metrics import Metrics
 
@@ -29,8 +28,8 @@ _PROBE_SECONDS = 1.0
 _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
+_LOST = "The device {} is lost to this process: it has to be restarted."
 _CLOSE_SECONDS = 2.0
-_NICENESS = 10
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
 
@@ -39,9 +38,8 @@ class Engine:
 
     Args:
         load: reads the weights; called on a thread of the engine.
-        threads: that compute: of one pass, or each with a pass of its own.
-        lanes: passes that may run at once.
-        max_batch_tokens: in one pass, padding counted.
+        backend: where the network runs.
+        max_batch_tokens: in one pass, padding counted; `auto`: as the backend says.
         max_queue_tokens: that may wait.
         watchdog_seconds: a pass that takes longer is held to be one that never ends.
         metrics: where passes and the queue are counted.
@@ -50,31 +48,32 @@ class Engine:
     def __init__(
         self,
         load: Callable[[], Predictor],
+        backend: Backend,
         *,
-        threads: int,
-        lanes: int,
-        max_batch_tokens: int,
+        max_batch_tokens: int | Literal["auto"],
         max_queue_tokens: int,
         watchdog_seconds: float,
         metrics: Metrics,
     ) -> None:
         self._load = load
-        self._threads = threads
-        self._lanes = lanes
-        self._max_batch_tokens = max_batch_tokens
+        self._backend = backend
+        self.max_batch_tokens = (
+            backend.default_batch_tokens if max_batch_tokens == "auto" else max_batch_tokens
+        )
         self._max_queue_tokens = max_queue_tokens
         self._watchdog_seconds = watchdog_seconds
         self._metrics = metrics
         self._executor = ThreadPoolExecutor(
-            max_workers=lanes,
+            max_workers=backend.workers,
             thread_name_prefix="forward",
-            initializer=partial(_begin_lane, threads),
+            initializer=partial(_begin_lane, backend),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
         self._batcher: Batcher | None = None
         self._fault: str | None = _LOADING
         self._told_stuck = False
+        self._lost: str | None = None
 
     @property
     def fault(self) -> str | None:
@@ -84,6 +83,8 @@ class Engine:
     @property
     def stuck(self) -> str | None:
         """Why only a restart can help, or None if nothing is known that would need one."""
+        if self._lost is not None:
+            return self._lost
         seconds = self._batcher.longest_pass() if self._batcher is not None else 0.0
         if seconds < self._watchdog_seconds:
             return None
@@ -180,10 +181,11 @@ class Engine:
             predictor.predict,
             predictor.explain_batch,
             executor=self._executor,
-            lanes=self._lanes,
-            worth_sharing=WORTH_SHARING_ALONE.get(predictor.info.dtype, WORTH_SHARING_TOKENS),
+            workers=self._backend.workers,
+            cores=self._backend.cores,
+            worth_sharing=self._backend.worth_sharing_tokens,
             use_threads=torch.set_num_threads,
-            max_batch_tokens=self._max_batch_tokens,
+            max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
             metrics=self._metrics,
             on_pass=self._note_pass,
@@ -196,8 +198,8 @@ class Engine:
                 "version": predictor.info.version,
                 "device": predictor.info.device,
                 "dtype": predictor.info.dtype,
-                "threads": self._threads,
-                "lanes": self._lanes,
+                "threads": self._backend.threads,
+                "lanes": self._backend.workers,
             },
         )
 
@@ -215,14 +217,16 @@ class Engine:
             self._fault = None
             return
         logger.error("a forward pass failed", exc_info=error, extra=_told(error))
-        # What is loaded goes on working when its folder is not there any more to be read again.
-        if self._fault is None and not isinstance(error, CheckpointError):
+        if self._backend.is_fatal(error) and self._lost is None:
+            self._lost = _LOST.format(self._backend.device)
+            logger.critical("the device is lost", extra={"device": str(self._backend.device)})
+        if self._fault is None:
             self._fault = _FAILING
             self._spawn(self._probe())
 
     async def _probe(self) -> None:
         """Runs a small pass every second until one works."""
-        while self._fault is not None:
+        while self._fault is not None and self._lost is None:
             await asyncio.sleep(_PROBE_SECONDS)
             try:
                 await self.run([Job(self.predictor.probe)])
@@ -237,14 +241,14 @@ class Engine:
 def _told(error: BaseException | None) -> dict[str, str]:
     """What the log may say of an error in a pass beside its type and places.
 
-    Torch and checkpoints say nothing of texts; others may: a KeyError is the key.
+    Torch says nothing of texts; others may: a KeyError is the key.
     """
-    return {"fault": str(error)} if isinstance(error, RuntimeError | CheckpointError) else {}
+    return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
 
 
-def _begin_lane(threads: int) -> None:
-    """Prepares a thread that computes: it gives way to the one that talks to clients."""
-    torch.set_num_threads(threads)
-    if sys.platform == "linux":  # elsewhere it would be the whole process
-        niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
+def _begin_lane(backend: Backend) -> None:
+    """Prepares a thread that runs passes."""
+    torch.set_num_threads(backend.threads)
+    if backend.niceness and sys.platform == "linux":  # elsewhere it would be the whole process
+        niceness = max(backend.niceness, os.getpriority(os.PRIO_PROCESS, 0))
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

@@ -1,13 +1,10 @@
-"""What each lane may take next: a core that a long text keeps busy is lost to short ones."""
+"""Decides what each lane may take next, so that long texts leave a core to short ones."""
 
 import math
 from collections.abc import Iterable
 
 # Below this, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
-# The same for a pass that is alone, where it differs, by what its products are computed in: the
-# longer they take, the less threads lose by waiting for each other.
-WORTH_SHARING_ALONE = {"float32": 16}
 _FEWEST_TOKENS_PER_THREAD = 8
 # While short ones come this often, in seconds, one lane is theirs.
 SHORT_COME_WITHIN = 0.05
@@ -19,7 +16,7 @@ class Lanes:
     """How many lanes are busy, and with what. Not to be used from two threads at once.
 
     Args:
-        count: of the lanes.
+        count: of the cores that lanes share; a GPU is one.
         worth_sharing: the fewest tokens for which a pass that is alone has several threads.
     """
 

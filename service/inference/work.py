@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from model import Encoding, Explanation, Prediction, Question
-from model.backends.memory import in_halves
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 
 Result = TypeVar("Result")
@@ -152,7 +151,7 @@ class Pass:
             Exception: the pass failed, or the first of the results that could not be finished;
                 `fail` tells those who wait for them.
         """
-        results = in_halves(self.run, self.entries)
+        results = self.run(self.entries)
         if self.finish is None:
             return partial(self._deliver, results)
         return self._finish_each(self.finish, results, call)

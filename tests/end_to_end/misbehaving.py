@@ -17,16 +17,17 @@ import torch
 
 import service.app
 from model import (
+    Batch,
     Checkpoint,
     Encoding,
     Explanation,
     Gradients,
-    Network,
     Prediction,
     Predictor,
     Question,
-    load_predictor,
 )
+from model.backends.base import Backend
+from model.loading import load
 from service.__main__ import main
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
@@ -38,17 +39,17 @@ class MisbehavingPredictor(Predictor):
 
     folder: Path
 
-    def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
+    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Counts, and then what the real one does."""
         misbehave(self.folder / "pass", texts=len(encodings))
         count(self.folder, len(encodings))
-        return super().predict(encodings)
+        return super()._predict(encodings)
 
-    def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
+    def _explain(self, questions: Sequence[Question]) -> list[Explanation]:
         """Counts, and then what the real one does."""
         misbehave(self.folder / "pass", texts=len(questions))
         count(self.folder, len(questions))
-        return super().explain_batch(questions)
+        return super()._explain(questions)
 
 
 class MisbehavingGradients(Gradients):
@@ -56,11 +57,11 @@ class MisbehavingGradients(Gradients):
 
     folder: Path
 
-    def network(self) -> Network:
-        """Counts, and then what the real one does; every pass asks for it."""
+    def _batch(self, encoding: Encoding, size: int) -> Batch:
+        """Counts, and then what the real one does; every pass asks for one."""
         misbehave(self.folder / "pass")
         count(self.folder, 1)
-        return super().network()
+        return super()._batch(encoding, size)
 
 
 def count(folder: Path, texts: int) -> None:
@@ -92,10 +93,10 @@ def read(order: Path) -> str | None:
         return None
 
 
-def load(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> Predictor:
+def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a real predictor and changes its class."""
     misbehave(folder / "load")
-    predictor = load_predictor(checkpoint, device=device, dtype=dtype)
+    predictor = load(checkpoint, backend)
     predictor.__class__ = MisbehavingPredictor
     assert isinstance(predictor, MisbehavingPredictor)
     predictor.folder = folder
@@ -107,5 +108,5 @@ def load(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) ->
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    with mock.patch.object(service.app, "load_predictor", load):
+    with mock.patch.object(service.app, "load", load_misbehaving):
         sys.exit(main(sys.argv[2:]))

@@ -43,7 +43,7 @@ def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
         tmp_path / "nothing",
         "--drain-seconds=-1",
         HEADLIGHT_PORT="http",
-        HEADLIGHT_DTYPE="float16",
+        HEADLIGHT_DTYPE="float64",
         HEADLIGHT_DEVICE="gpu",
         HEADLIGHT_MAX_SENTENCES="0",
         HEADLIGHT_REQUEST_TIMEOUT="nan",
@@ -62,8 +62,8 @@ def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
         "checkpoint folder\n"
         "  HEADLIGHT_DEVICE: string should match pattern '^(auto|cpu|cuda|cuda:\\d{1,3})$', got "
         "'gpu'\n"
-        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32', 'bfloat16' or 'int8', got "
-        "'float16'\n"
+        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', "
+        "got 'float64'\n"
         "  HEADLIGHT_HOST: must not be blank, got ' '\n"
         "  HEADLIGHT_MAX_SENTENCES: input should be greater than or equal to 1, got '0'\n"
         "  HEADLIGHT_PORT: input should be a valid integer, unable to parse string as an integer, "

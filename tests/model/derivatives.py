@@ -13,6 +13,7 @@ from torch import Tensor
 from model.architecture import Network
 from model.conv_attention import ConvAttentionClassifier
 from model.encoder import EncoderClassifier, EncoderLayer
+from model.masks import mask_bias
 
 Function = Callable[[Tensor], Tensor]  # float64 [N, T, D] to [N]
 _EPSILON = 1e-5
@@ -46,7 +47,7 @@ def _encoder_logits(network: EncoderClassifier, embeddings: Tensor) -> Tensor:
     places = parts.positions.weight[: embeddings.shape[1]]
     states = parts.norm(embeddings + places + parts.types.weight[0])
     for layer in network.layers:
-        states, _ = layer(states, keep=None, need_weights=False)
+        states, _ = layer(states, bias=None, need_weights=False)
     logits: Tensor = network.classifier(torch.tanh(network.pooler(states[:, 0])))
     return logits
 
@@ -58,11 +59,12 @@ def _conv_logits(network: ConvAttentionClassifier, embeddings: Tensor) -> Tensor
     assert network.convolution is not None
     assert network.attention is not None
     states = torch.relu(network._convolve(network.convolution, padded))
-    keep = None
+    bias = None
     if network.mask_padding:
-        keep = torch.arange(network.max_length).expand(rows, 1, 1, -1) < length
+        masked = torch.arange(network.max_length).expand(rows, 1, 1, -1) >= length
+        bias = mask_bias(masked, states.dtype)
     states = network.attention.attend(
-        states, states, states, keep=keep, need_weights=False
+        states, states, states, bias=bias, need_weights=False
     ).hidden_states
     unit = network.classifier(states.flatten(1))
     return torch.cat([torch.zeros_like(unit), unit], dim=1)

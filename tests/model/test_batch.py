@@ -95,3 +95,10 @@ def test_every_row_can_be_read_back(rows: list[list[int]], pad_token_id: int) ->
         ids[~padded].tolist() for ids, padded in zip(batch.input_ids, mask, strict=True)
     ] == rows
     assert batch.input_ids[mask].eq(pad_token_id).all()
+
+
+def test_a_text_without_tokens_is_refused() -> None:
+    message = "text 1 of the batch has no tokens, needs at least 1"
+
+    with pytest.raises(ValueError, match=exactly(message)):
+        collate(encodings([2, 3], []), pad_token_id=0)

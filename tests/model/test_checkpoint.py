@@ -133,6 +133,22 @@ def test_weights_that_go_between_check_and_load(
     assert caught.value.path == folder / WEIGHTS
 
 
+def test_a_folder_that_is_replaced_between_check_and_load(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny", seed=0)
+    checkpoint = open_checkpoint(folder)
+    tiny_checkpoint(folder, seed=1)
+    other = open_checkpoint(folder).version
+    message = (
+        f"{folder / WEIGHTS}: is version {other} now, and was {checkpoint.version} when it was "
+        "checked: start again"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        checkpoint.load_network()
+    tiny_checkpoint(folder, seed=0)  # the same weights again
+    assert checkpoint.load_network().num_heads == checkpoint.config.num_heads
+
+
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     network = tiny_network()
     torch.nn.init.constant_(network.classifier.bias, float("nan"))

@@ -135,13 +135,6 @@ def test_a_text_that_is_too_long_is_refused() -> None:
         network(Batch(torch.ones(1, 9, dtype=torch.int64), None))
 
 
-def test_a_text_that_is_all_padding_is_refused() -> None:
-    network = tiny_conv_network()
-
-    with pytest.raises(ConfigurationError, match=r"^1 rows of 2 are masked whole"):
-        network(Batch(ids([1, 2], [0, 0]), torch.tensor([[False, False], [True, True]])))
-
-
 @pytest.mark.parametrize(
     "name", ["vocab_size", "embedding_size", "num_filters", "kernel_size", "max_length"]
 )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from model import causal_mask, padding_mask
 from model.errors import ConfigurationError
-from model.masks import join_masks
+from model.masks import check_masked_rows, join_masks, mask_bias
 from tests.matching import exactly
 
 
@@ -88,10 +88,11 @@ def test_queries_without_keys_are_refused(queries: int, keys: int) -> None:
 
 def test_nothing_masked_is_no_mask() -> None:
     assert join(None, None) is None
+    assert mask_bias(None, torch.float32) is None
 
 
 @given(data=st.data(), dimensions=st.sampled_from([2, 3, 4]))
-def test_joined_is_what_neither_hides(data: st.DataObject, dimensions: int) -> None:
+def test_joined_is_what_either_hides(data: st.DataObject, dimensions: int) -> None:
     seed = data.draw(st.integers(0, 1000))
     generator = torch.Generator().manual_seed(seed)
     padding = torch.rand(2, 5, generator=generator) < 0.3
@@ -101,14 +102,19 @@ def test_joined_is_what_neither_hides(data: st.DataObject, dimensions: int) -> N
     padding[:, 0] = False
     pairs[..., 0] = False
 
-    keep = join(padding, pairs)
+    masked = join(padding, pairs)
 
-    assert keep is not None
-    full = keep.expand(2, 3, 4, 5)
+    assert masked is not None
+    full = masked.expand(2, 3, 4, 5)
+    bias = mask_bias(masked, torch.bfloat16)
+    assert bias is not None
+    assert bias.dtype is torch.bfloat16
+    assert torch.equal(bias == -torch.inf, masked)
+    assert bias[~masked].eq(0.0).all()
     for batch, head, query, key in torch.cartesian_prod(*map(torch.arange, (2, 3, 4, 5))).tolist():
         pair = {2: (query, key), 3: (batch, query, key), 4: (batch, head, query, key)}[dimensions]
         hidden = bool(padding[batch, key]) or bool(pairs[pair])
-        assert bool(full[batch, head, query, key]) is not hidden
+        assert bool(full[batch, head, query, key]) is hidden
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (4,), (3, 4, 5), (2, 2, 4, 5), (1, 4, 5)])
@@ -132,8 +138,11 @@ def test_texts_that_are_all_padding_are_refused() -> None:
         "1 rows of 2 are masked whole: each query needs at least 1 key that it may attend to, got 0"
     )
 
+    masked = join(padding, None)
+
+    assert masked is not None
     with pytest.raises(ConfigurationError, match=exactly(message)):
-        join(padding, None)
+        check_masked_rows(masked)
 
 
 def test_rows_that_only_both_masks_hide_are_refused() -> None:
@@ -144,5 +153,8 @@ def test_rows_that_only_both_masks_hide_are_refused() -> None:
         "2 rows of 8 are masked whole: each query needs at least 1 key that it may attend to, got 0"
     )
 
+    masked = join(padding, pairs)
+
+    assert masked is not None
     with pytest.raises(ConfigurationError, match=exactly(message)):
-        join(padding, pairs)
+        check_masked_rows(masked)

@@ -109,7 +109,7 @@ def test_probabilities_are_the_softmax_of_logits_over_temperature(predictor: Pre
     network = tiny_network()
     hidden_states = network.embeddings(ids)
     for layer in network.layers:
-        hidden_states, _ = layer(hidden_states, keep=None, need_weights=False)
+        hidden_states, _ = layer(hidden_states, bias=None, need_weights=False)
     logits = network.classifier(torch.tanh(network.pooler(hidden_states[:, 0])))[0].tolist()
     exponentials = [math.exp(logit / 1.5) for logit in logits]
     expected = [exponential / sum(exponentials) for exponential in exponentials]
@@ -277,7 +277,7 @@ def test_the_weights_are_those_of_the_network(predictor: Predictor) -> None:
     hidden_states = network.embeddings(torch.tensor([encoding.input_ids]))
     expected = []
     for layer in network.layers:
-        hidden_states, weights = layer(hidden_states, keep=None, need_weights=True)
+        hidden_states, weights = layer(hidden_states, bias=None, need_weights=True)
         expected.append(weights[0].detach().numpy())
 
     attention = predictor.explain(encoding).attention
@@ -384,7 +384,7 @@ def test_answers_do_not_keep_the_graph(predictor: Predictor) -> None:
     predictor.predict([encoding])
     predictor.explain(encoding)
 
-    output = predictor._network(collate([encoding], pad_token_id=0), need_weights=True)
+    output = predictor._runner.network(collate([encoding], pad_token_id=0), need_weights=True)
     assert not output.logits.requires_grad
     assert not any(weights.requires_grad for weights in output.attention_weights)
 
@@ -418,7 +418,7 @@ def test_a_pass_that_overflows_answers_nothing(dtype: torch.dtype, tmp_path: Pat
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
-    logits = torch.tensor([[0.0, 1.0], [value, 1.0], [value, value]])
+    logits = np.array([[0.0, 1.0], [value, 1.0], [value, value]], np.float32)
 
     with pytest.raises(NotFiniteError) as caught:
         make_predictions(logits, [Encoding([1], False)] * 3, labels=("no", "yes"), temperature=1e-3)
@@ -428,7 +428,7 @@ def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
 
 def test_the_largest_logits_still_have_probabilities() -> None:
     (prediction,) = make_predictions(
-        torch.tensor([[-3e38, 3e38]]),
+        np.array([[-3e38, 3e38]], np.float32),
         [Encoding([1], False)],
         labels=("no", "yes"),
         temperature=1e-3,

@@ -72,7 +72,12 @@ class Setting:
     """A batcher with what surrounds it."""
 
     def __init__(
-        self, *, max_batch_tokens: int = 8, max_queue_tokens: int = 1000, lanes: int = 1
+        self,
+        *,
+        max_batch_tokens: int = 8,
+        max_queue_tokens: int = 1000,
+        lanes: int = 1,
+        cores: int | None = None,
     ) -> None:
         self.recorder = Recorder()
         self.metrics = Metrics([])
@@ -83,7 +88,8 @@ class Setting:
             lambda encodings: self.recorder.classify(encodings),
             self.recorder.explain,
             executor=self.executor,
-            lanes=lanes,
+            workers=lanes,
+            cores=cores,
             use_threads=self.threads.append,
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,

@@ -44,11 +44,22 @@ WRONG = [
         "gpu",
         r"string should match pattern '^(auto|cpu|cuda|cuda:\d{1,3})$', got 'gpu'",
     ),
-    ("DTYPE", "float16", "input should be 'auto', 'float32', 'bfloat16' or 'int8', got 'float16'"),
+    (
+        "DTYPE",
+        "float64",
+        "input should be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', got 'float64'",
+    ),
     ("THREADS", "-1", "input should be greater than or equal to 0, got '-1'"),
     ("MAX_SENTENCES", "0", "input should be greater than or equal to 1, got '0'"),
     ("MAX_BODY_BYTES", "1.5", f"{WHOLE}, got '1.5'"),
-    ("MAX_BATCH_TOKENS", "0", "input should be greater than or equal to 1, got '0'"),
+    *(
+        (
+            "MAX_BATCH_TOKENS",
+            value,
+            f"must be auto, or a whole number from 1 to 999,999,999, got {value!r}",
+        )
+        for value in ("0", "-1", "1.5", "many", "1000000000")
+    ),
     ("MAX_QUEUE_TOKENS", "many", f"{WHOLE}, got 'many'"),
     ("MAX_ATTENTION_WEIGHTS", "0", "input should be greater than or equal to 1, got '0'"),
     ("REQUEST_TIMEOUT", "0", "input should be greater than 0, got '0'"),

@@ -27,7 +27,7 @@ def test_defaults() -> None:
         "threads": 0,
         "max_sentences": 256,
         "max_body_bytes": 2_000_000,
-        "max_batch_tokens": 512,
+        "max_batch_tokens": "auto",
         "max_queue_tokens": 262_144,
         "max_attention_weights": 2_000_000,
         "request_timeout": 10.0,

@@ -110,7 +110,7 @@ class MPNetClassifier(nn.Module):
         if padding is not None:
             bias = bias.masked_fill(padding[:, None, None, :], -math.inf)  # [B, H, T, T]
         for layer in self.layers:
-            states = layer(states, keep=bias, need_weights=False).hidden_states
+            states = layer(states, bias=bias, need_weights=False).hidden_states
         if padding is None:
             mean = states.mean(dim=1)  # [B, D]
         else:

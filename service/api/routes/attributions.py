@@ -39,7 +39,7 @@ async def _answer(request: Request, wanted: AttributionsRequest, *, place: str) 
     attributing = attribute(
         state.engine,
         wanted,
-        max_batch_tokens=state.settings.max_batch_tokens,
+        max_batch_tokens=state.engine.max_batch_tokens,
         max_queue_tokens=state.settings.max_queue_tokens,
         place=place,
         deadline=deadline_of(request.scope),

@@ -33,7 +33,7 @@ checkpoint = open_checkpoint(Path(sys.argv[1]))
 for dtype in (torch.bfloat16, torch.float32):
     predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=dtype)
     predictor.warm_up()
-    print(can_pack(torch.device("cpu"), dtype), type(predictor._network).__name__)
+    print(can_pack(torch.device("cpu"), dtype), type(predictor._runner.network).__name__)
 """
 # On both sides of where the kernels of attention and the rounding of sizes change.
 LONG = (31, 32, 33, 40, 63, 64, 65, 128, 129)
@@ -63,7 +63,7 @@ def batch_of(lengths: list[int]) -> Batch:
 
 
 NETWORK = network()
-PACKED = PackedEncoder(NETWORK)
+PACKED = PackedEncoder(NETWORK, dtype=torch.float32)
 needs_int8 = pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
 needs_bfloat16 = pytest.mark.skipif(
     not can_pack(CPU, torch.bfloat16), reason="oneDNN has no bfloat16 on this processor"
@@ -104,7 +104,7 @@ def test_the_weights_are_those_of_the_network(lengths: list[int]) -> None:
 @given(lengths)
 def test_in_bfloat16_the_numbers_are_near_those_of_the_network(lengths: list[int]) -> None:
     batch = batch_of(lengths)
-    packed = PackedEncoder(BFLOAT16)
+    packed = PackedEncoder(BFLOAT16, dtype=torch.bfloat16)
     with torch.inference_mode():
         found, expected = (each(batch, need_weights=True) for each in (packed, BFLOAT16))
         fused = packed(batch).logits
@@ -125,7 +125,7 @@ def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) ->
     wide = network(torch.bfloat16)
     wide.initialize(std=0.6, generator=torch.Generator().manual_seed(0))
     wide.compute_in(torch.bfloat16)
-    packed = PackedEncoder(wide)
+    packed = PackedEncoder(wide, dtype=torch.bfloat16)
     batch = batch_of([*range(1, 64, 3), longest])
     with torch.inference_mode():
         together = packed(batch).logits.softmax(dim=-1)
@@ -142,7 +142,7 @@ def test_in_bytes_the_numbers_are_near_those_of_the_network(
     activation: str, lengths: list[int]
 ) -> None:
     plain = network(hidden_act=activation)
-    packed = PackedEncoder(plain, in_int8=True)
+    packed = PackedEncoder(plain, dtype=torch.int8)
     batch = batch_of(lengths)
     with torch.inference_mode():
         found, expected = (each(batch, need_weights=True) for each in (packed, plain))
@@ -169,7 +169,10 @@ def test_every_activation(activation: str, dtype: torch.dtype) -> None:
 
     with torch.inference_mode():
         torch.testing.assert_close(
-            PackedEncoder(plain)(batch).logits, plain(batch).logits, atol=tolerance, rtol=0.0
+            PackedEncoder(plain, dtype=dtype)(batch).logits,
+            plain(batch).logits,
+            atol=tolerance,
+            rtol=0.0,
         )
 
 
@@ -178,10 +181,9 @@ def test_a_single_layer_is_the_first_and_the_last() -> None:
     batch = batch_of([5, 9, 9])
 
     with torch.inference_mode():
-        packed, expected = (
-            each(batch, need_weights=True) for each in (PackedEncoder(plain), plain)
-        )
-        without = PackedEncoder(plain)(batch)
+        own = PackedEncoder(plain, dtype=torch.float32)
+        packed, expected = (each(batch, need_weights=True) for each in (own, plain))
+        without = own(batch)
 
     torch.testing.assert_close(packed.logits, expected.logits, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(without.logits, packed.logits, atol=1e-5, rtol=1e-5)
@@ -189,15 +191,20 @@ def test_a_single_layer_is_the_first_and_the_last() -> None:
     torch.testing.assert_close(weights[1:], others[1:], atol=1e-5, rtol=1e-5)
 
 
-def test_it_does_not_need_the_network_any_more() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_shares_the_embeddings_and_copies_the_projections(dtype: torch.dtype) -> None:
+    if not can_pack(CPU, dtype):
+        pytest.skip(f"oneDNN has no {dtype} here")
     plain = network()
     batch = batch_of([3, 4])
-    packed = PackedEncoder(plain)
+    packed = PackedEncoder(plain, dtype=dtype)
     with torch.inference_mode():
         before = packed(batch).logits
-        for parameter in plain.parameters():
-            parameter.zero_()
+        for name, parameter in plain.layers.named_parameters():
+            if "intermediate" in name or "output." in name:
+                parameter.zero_()
         assert torch.equal(packed(batch).logits, before)
+    assert packed._embeddings[0].data_ptr() == plain.embeddings.tokens.weight.data_ptr()
 
 
 def test_no_gradient_is_kept() -> None:

@@ -36,8 +36,7 @@ network = build_encoder(EncoderConfig(
 ))
 network.initialize(std=0.02, generator=torch.Generator().manual_seed(0))
 network.eval()
-network.compute_in(choose_dtype("auto", torch.device("cpu")))
-packed = PackedEncoder(network)
+packed = PackedEncoder(network, dtype=choose_dtype("auto", torch.device("cpu")))
 
 def classify(lengths):
     texts = [Encoding([1] * length, False) for length in lengths]

@@ -1,10 +1,17 @@
 """The device and the type that settings choose, on machines that are only described."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from model.backends.device import choose_device, choose_dtype, computes_bfloat16
+from model import open_checkpoint
+from model.backends.base import Backend
+from model.backends.cpu_packed import PackedBackend
+from model.backends.device import choose_backend, choose_device, choose_dtype, computes_bfloat16
+from model.backends.eager import CpuBackend, CudaBackend
 from model.errors import ConfigurationError
+from tests.builders import tiny_checkpoint, tiny_conv_checkpoint
 from tests.matching import exactly
 
 CPU = torch.device("cpu")
@@ -104,6 +111,62 @@ def test_bfloat16_on_cuda(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
 
     assert computes_bfloat16(torch.device("cuda", 0)) is native
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype"),
+    [
+        ((6, 1), torch.float32),
+        ((7, 0), torch.float16),
+        ((7, 5), torch.float16),
+        ((8, 0), torch.bfloat16),
+        ((9, 0), torch.bfloat16),
+    ],
+)
+def test_a_gpu_computes_in_the_best_type_that_it_has(
+    capability: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+
+    assert choose_dtype("auto", torch.device("cuda", 0)) is dtype
+    assert choose_dtype("float16", torch.device("cuda", 0)) is torch.float16
+
+
+def test_float16_is_for_gpus() -> None:
+    message = "dtype float16 is for GPUs, which cpu is not: use auto"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        choose_dtype("float16", CPU)
+
+
+@pytest.mark.parametrize(
+    ("device", "packs", "conv", "kind"),
+    [
+        ("cpu", True, False, PackedBackend),
+        ("cpu", False, False, CpuBackend),
+        ("cpu", True, True, CpuBackend),
+        ("cuda:0", True, False, CudaBackend),
+        ("cuda:0", True, True, CudaBackend),
+    ],
+)
+def test_a_backend_for_each_device_and_network(
+    device: str,
+    packs: bool,
+    conv: bool,
+    kind: type[Backend],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("model.backends.device.can_pack", lambda *_: packs)
+    make = tiny_conv_checkpoint if conv else tiny_checkpoint
+    checkpoint = open_checkpoint(make(tmp_path / "tiny"))
+
+    backend = choose_backend(
+        checkpoint, device=torch.device(device), dtype=torch.float32, threads=3
+    )
+
+    assert type(backend) is kind
+    assert (str(backend.device), backend.dtype, backend.threads) == (device, torch.float32, 3)
 
 
 def test_this_processor_can_be_asked() -> None:

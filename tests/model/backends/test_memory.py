@@ -7,8 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.backends.memory import in_halves, is_out_of_memory
+from model.backends.eager import CpuBackend
+from model.backends.memory import in_halves
 
+BACKEND = CpuBackend(torch.device("cpu"), torch.float32, threads=1)
 ERRORS = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory"),
@@ -28,7 +30,7 @@ def test_it_halves_until_it_fits(error: Exception, count: int, room: int) -> Non
             raise error
         return [-text for text in texts]
 
-    assert in_halves(run, range(count)) == [-text for text in range(count)]
+    assert in_halves(run, range(count), BACKEND) == [-text for text in range(count)]
     assert sum(size for size in passes if size <= room) == count
 
 
@@ -37,7 +39,7 @@ def test_a_single_text_that_does_not_fit_fails() -> None:
         raise ERRORS[0]
 
     with pytest.raises(MemoryError):
-        in_halves(run, range(4))
+        in_halves(run, range(4), BACKEND)
 
 
 def test_other_errors_are_not_tried_again() -> None:
@@ -48,14 +50,14 @@ def test_other_errors_are_not_tried_again() -> None:
         raise RuntimeError("shapes do not fit")
 
     with pytest.raises(RuntimeError):
-        in_halves(run, range(4))
+        in_halves(run, range(4), BACKEND)
     assert passes == [4]
 
 
 def test_what_torch_says_when_a_processor_has_no_memory_left() -> None:
     with pytest.raises(RuntimeError) as failed:
         torch.empty(1 << 60, dtype=torch.uint8)
-    assert is_out_of_memory(failed.value)
+    assert BACKEND.is_out_of_memory(failed.value)
     with pytest.raises(RuntimeError) as failed:
         torch.empty(2) + torch.empty(3)
-    assert not is_out_of_memory(failed.value)
+    assert not BACKEND.is_out_of_memory(failed.value)

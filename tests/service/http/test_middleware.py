@@ -8,11 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from model import open_checkpoint
+from model.backends.device import choose_backend
 from service.app import create_app
 from service.errors import INTERNAL_DETAIL
 from service.http.api_keys import ApiKeys
@@ -24,7 +26,10 @@ def application(checkpoint_folder: Path, lifecycle: Lifecycle | None = None) -> 
     """An application whose model never loads, for what needs none."""
     settings = Settings(device="cpu", request_timeout=0.2)
     checkpoint = open_checkpoint(checkpoint_folder)
-    return create_app(settings, checkpoint, api_keys=ApiKeys(frozenset()), lifecycle=lifecycle)
+    backend = choose_backend(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    return create_app(
+        settings, checkpoint, backend, api_keys=ApiKeys(frozenset()), lifecycle=lifecycle
+    )
 
 
 def get(app: FastAPI, path: str) -> httpx.Response:

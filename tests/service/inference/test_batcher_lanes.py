@@ -7,7 +7,7 @@ from unittest import mock
 
 from model import Encoding, Explanation, Prediction, Question
 from service.inference.work import Job
-from tests.service.queueing import Setting, encoding, label_of, run
+from tests.service.queueing import Setting, encoding, label_of, prediction, run
 
 
 def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
@@ -38,6 +38,46 @@ def test_what_waits_is_shared_among_the_lanes() -> None:
         return [len(batch) for batch in setting.recorder.batches]
 
     assert max(run(work())) == 20
+
+
+def test_on_a_device_that_computes_apart_three_stages_overlap() -> None:
+    """One worker prepares a batch, one computes, one writes answers: all at once."""
+    meeting = threading.Barrier(3, timeout=20)
+    device = threading.Lock()
+    numbers = iter(range(3))
+
+    def stages(encodings: Sequence[Encoding]) -> list[Prediction]:
+        number = next(numbers)
+        if number == 2:
+            meeting.wait()  # prepares; breaks unless the others are in the stages below
+        with device:
+            if number == 1:
+                meeting.wait()  # computes
+        if number == 0:
+            meeting.wait()  # writes
+        return [prediction(text) for text in encodings]
+
+    async def work() -> None:
+        setting = Setting(lanes=3, cores=1)
+        with mock.patch.object(setting.recorder, "classify", stages):
+            labels = await asyncio.gather(
+                *(setting.batcher.predict([encoding(20 + number, 10)]) for number in range(3))
+            )
+        assert [label.label for (label,) in labels] == ["20", "21", "22"]
+        assert set(setting.threads) == {1}
+        await setting.close()
+
+    run(work())
+
+
+def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() -> None:
+    async def work() -> list[int]:
+        setting = Setting(max_batch_tokens=1000, lanes=3, cores=1)
+        await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
+        await setting.close()
+        return [len(batch) for batch in setting.recorder.batches]
+
+    assert run(work()) == [40]
 
 
 def test_a_long_text_that_comes_alone_has_all_threads() -> None:

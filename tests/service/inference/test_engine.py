@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,8 +14,8 @@ import pytest
 import torch
 
 from model import Encoding, Predictor, Question, load_predictor, open_checkpoint
-from model import predictor as predictor_module
-from model.errors import CheckpointError
+from model.backends import base as base_module
+from model.backends.eager import CpuBackend
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference import engine as engine_module
 from service.inference.engine import Engine
@@ -42,13 +41,17 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(
-    load: Callable[[], Predictor], *, watchdog_seconds: float = 30.0, threads: int = 1
+    load: Callable[[], Predictor],
+    *,
+    watchdog_seconds: float = 30.0,
+    threads: int = 1,
+    dtype: torch.dtype = torch.float32,
+    kind: type[CpuBackend] = CpuBackend,
 ) -> Engine:
     """An engine with small limits."""
     return Engine(
         load,
-        threads=threads,
-        lanes=threads,
+        kind(torch.device("cpu"), dtype, threads=threads),
         max_batch_tokens=100,
         max_queue_tokens=1000,
         watchdog_seconds=watchdog_seconds,
@@ -67,16 +70,15 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize(("dtype", "expected"), [("float32", 2), ("bfloat16", 1)])
+@pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
 def test_a_lone_text_has_more_threads_where_products_take_long(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: str, expected: int
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, expected: int
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
-    predictor.info = replace(predictor.info, dtype=dtype)
 
     async def work() -> None:
-        engine = make(lambda: predictor, threads=4)
+        engine = make(lambda: predictor, threads=4, dtype=dtype)
         engine.start()
         await until(lambda: engine.fault is None)
         asked.clear()
@@ -128,7 +130,7 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
         await until(lambda: engine.fault is None)
         broken = RuntimeError("told to fail")
         with (
-            mock.patch.object(predictor_module, "collate", side_effect=broken),
+            mock.patch.object(base_module, "collate", side_effect=broken),
             mock.patch.object(predictor, "probe", side_effect=[broken, broken, None]) as probe,
         ):
             for _ in range(2):  # a second failure starts no second round of probes
@@ -157,7 +159,7 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
         engine.start()
         await until(lambda: engine.fault is None)
         with (
-            mock.patch.object(predictor_module, "collate", side_effect=error),
+            mock.patch.object(base_module, "collate", side_effect=error),
             mock.patch.object(predictor, "probe", side_effect=[error, None]),
         ):
             with pytest.raises(InternalError):
@@ -180,7 +182,7 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
         await until(lambda: engine.fault is None)
         with mock.patch.object(predictor, "probe", side_effect=RuntimeError) as probe:
             with (
-                mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
+                mock.patch.object(base_module, "collate", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
                 await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
@@ -194,26 +196,16 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
     run(work())
 
 
-def test_gradients_that_fail_are_failed_passes_and_a_folder_that_is_gone_is_none(
-    predictor: Predictor,
-) -> None:
+def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
     async def work() -> None:
         engine = make(lambda: predictor)
         engine.start()
         await until(lambda: engine.fault is None)
         encoding = predictor.encode("good", with_tokens=True)
         job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
-        gone = CheckpointError(Path("model.safetensors"), "is missing")
-        with (
-            mock.patch.object(predictor.gradients, "_load", side_effect=gone),
-            pytest.raises(InternalError) as failed,
-        ):
-            await engine.run([job])
-        assert failed.value.__cause__ is gone
-        assert engine.fault is None  # what is loaded still works
         with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
             with (
-                mock.patch.object(predictor.gradients, "_load", side_effect=RuntimeError),
+                mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
                 await engine.run([job])
@@ -227,6 +219,64 @@ def test_gradients_that_fail_are_failed_passes_and_a_folder_that_is_gone_is_none
     run(work())
 
 
+class Fragile(CpuBackend):
+    """A device that a certain error takes away."""
+
+    niceness = 0
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether it is that error."""
+        return str(error) == "the device fell off the bus"
+
+
+def test_a_lost_device_is_told_apart_and_not_probed(
+    predictor: Predictor, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor, kind=Fragile)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with mock.patch.object(predictor, "probe", side_effect=RuntimeError("still bad")) as probe:
+            for message, stuck in (
+                ("shapes do not fit", None),
+                (
+                    "the device fell off the bus",
+                    "The device cpu is lost to this process: it has to be restarted.",
+                ),
+            ):
+                with (
+                    mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
+                    pytest.raises(InternalError),
+                ):
+                    await engine.predict([predictor.encode("good")])
+                assert engine.stuck == stuck
+                assert engine.fault is not None
+            await asyncio.sleep(0.05)
+            probes = probe.call_count
+            await asyncio.sleep(0.05)
+            assert probe.call_count == probes
+        await engine.close()
+
+    with caplog.at_level("CRITICAL", "headlight.engine"):
+        run(work())
+    assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
+
+
+def test_threads_that_launch_kernels_are_not_niced(predictor: Predictor) -> None:
+    async def work() -> None:
+        engine = make(lambda: predictor, kind=Fragile)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        seen: list[int] = []
+        await engine.run(
+            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
+        )
+        await engine.close()
+        assert seen == [os.getpriority(os.PRIO_PROCESS, threading.get_native_id())]
+
+    run(work())
+
+
 def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     async def work() -> None:
         loading = make(lambda: predictor)
@@ -236,7 +286,7 @@ def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
         probing.start()
         await until(lambda: probing.fault is None)
         with (
-            mock.patch.object(predictor_module, "collate", side_effect=RuntimeError),
+            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
             mock.patch.object(predictor, "probe", side_effect=RuntimeError),
         ):
             with pytest.raises(InternalError):
@@ -279,9 +329,7 @@ def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
         engine.start()
         await until(lambda: engine.fault is None)
         assert engine.stuck is None
-        with mock.patch.object(
-            predictor_module, "collate", side_effect=lambda *_, **__: release.wait()
-        ):
+        with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
             waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
             await until(lambda: engine.stuck is not None)
             assert engine.stuck == engine.fault

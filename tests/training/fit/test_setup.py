@@ -163,7 +163,7 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
         hidden = encoder_of(start).eval().embeddings(read.input_ids)
         for layer in encoder_of(start).layers:
             assert isinstance(layer, EncoderLayer)
-            hidden = layer(hidden, keep=None, need_weights=False).hidden_states
+            hidden = layer(hidden, bias=None, need_weights=False).hidden_states
         encoder = theirs if kind is BertModel else theirs.bert
         expected = encoder(read.input_ids).last_hidden_state
     torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)

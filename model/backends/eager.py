@@ -1,0 +1,156 @@
+"""Runs the modules of a network as they are read, on any device.
+
+A GPU runs passes from one queue, so that Python must not make it wait. Three workers overlap: one
+prepares a batch, one waits for the GPU, one writes answers. Their threads are not niced, because
+they launch the kernels.
+"""
+
+import copy
+import threading
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from model.architecture import Network
+from model.attention import MultiHeadAttention
+from model.backends.base import Backend, Pass, Runner
+from model.classifier import Classifier
+from model.encoder import EncoderClassifier
+
+# Errors after which CUDA answers every call of the process with the same error: codes and words of
+# cudaError_t in the CUDA Runtime API. Running out of memory is none of them.
+_FATAL_CODES = frozenset({46, 100, 214, 220, 226, 700, 702, 709, *range(710, 722), 999})
+_FATAL_MESSAGES = (
+    "device-side assert",
+    "illegal memory access",
+    "illegal instruction",
+    "misaligned address",
+    "invalid program counter",
+    "hardware stack error",
+    "uncorrectable",
+    "unspecified launch failure",
+    "launch timed out",
+    "context is destroyed",
+    "device(s) is/are busy or unavailable",
+    "no CUDA-capable device",
+    "unknown error",
+)
+
+
+class CpuBackend(Backend):
+    """Any processor: each core runs passes of its own."""
+
+    default_batch_tokens = 512
+    # Threads that compute give way to the one that talks to clients.
+    niceness = 10
+    worth_sharing_tokens = 100
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
+        super().__init__(device, dtype, threads=threads)
+        self.workers = self.cores = threads
+        if dtype == torch.float32:
+            # Its products take longer, so that threads lose less by waiting for each other.
+            self.worth_sharing_tokens = 16
+
+    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+        """Copies what computes in 16 bits and shares the rest."""
+        served = ready_copy(network, self.dtype)
+        avoid_kernel_cache(network)
+        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+
+
+class CudaBackend(Backend):
+    """A GPU, which runs one pass after the other while Python works on others."""
+
+    workers = 3
+    cores = 1
+    # Not measured on a GPU yet; at 25 tokens a text this is 650 texts.
+    default_batch_tokens = 16_384
+    niceness = 0
+    worth_sharing_tokens = 100
+
+    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+        """Copies what computes in 16 bits and shares the rest; turns TF32 off.
+
+        TF32 keeps 10 bits of a float32 factor. A text alone and in a batch would differ by more
+        than the 1e-5 that float32 promises. Whoever wants speed chooses 16 bits.
+        """
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+        torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+        served = ready_copy(network, self.dtype)
+        return CudaRunner(
+            served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads
+        )
+
+    def free_memory(self) -> None:
+        """Gives the blocks back that torch's allocator keeps."""
+        torch.cuda.empty_cache()
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether CUDA is lost to this process (a sticky error, or no device)."""
+        if not isinstance(error, RuntimeError) or self.is_out_of_memory(error):
+            return False
+        code = getattr(error, "error_code", None)
+        if isinstance(error, torch.AcceleratorError) and code is not None:
+            return code in _FATAL_CODES
+        text = str(error)
+        return "CUDA" in text and any(message in text for message in _FATAL_MESSAGES)
+
+
+class CudaRunner(Runner):
+    """Runs passes on a GPU; what is asked for leaves it in pinned, non-blocking copies."""
+
+    def __init__(
+        self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
+    ) -> None:
+        super().__init__(network, device=device, pad_token_id=pad_token_id, num_heads=num_heads)
+        # The passes of several threads share one stream: each queues its kernels and its copy
+        # together, so that no result waits for the pass of another.
+        self._launching = threading.Lock()
+
+    def _start(self, compute: Callable[[], tuple[Tensor, tuple[Tensor, ...]]]) -> Pass:
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        with self._launching, torch.cuda.device(self._device), torch.inference_mode():
+            logits, weights = compute()
+            on_host = _copy_out(logits)
+            # Stacked, so that all maps leave in one copy.
+            together = _copy_out(torch.stack(weights)) if weights else ()
+            done.record()
+        return Pass(on_host, together, done.synchronize)
+
+
+def _copy_out(tensor: Tensor) -> Tensor:
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return host.copy_(tensor, non_blocking=True)
+
+
+def ready_copy(network: Network, dtype: torch.dtype) -> Network:
+    """Copies a network for inference in another type.
+
+    Args:
+        network: float32.
+        dtype: what its projections compute in. What stays float32 shares the network's memory:
+            all parameters, or of 16 bits the embeddings.
+
+    Returns:
+        The copy; in attention, queries, keys and values are one product.
+    """
+    shared = network.modules() if dtype == torch.float32 else _embeddings(network)
+    memo = {id(parameter): parameter for part in shared for parameter in part.parameters()}
+    served = copy.deepcopy(network, memo)
+    served.compute_in(dtype)
+    for module in served.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.join_projections()
+    return served
+
+
+def _embeddings(network: Network) -> list[nn.Module]:
+    return [module for module in network.modules() if isinstance(module, nn.Embedding)]
+
+
+def avoid_kernel_cache(network: Network) -> None:
+    """Keeps oneDNN from making and keeping code for each size of a batch, for gradients."""
+    if isinstance(network, EncoderClassifier):
+        network.expect_many_sizes()

@@ -1,0 +1,197 @@
+"""Backends that run the modules of a network as they are read."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.architecture import Network
+from model.attention import MultiHeadAttention
+from model.backends import eager
+from model.backends.base import Selection
+from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, ready_copy
+from model.batch import Batch, collate
+from model.encoder import EncoderClassifier
+from model.tokenizer import Encoding
+from tests.builders import tiny_conv_network, tiny_network
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+TEXTS = [Encoding([2, 5, 6, 7, 3], truncated=False), Encoding([2, 8, 3], truncated=False)]
+
+
+def batch() -> Batch:
+    """Two texts of unequal lengths."""
+    return collate(TEXTS, pad_token_id=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "worth_sharing"), [(torch.float32, 16), (torch.bfloat16, 100), (torch.int8, 100)]
+)
+def test_a_processor_runs_a_pass_on_each_core(dtype: torch.dtype, worth_sharing: int) -> None:
+    backend = CpuBackend(CPU, dtype, threads=3)
+
+    assert (backend.workers, backend.cores, backend.threads) == (3, 3, 3)
+    assert (backend.default_batch_tokens, backend.niceness) == (512, 10)
+    assert backend.worth_sharing_tokens == worth_sharing
+    assert not backend.is_fatal(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+def test_a_gpu_has_a_worker_for_each_stage_and_none_gives_way() -> None:
+    backend = CudaBackend(GPU, torch.bfloat16, threads=8)
+
+    assert (backend.workers, backend.cores, backend.niceness) == (3, 1, 0)
+    assert backend.default_batch_tokens == 16_384
+
+
+@pytest.mark.parametrize(
+    ("error", "fatal"),
+    [
+        (RuntimeError("CUDA error: device-side assert triggered"), True),
+        (torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), True),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), True),
+        (RuntimeError("CUDA error: unspecified launch failure"), True),
+        (RuntimeError("No CUDA-capable device is detected: no CUDA-capable device"), True),
+        (torch.OutOfMemoryError("CUDA out of memory: unknown error"), False),
+        (RuntimeError("CUDA error: invalid configuration argument"), False),
+        (RuntimeError("shapes do not fit"), False),
+        (ValueError("CUDA error: device-side assert triggered"), False),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_fatal_errors_of_a_gpu_are_told_apart(error: Exception, fatal: bool) -> None:
+    assert CudaBackend(GPU, torch.float32, threads=1).is_fatal(error) is fatal
+
+
+@pytest.mark.parametrize(("code", "fatal"), [(700, True), (719, True), (214, True), (9, False)])
+def test_the_code_of_an_error_decides_before_its_words(code: int, fatal: bool) -> None:
+    error = torch.AcceleratorError("CUDA error: unspecified launch failure")
+    error.error_code = code  # type: ignore[attr-defined]
+
+    assert CudaBackend(GPU, torch.float32, threads=1).is_fatal(error) is fatal
+
+
+def test_float32_on_a_gpu_is_float32() -> None:
+    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
+    before = matmul.fp32_precision, conv.fp32_precision
+    matmul.fp32_precision = conv.fp32_precision = "tf32"
+    try:
+        runner = CudaBackend(GPU, torch.float32, threads=1).load(
+            tiny_network(), pad_token_id=0, num_heads=2
+        )
+        assert isinstance(runner, CudaRunner)
+        assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
+    finally:
+        matmul.fp32_precision, conv.fp32_precision = before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_copy_shares_what_stays_float32(dtype: torch.dtype) -> None:
+    network = tiny_network().eval()
+    state = {name: weight.clone() for name, weight in network.state_dict().items()}
+
+    served = ready_copy(network, dtype)
+
+    assert isinstance(served, EncoderClassifier)
+    tokens = network.embeddings.tokens.weight
+    assert served.embeddings.tokens.weight.data_ptr() == tokens.data_ptr()
+    assert next(served.layers.parameters()).dtype is dtype
+    assert served.pooler.weight.dtype is torch.float32
+    for name, weight in network.state_dict().items():
+        assert torch.equal(weight, state[name]), name
+    names = [name for name, _ in network.named_parameters()]
+    assert [name for name, _ in served.named_parameters()] == names
+
+
+@pytest.mark.parametrize("make", [tiny_network, tiny_conv_network])
+def test_one_product_of_queries_keys_and_values_changes_nothing(
+    make: Callable[[], Network],
+) -> None:
+    network = make().eval()
+    served = ready_copy(network, torch.float32)
+
+    with torch.inference_mode():
+        for need_weights in (False, True):
+            found = served(batch(), need_weights=need_weights)
+            expected = network(batch(), need_weights=need_weights)
+            torch.testing.assert_close(found.logits, expected.logits, atol=1e-6, rtol=1e-6)
+            torch.testing.assert_close(found.attention_weights, expected.attention_weights)
+
+
+def test_projections_of_one_product_share_its_memory() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8)
+    attention.join_projections()
+
+    parts = (attention.query, attention.key, attention.value)
+    assert len({part.weight.untyped_storage().data_ptr() for part in parts}) == 1
+    assert len({part.bias.untyped_storage().data_ptr() for part in parts}) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_are_float32_where_projections_are_not(dtype: torch.dtype) -> None:
+    """Products of 16 bits would be off by a thousandth and more."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(num_heads=2, query_size=64).to(dtype)
+    torch.nn.init.normal_(attention.query.weight, std=0.5)
+    torch.nn.init.normal_(attention.key.weight, std=0.5)
+    states = torch.randn(1, 24, 64).to(dtype)
+
+    with torch.inference_mode():
+        weights = attention(states, states, states, need_weights=True).attention_weights
+        queries, keys = (
+            projection(states).double().view(1, 24, 2, 32).transpose(1, 2)
+            for projection in (attention.query, attention.key)
+        )
+    expected = (queries @ keys.transpose(-2, -1) / 32**0.5).softmax(-1)
+
+    assert weights is not None
+    torch.testing.assert_close(weights.double(), expected, atol=1e-5, rtol=0.0)
+
+
+def test_scores_are_float32_under_autocast_too() -> None:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(num_heads=2, query_size=64)
+    torch.nn.init.normal_(attention.query.weight, std=0.5)
+    states = torch.randn(1, 24, 64)
+
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        weights = attention(states, states, states, need_weights=True).attention_weights
+
+    assert weights is not None
+    assert weights.dtype is torch.float32
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 24), atol=1e-5, rtol=0.0)
+
+
+def test_what_leaves_a_gpu_is_cut_stacked_and_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's part is played: copies and the event are only written down, in their order."""
+    told: list[object] = []
+
+    class Event:
+        def record(self) -> None:
+            told.append("record")
+
+        def synchronize(self) -> None:
+            told.append("wait")
+
+    def copy_out(tensor: Tensor) -> Tensor:
+        told.append(tuple(tensor.shape))
+        return tensor
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(eager, "_copy_out", copy_out)
+    network = tiny_network().eval()
+    runner = CudaRunner(network, device=CPU, pad_token_id=0, num_heads=2)
+
+    started = runner.explain(batch(), Selection((1,), (0,)))
+    assert told == [(2, 2), (1, 2, 1, 5, 5), "record"]
+    output = runner.to_host(started)
+    assert told[-1] == "wait"
+    with torch.inference_mode():
+        expected = network(batch(), need_weights=True).attention_weights[1][:, :1]
+    assert [layer.shape for layer in output.weights] == [(2, 1, 5, 5)]
+    torch.testing.assert_close(torch.from_numpy(output.weights[0]), expected)
+    told.clear()
+    assert runner.to_host(runner.predict(batch())).weights == ()
+    assert told == [(2, 2), "record", "wait"]

@@ -1,0 +1,115 @@
+"""The way through a GPU, on a device that computes nothing: nothing is read on the host in a pass.
+
+Each test would fail if a pass mixed tensors of host and device, or asked for a number.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
+
+from model.architecture import Network
+from model.attention import MultiHeadAttention
+from model.backends.base import Runner, Selection
+from model.backends.eager import ready_copy
+from model.batch import Batch
+from tests.builders import tiny_conv_network, tiny_network
+from tests.fake_device import DEVICE, FakeDevice
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+TEXTS, TOKENS, LAYERS, HEADS, LABELS = 3, 7, 2, 2, 2
+
+
+@pytest.fixture
+def device() -> Iterator[FakeDevice]:
+    """The device, for one test."""
+    device = FakeDevice()
+    with device.on():
+        yield device
+
+
+def place(device: FakeDevice, served: Network) -> Network:
+    """Moves a network that is ready to serve to the device."""
+    device.place(served)
+    with device.on():
+        for module in served.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.join_projections()
+    return served
+
+
+def batch_on(device: FakeDevice, *, padded: bool) -> Batch:
+    """Texts of unequal lengths, or of one."""
+    padding = device.tensor(TEXTS, TOKENS, dtype=torch.bool) if padded else None
+    return Batch(device.tensor(TEXTS, TOKENS, dtype=torch.int64), padding)
+
+
+def check(tensor: Tensor, *shape: int) -> None:
+    """A float32 tensor of a shape, on the device."""
+    assert (tensor.device, tensor.dtype, tensor.shape) == (DEVICE, torch.float32, shape)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_both_paths_of_the_encoder(padded: bool, dtype: torch.dtype) -> None:
+    ready = ready_copy(tiny_network(), dtype)
+    device = FakeDevice()
+    network = place(device, ready)
+    with device.on():
+        runner = Runner(network, device=DEVICE, pad_token_id=0, num_heads=HEADS)
+        batch = batch_on(device, padded=padded)
+
+        check(runner.predict(batch).logits, TEXTS, LABELS)
+        for layers, heads in (((0, 1), (0, 1)), ((1,), (0,))):
+            explained = runner.explain(batch, Selection(layers, heads))
+            check(explained.logits, TEXTS, LABELS)
+            assert len(explained.weights) == len(layers)
+            for weights in explained.weights:
+                check(weights, TEXTS, len(heads), TOKENS, TOKENS)
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_both_paths_of_the_convolution(mask_padding: bool, dtype: torch.dtype) -> None:
+    plain = tiny_conv_network()
+    plain.mask_padding = mask_padding
+    ready = ready_copy(plain, dtype)
+    device = FakeDevice()
+    network = place(device, ready)
+    with device.on():
+        runner = Runner(network, device=DEVICE, pad_token_id=0, num_heads=HEADS)
+        batch = batch_on(device, padded=mask_padding)
+
+        check(runner.predict(batch).logits, TEXTS, LABELS)
+        (weights,) = runner.explain(batch, Selection((0,), (1,))).weights
+        check(weights, TEXTS, 1, TOKENS, TOKENS)
+
+
+def test_head_masks_and_gradients(device: FakeDevice) -> None:
+    network = device.place(tiny_network())
+    batch = batch_on(device, padded=True)
+    heads = device.tensor(LAYERS, HEADS, dtype=torch.float32).requires_grad_()
+    embeddings = network.embed_tokens(batch.input_ids).detach().requires_grad_()
+
+    logits = network(batch, token_embeddings=embeddings, head_mask=heads).logits
+    by_embedding, by_head = torch.autograd.grad(logits.sum(), [embeddings, heads])
+
+    check(by_embedding, TEXTS, TOKENS, embeddings.shape[-1])
+    check(by_head, LAYERS, HEADS)
+
+
+def test_a_value_that_is_read_is_noticed(device: FakeDevice) -> None:
+    logits = device.place(tiny_network())(batch_on(device, padded=True)).logits
+
+    with pytest.raises(DataDependentOutputException):
+        int(logits.sum())
+
+
+def test_a_tensor_of_the_host_is_noticed(device: FakeDevice) -> None:
+    network = device.place(tiny_network())
+    on_host = Batch(torch.ones(TEXTS, TOKENS, dtype=torch.int64), None)
+
+    with pytest.raises(RuntimeError, match="device"):
+        network(on_host)
