@@ -1,4 +1,4 @@
-"""What the model alone can do: the service's own forward passes in a loop, no server round them."""
+"""Measures the model alone: the forward passes of the service in a loop, without a server."""
 
 import argparse
 import json
@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.texts import numbered
-from model import Encoding, Predictor, load_predictor, open_checkpoint
-from model.backends.device import choose_device, choose_dtype
-from model.backends.threads import choose_threads
+from model import Encoding, Predictor, open_checkpoint
+from model.backends.device import choose_backend, choose_device, choose_dtype
+from model.loading import load
 
 _WARM_UP_SECONDS = 1.0
 _FIRST_NUMBER = 200_000
@@ -79,14 +79,14 @@ def main() -> None:
     parser.add_argument("texts", type=Path, help="file as the client reads it")
     given = parser.parse_args()
     device = choose_device("auto")
-    predictor = load_predictor(
-        open_checkpoint(given.checkpoint), device=device, dtype=choose_dtype("auto", device)
-    )
+    checkpoint = open_checkpoint(given.checkpoint)
+    backend = choose_backend(checkpoint, device=device, dtype=choose_dtype("auto", device))
+    predictor = load(checkpoint, backend)
     rate = texts_per_second(
         predictor,
         _texts(given.texts),
         max_batch_tokens=given.max_batch_tokens,
-        threads=choose_threads(0),
+        threads=backend.workers,
         seconds=given.seconds,
     )
     sys.stdout.write(f"{rate}\n")
