@@ -1,13 +1,14 @@
-"""The queue between requests and the model: from waiting texts to batches, and back in order.
+"""Forms batches of the texts that wait, runs them, and answers each request in its order.
 
-Forward passes run on threads of their own, the lanes, never on the event loop. A lane takes its
-next batch itself, so that it does not wait for an event loop that is busy with requests. Several
-lanes of one core each get more from a processor than one pass over all cores, whose threads wait
-for each other a hundred times; a text that comes when all is idle may have all cores. A
-request is admitted by its tokens, waits, is spread over as many batches as it needs, and is put
-together again. Nobody waits for ever: a full queue, a failed pass and shutdown all answer every
-waiter; a waiter that is cancelled (deadline passed, client gone) leaves the queue at once. What
-could not be answered before its deadline is not admitted in the first place.
+A request is admitted by its tokens, waits, is spread over as many batches as it needs, and is put
+together again. Forward passes run on threads of their own, the lanes, never on the event loop.
+
+- A lane takes its next batch itself. So it does not wait for an event loop that is busy.
+- Several lanes of one core each get more from a processor than one pass over all cores, whose
+  threads wait for each other a hundred times. On an idle replica, one text uses several cores.
+- Nobody waits for ever. A full queue, a failed pass and shutdown answer every waiter.
+- A waiter that is cancelled (deadline passed, client gone) leaves the queue at once. A request that
+  could not be answered before its deadline is not admitted.
 """
 
 import asyncio
@@ -23,20 +24,9 @@ from model import Encoding, Explanation, Prediction, Question
 from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
 from service.inference.admission import Admission
 from service.inference.lanes import SHORT_COME_WITHIN, WORTH_SHARING_TOKENS, Lanes
-from service.inference.schedule import Schedule, Turn
-from service.inference.work import (
-    Asked,
-    Call,
-    Classify,
-    Entry,
-    Explain,
-    Job,
-    Pass,
-    Text,
-    Waiter,
-    form_batch,
-)
-from service.metrics import Metrics
+from service.inference.scheduler import Schedule, Turn
+from service.inference.work import Entry, Job, Pass, Task, Waiter
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
 
@@ -67,8 +57,8 @@ class Batcher:
 
     def __init__(
         self,
-        classify: Classify,
-        explain: Explain,
+        classify: Callable[[Sequence[Encoding]], list[Prediction]],
+        explain: Callable[[Sequence[Question]], list[Explanation]],
         *,
         executor: Executor,
         workers: int = 1,
@@ -80,7 +70,9 @@ class Batcher:
         metrics: Metrics,
         on_pass: Callable[[Exception | None], None],
     ) -> None:
-        self._form = partial(form_batch, classify=classify, explain=explain)
+        self._classify = Task(FUSED, classify)
+        self._explain = Task(EXPLICIT, explain)
+        self._run = Task(GRADIENT, lambda jobs: [job.run() for job in jobs])
         self._metrics = metrics
         self._on_pass = on_pass
         self._use_threads = use_threads
@@ -136,13 +128,11 @@ class Batcher:
             DrainingError: the service ends.
         """
         waiter: Waiter[Prediction] = self._waiter(len(encodings))
-        texts = [
-            (Text(waiter, index, encoding), len(encoding.input_ids))
+        entries = [
+            Entry(self._classify, waiter, index, encoding, (encoding,))
             for index, encoding in enumerate(encodings)
         ]
-        # Neighbours of like length share a batch, so that little of it is padding.
-        texts.sort(key=lambda text: text[1])
-        return await self._wait(waiter, texts, kind=Text, deadline=deadline)
+        return await self._wait(waiter, entries, kind=self._classify, deadline=deadline)
 
     async def explain(
         self,
@@ -169,11 +159,10 @@ class Batcher:
         """
         waiter: Waiter[Result] = self._waiter(len(questions))
         entries = [
-            (Asked(waiter, index, question, finish), len(question.encoding.input_ids))
+            Entry(self._explain, waiter, index, question, (question.encoding,), finish)
             for index, question in enumerate(questions)
         ]
-        entries.sort(key=lambda entry: entry[1])
-        return await self._wait(waiter, entries, kind=Asked, deadline=deadline)
+        return await self._wait(waiter, entries, kind=self._explain, deadline=deadline)
 
     async def run(self, jobs: Sequence[Job[Result]], *, deadline: float = math.inf) -> list[Result]:
         """Waits until the jobs of one request have run on lanes; others get in between.
@@ -193,8 +182,11 @@ class Batcher:
             DrainingError: the service ends.
         """
         waiter: Waiter[Result] = self._waiter(len(jobs))
-        calls = [(Call(waiter, index, job), job.tokens) for index, job in enumerate(jobs)]
-        return await self._wait(waiter, calls, kind=waiter, deadline=deadline, hurries=False)
+        entries = [
+            Entry(self._run, waiter, index, job, job.encodings) for index, job in enumerate(jobs)
+        ]
+        # A kind of its own: jobs of two requests do not share a pass.
+        return await self._wait(waiter, entries, kind=waiter, deadline=deadline, hurries=False)
 
     async def close(self, patience: float | None = None) -> bool:
         """Lets the passes in hand end and refuses all who wait.
@@ -216,18 +208,22 @@ class Batcher:
         return not stuck
 
     def _waiter(self, count: int) -> Waiter[Result]:
-        return Waiter(self._loop.create_future(), {}, count)
+        return Waiter(self._loop.create_future(), count)
 
     async def _wait(
         self,
         waiter: Waiter[Result],
-        entries: Sequence[tuple[Entry, int]],
+        entries: Sequence[Entry],
         *,
         kind: Hashable,
         deadline: float,
         hurries: bool = True,
     ) -> list[Result]:
-        turn = self._admit(entries, kind, deadline - self._loop.time(), hurries)
+        sized = [(entry, entry.tokens) for entry in entries]
+        if hurries:
+            # Neighbours of like length share a batch, so that little of it is padding.
+            sized.sort(key=lambda each: each[1])
+        turn = self._admit(sized, kind, deadline - self._loop.time(), hurries)
         self._waiters.add(waiter)
         try:
             return await waiter.future
@@ -313,7 +309,7 @@ class Batcher:
             left = self._schedule.tokens
             self._computing += tokens - left
             threads, is_long = self._lanes.begin(tokens - left, len(entries), is_all=not left)
-        return self._form(entries), tokens - left, threads, is_long
+        return Pass(entries), tokens - left, threads, is_long
 
     def _failed(self, batch: Pass, error: Exception) -> None:
         failure = InternalError(INTERNAL_DETAIL)

@@ -1,6 +1,6 @@
-"""What waits for the network, and what goes through it together.
+"""Holds what waits for the network, and runs what goes through it together.
 
-A batch knows how it is computed, on a lane, and to whom its results are handed, on the event loop.
+A pass is computed on a lane. Its results are handed out on the event loop.
 """
 
 import asyncio
@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from model import Encoding, Explanation, Prediction, Question
-from service.metrics import EXPLICIT, FUSED, GRADIENT
+from model import Encoding
 
 Result = TypeVar("Result")
-Classify = Callable[[Sequence[Encoding]], list[Prediction]]
-Explain = Callable[[Sequence[Question]], list[Explanation]]
 
 
 @dataclass(slots=True, eq=False)
@@ -23,13 +20,13 @@ class Waiter(Generic[Result]):
 
     Args:
         future: answered with all of them in their order, or with an error.
+        missing: how many are not there yet.
         results: those that are there.
-        missing: how many are not.
     """
 
     future: asyncio.Future[list[Result]]
-    results: dict[int, Result]
     missing: int
+    results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:
         """Takes one result; the last one answers."""
@@ -44,43 +41,14 @@ class Waiter(Generic[Result]):
             self.future.set_exception(error)
 
 
-@dataclass(slots=True, eq=False)
-class Text:
-    """One text of a request that wants predictions."""
-
-    waiter: Waiter[Prediction]
-    index: int
-    encoding: Encoding
-
-    @property
-    def encodings(self) -> tuple[Encoding, ...]:
-        """The one text."""
-        return (self.encoding,)
-
-
-@dataclass(slots=True, eq=False)
-class Asked:
-    """One text whose attention is wanted, and what to make of it while still on the lane."""
-
-    waiter: Waiter[Any]
-    index: int
-    question: Question
-    finish: Callable[[int, Explanation], object]
-
-    @property
-    def encodings(self) -> tuple[Encoding, ...]:
-        """The one text."""
-        return (self.question.encoding,)
-
-
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Result]):
-    """Something else that must run on a lane, and alone.
+    """Other work for a lane, such as gradients.
 
     Args:
         run: called there.
-        encodings: a text for each row that goes through the network in it, all of one length; if
-            there is none it costs nothing, and is no pass that is counted.
+        encodings: a text for each row that goes through the network in it, all of one length.
+            Without any it costs nothing, and is no pass that is counted.
     """
 
     run: Callable[[], Result]
@@ -92,21 +60,44 @@ class Job(Generic[Result]):
         return sum(len(encoding.input_ids) for encoding in self.encodings)
 
 
-@dataclass(slots=True, eq=False)
-class Call:
-    """One job of a request."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A kind of pass.
 
+    Args:
+        path: through the network, as metrics name it.
+        run: the pass over some items; a result for each, in their order.
+    """
+
+    path: str
+    run: Callable[[Sequence[Any]], Sequence[Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One item of a request.
+
+    Args:
+        task: what it waits for.
+        waiter: its request.
+        index: its place there.
+        item: what `task.run` takes.
+        encodings: a text for each row that goes through the network.
+        finish: makes of the index and the result what the request gets; called on the lane, so
+            that it keeps nobody else waiting. None: the result is.
+    """
+
+    task: Task
     waiter: Waiter[Any]
     index: int
-    job: Job[Any]
+    item: object
+    encodings: Sequence[Encoding]
+    finish: Callable[[int, Any], object] | None = None
 
     @property
-    def encodings(self) -> Sequence[Encoding]:
-        """A text for each row."""
-        return self.job.encodings
-
-
-Entry = Text | Asked | Call
+    def tokens(self) -> int:
+        """What it costs."""
+        return sum(len(encoding.input_ids) for encoding in self.encodings)
 
 
 @dataclass(slots=True, eq=False)
@@ -114,21 +105,20 @@ class Pass:
     """What goes through the network together.
 
     Args:
-        entries: what they are; all of one kind.
-        path: through the network, as metrics name it.
-        run: the pass over some of them; a result for each, in their order.
-        finish: makes what is handed out of an entry and its result; None: the result is.
+        entries: at least one, all of one task.
     """
 
-    entries: Sequence[Any]
-    path: str
-    run: Callable[[Sequence[Any]], Sequence[Any]]
-    finish: Callable[[Any, Any], object] | None = None
-    unanswered: list[Any] = field(init=False)
+    entries: Sequence[Entry]
+    unanswered: list[Entry] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begins with all of them unanswered."""
         self.unanswered = list(self.entries)
+
+    @property
+    def path(self) -> str:
+        """The path through the network, as metrics name it."""
+        return self.entries[0].task.path
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -151,16 +141,13 @@ class Pass:
             Exception: the pass failed, or the first of the results that could not be finished;
                 `fail` tells those who wait for them.
         """
-        results = self.run(self.entries)
-        if self.finish is None:
+        results = self.entries[0].task.run([entry.item for entry in self.entries])
+        if self.entries[0].finish is None:
             return partial(self._deliver, results)
-        return self._finish_each(self.finish, results, call)
+        return self._finish_each(results, call)
 
     def _finish_each(
-        self,
-        finish: Callable[[Any, Any], object],
-        results: Sequence[Any],
-        call: Callable[[Callable[[], None]], object],
+        self, results: Sequence[Any], call: Callable[[Callable[[], None]], object]
     ) -> Callable[[], None]:
         self.unanswered = []
         failures: list[Exception] = []
@@ -168,8 +155,9 @@ class Pass:
         for entry, result in zip(self.entries, results, strict=True):
             if deliver:
                 call(deliver.pop())
+            assert entry.finish is not None  # noqa: S101 - all of a task have one, or none has
             try:
-                finished = finish(entry, result)
+                finished = entry.finish(entry.index, result)
             except Exception as error:  # the others of the pass are none the worse for it
                 failures.append(error)
                 self.unanswered.append(entry)
@@ -192,24 +180,3 @@ class Pass:
         """Tells those who will get no result."""
         for entry in self.unanswered:
             entry.waiter.fail(error)
-
-
-def form_batch(entries: Sequence[Entry], *, classify: Classify, explain: Explain) -> Pass:
-    """The batch of entries that a schedule lets go together.
-
-    Args:
-        entries: at least one; all texts, all asked, or all calls of one request.
-        classify: the fused pass.
-        explain: the explicit pass.
-    """
-    first = entries[0]
-    if isinstance(first, Call):
-        return Pass(entries, GRADIENT, lambda calls: [call.job.run() for call in calls])
-    if isinstance(first, Text):
-        return Pass(entries, FUSED, lambda texts: classify([text.encoding for text in texts]))
-    return Pass(
-        entries,
-        EXPLICIT,
-        lambda asked: explain([each.question for each in asked]),
-        finish=lambda asked, explanation: asked.finish(asked.index, explanation),
-    )

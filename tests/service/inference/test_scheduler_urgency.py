@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.schedule import Schedule
+from service.inference.scheduler import Schedule
 
 
 class Text(NamedTuple):

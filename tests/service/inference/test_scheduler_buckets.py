@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.bucket import Bucket, Line, Waiting
+from service.inference.scheduler import Bucket, Line, Waiting
 
 times = st.integers(0, 9)
 steps = st.lists(

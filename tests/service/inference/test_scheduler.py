@@ -7,7 +7,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.schedule import Schedule
+from service.inference.scheduler import Schedule
 
 lengths = st.integers(1, 40)
 requests = st.lists(
