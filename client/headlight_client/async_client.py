@@ -12,9 +12,9 @@ from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
+from headlight_client.config import make_config
 from headlight_client.exchange import Outcome, Wait, exchange
 from headlight_client.indices import Indices
-from headlight_client.manner import make_manner
 from headlight_client.sending import send_async
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class AsyncClient:
         retries: int = 2,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        self._manner = make_manner(base_url, api_key=api_key, timeout=timeout, retries=retries)
+        self._config = make_config(base_url, api_key=api_key, timeout=timeout, retries=retries)
         self._owns_http = http_client is None
         self._http = httpx.AsyncClient() if http_client is None else http_client
 
@@ -174,7 +174,7 @@ class AsyncClient:
         await self.aclose()
 
     async def _carry_out(self, call: Call[T]) -> T:
-        steps = exchange(call, self._manner)
+        steps = exchange(call, self._config)
         outcome: Outcome = None
         while True:
             try:

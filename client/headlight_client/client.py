@@ -12,9 +12,9 @@ from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
+from headlight_client.config import make_config
 from headlight_client.exchange import Outcome, Wait, exchange
 from headlight_client.indices import Indices
-from headlight_client.manner import make_manner
 from headlight_client.sending import send
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Client:
         retries: int = 2,
         http_client: httpx.Client | None = None,
     ) -> None:
-        self._manner = make_manner(base_url, api_key=api_key, timeout=timeout, retries=retries)
+        self._config = make_config(base_url, api_key=api_key, timeout=timeout, retries=retries)
         self._owns_http = http_client is None
         self._http = httpx.Client() if http_client is None else http_client
 
@@ -225,7 +225,7 @@ class Client:
         self.close()
 
     def _carry_out(self, call: Call[T]) -> T:
-        steps = exchange(call, self._manner)
+        steps = exchange(call, self._config)
         outcome: Outcome = None
         while True:
             try:
@@ -237,4 +237,4 @@ class Client:
                 sleep(step.seconds)
                 outcome = None
             else:
-                outcome = send(self._http, step, self._manner.now)
+                outcome = send(self._http, step, self._config.now)

@@ -14,6 +14,7 @@ import httpx
 
 from headlight_client.answers import Answer
 from headlight_client.calls import Call
+from headlight_client.config import ClientConfig
 from headlight_client.errors import (
     HeadlightError,
     NoAnswerError,
@@ -22,7 +23,6 @@ from headlight_client.errors import (
     UnavailableError,
     UnexpectedAnswerError,
 )
-from headlight_client.manner import Manner
 from headlight_client.problems import read_problem
 from headlight_client.reading import MALFORMED
 
@@ -72,7 +72,7 @@ Step = Send | Wait
 Outcome = Answer | httpx.RequestError | None
 
 
-def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
+def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]:
     """Asks until there is a result, an error that another try would not mend, or no more time.
 
     Asked again is where nothing was computed: after connections that were refused or broke, and
@@ -80,7 +80,7 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
 
     Args:
         call: to carry out.
-        manner: of the client.
+        config: of the client.
 
     Returns:
         What the call reads from the answer.
@@ -88,20 +88,20 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
     Raises:
         HeadlightError: of the last attempt.
     """
-    deadline = manner.now() + manner.timeout
+    deadline = config.now() + config.timeout
     # One for all attempts: they are one question, which a log can then be searched for.
-    request_id = manner.new_id()
-    retries = manner.retries if call.when_away is None else 0
+    request_id = config.new_id()
+    retries = config.retries if call.when_away is None else 0
     for attempt in itertools.count():
-        outcome = yield _send(call, manner, deadline - manner.now(), request_id)
+        outcome = yield _send(call, config, deadline - config.now(), request_id)
         if isinstance(outcome, Answer) and outcome.status == httpx.codes.OK:
-            return _understood(call.read, outcome, manner, request_id)
-        error = _error(outcome, manner, request_id)
+            return _understood(call.read, outcome, config, request_id)
+        error = _error(outcome, config, request_id)
         if attempt < retries and isinstance(error, UnavailableError | NoAnswerError):
-            pause = _pause(error, attempt, manner.draw())
-            if manner.now() + pause < deadline:
+            pause = _pause(error, attempt, config.draw())
+            if config.now() + pause < deadline:
                 yield Wait(pause)
-                if manner.now() < deadline:
+                if config.now() < deadline:
                     continue
         if call.when_away is not None and isinstance(
             error, UnavailableError | NoAnswerError | TimedOutError
@@ -111,12 +111,12 @@ def exchange(call: Call[T], manner: Manner) -> Generator[Step, Outcome, T]:
     raise AssertionError  # counting does not end
 
 
-def _send(call: Call[T], manner: Manner, left: float, request_id: str) -> Send:
+def _send(call: Call[T], config: ClientConfig, left: float, request_id: str) -> Send:
     left = max(left, LEAST_SECONDS)
     # These hide the key in `repr`, which tools that record local variables store.
     headers = httpx.Headers(
         {
-            **manner.headers,
+            **config.headers,
             "Accept": call.accept,
             # So that the service drops work that nobody waits for any more.
             "X-Request-Timeout": f"{math.floor(left * 1000) / 1000:.3f}",
@@ -126,42 +126,44 @@ def _send(call: Call[T], manner: Manner, left: float, request_id: str) -> Send:
     if call.body is not None:
         headers["Content-Type"] = "application/json"
     timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS), pool=left * POOL_SHARE)
-    return Send(call.method, manner.address + call.path, headers, call.body, left, timeout)
+    return Send(call.method, config.address + call.path, headers, call.body, left, timeout)
 
 
-def _understood(read: Callable[[Answer], T], answer: Answer, manner: Manner, request_id: str) -> T:
+def _understood(
+    read: Callable[[Answer], T], answer: Answer, config: ClientConfig, request_id: str
+) -> T:
     try:
         return read(answer)
     except MALFORMED as error:
         raise UnexpectedAnswerError(
-            f"an answer of {manner.address} with status {answer.status} cannot be read: "
+            f"an answer of {config.address} with status {answer.status} cannot be read: "
             "a Headlight service must be there, of a version that this client knows",
             request_id=answer.headers.get("x-request-id", request_id),
         ) from error
 
 
-def _error(outcome: Outcome, manner: Manner, request_id: str) -> HeadlightError:
+def _error(outcome: Outcome, config: ClientConfig, request_id: str) -> HeadlightError:
     if isinstance(outcome, Answer):
         if outcome.status >= httpx.codes.BAD_REQUEST:
             return read_problem(outcome, request_id=request_id)
         return UnexpectedAnswerError(
-            f"{manner.address} answered with status {outcome.status}, which a Headlight service "
+            f"{config.address} answered with status {outcome.status}, which a Headlight service "
             "does not: check base_url",
             request_id=outcome.headers.get("x-request-id", request_id),
         )
-    kind, message = _without_answer(outcome, manner, request_id)
+    kind, message = _without_answer(outcome, config, request_id)
     return kind(message, request_id=request_id)
 
 
 def _without_answer(
-    outcome: httpx.RequestError | None, manner: Manner, request_id: str
+    outcome: httpx.RequestError | None, config: ClientConfig, request_id: str
 ) -> tuple[type[HeadlightError], str]:
     """What happened where no answer came; a message names the request if it may have got there."""
-    address, reason = manner.address, str(outcome) or type(outcome).__name__
+    address, reason = config.address, str(outcome) or type(outcome).__name__
     if isinstance(outcome, httpx.PoolTimeout):
         return TimedOutError, (
             f"too many calls at once: none of this client's connections to {address} was free "
-            f"within {manner.timeout:g} s: ask with fewer calls at a time, or raise timeout or "
+            f"within {config.timeout:g} s: ask with fewer calls at a time, or raise timeout or "
             "max_connections of an http_client of your own"
         )
     if isinstance(outcome, httpx.ConnectTimeout):
@@ -170,7 +172,7 @@ def _without_answer(
         return NoAnswerError, f"no answer from {address}: {reason}; does a service run there?"
     if isinstance(outcome, httpx.TimeoutException):
         return TimedOutError, (
-            f"{address} gave no answer within {manner.timeout:g} s: send less at once, or raise "
+            f"{address} gave no answer within {config.timeout:g} s: send less at once, or raise "
             f"timeout (request {request_id})"
         )
     if isinstance(outcome, httpx.DecodingError | httpx.TooManyRedirects):

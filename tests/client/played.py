@@ -11,8 +11,8 @@ import httpx
 from headlight_client import HeadlightError
 from headlight_client.answers import Answer
 from headlight_client.calls import Call
+from headlight_client.config import ClientConfig, make_config
 from headlight_client.exchange import Outcome, Send, Wait, exchange
-from headlight_client.manner import Manner, make_manner
 
 CALL = Call("POST", "/predict", lambda answer: answer.content, body=b"{}")
 DONE = Answer(200, httpx.Headers(), b"done")
@@ -31,9 +31,9 @@ class Clock:
         return self.at
 
 
-def manner(clock: Clock, *, draw: float = 0.5, **changes: Any) -> Manner:  # noqa: ANN401
+def client_config(clock: Clock, *, draw: float = 0.5, **changes: Any) -> ClientConfig:  # noqa: ANN401
     given = {"api_key": None, "timeout": 30.0, "retries": 2, **changes}
-    made = make_manner("http://there:8000", **given)
+    made = make_config("http://there:8000", **given)
     names = (f"call-{number}" for number in itertools.count(1))
     return replace(made, now=clock, draw=lambda: draw, new_id=lambda: next(names))
 
@@ -46,10 +46,10 @@ def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
 
 
 def play(
-    call: Call[Any], how: Manner, clock: Clock, outcomes: Callable[[int], Outcome]
+    call: Call[Any], config: ClientConfig, clock: Clock, outcomes: Callable[[int], Outcome]
 ) -> tuple[Any, list[Send], list[float]]:
     """Carries a call out: its result or error, what was sent and how long was waited."""
-    steps = exchange(call, how)
+    steps = exchange(call, config)
     sends: list[Send] = []
     waits: list[float] = []
     outcome: Outcome = None

@@ -17,12 +17,12 @@ from headlight_client import (
 from headlight_client.answers import Answer
 from headlight_client.calls import ready_call
 from headlight_client.exchange import Outcome, Send, Wait, exchange
-from tests.client.played import CALL, DONE, REFUSED, Clock, manner, play, unavailable
+from tests.client.played import CALL, DONE, REFUSED, Clock, client_config, play, unavailable
 
 
 def test_the_first_answer_is_the_result() -> None:
     clock = Clock()
-    result, sends, waits = play(CALL, manner(clock), clock, lambda _: DONE)
+    result, sends, waits = play(CALL, client_config(clock), clock, lambda _: DONE)
 
     assert (result, waits) == (b"done", [])
     assert sends == [
@@ -62,7 +62,7 @@ def test_the_first_answer_is_the_result() -> None:
 def test_what_is_asked_again(failure: Outcome) -> None:
     clock = Clock(attempt=1.0)
     outcomes = [failure, failure, DONE]
-    result, sends, waits = play(CALL, manner(clock), clock, lambda at: outcomes[at])
+    result, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
 
     assert result == b"done"
     assert waits == [0.25 * 0.75, 0.5 * 0.75]
@@ -89,7 +89,7 @@ def test_what_is_asked_again(failure: Outcome) -> None:
 )
 def test_what_is_not_asked_again(outcome: Outcome, kind: type[HeadlightError]) -> None:
     clock = Clock()
-    error, sends, waits = play(CALL, manner(clock), clock, lambda _: outcome)
+    error, sends, waits = play(CALL, client_config(clock), clock, lambda _: outcome)
 
     assert isinstance(error, kind)
     assert (len(sends), waits) == (1, [])
@@ -98,7 +98,7 @@ def test_what_is_not_asked_again(outcome: Outcome, kind: type[HeadlightError]) -
 def test_the_error_of_the_last_attempt_is_raised() -> None:
     clock = Clock()
     outcomes: list[Outcome] = [unavailable(7), REFUSED, unavailable(9)]
-    error, sends, waits = play(CALL, manner(clock), clock, lambda at: outcomes[at])
+    error, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
 
     assert isinstance(error, UnavailableError)
     assert error.retry_after == 9
@@ -148,7 +148,7 @@ def test_the_message_without_an_answer(
     outcome: httpx.RequestError, kind: type[HeadlightError], message: str
 ) -> None:
     clock = Clock()
-    error, *_ = play(CALL, manner(clock, retries=0), clock, lambda _: outcome)
+    error, *_ = play(CALL, client_config(clock, retries=0), clock, lambda _: outcome)
 
     assert type(error) is kind
     assert str(error) == message
@@ -158,8 +158,8 @@ def test_the_message_without_an_answer(
 
 def test_many_attempts_wait_the_longest_pause() -> None:
     clock = Clock()
-    how = manner(clock, timeout=1e8, retries=1100, draw=1.0)
-    _, sends, waits = play(CALL, how, clock, lambda _: REFUSED)
+    config = client_config(clock, timeout=1e8, retries=1100, draw=1.0)
+    _, sends, waits = play(CALL, config, clock, lambda _: REFUSED)
 
     assert len(sends) == 1101
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0] + [8.0] * 1095
@@ -167,8 +167,8 @@ def test_many_attempts_wait_the_longest_pause() -> None:
 
 def test_retry_after_is_waited_for_if_there_is_time() -> None:
     clock = Clock(attempt=1.0)
-    how = manner(clock, timeout=10.0, retries=9, draw=0.0)
-    error, sends, waits = play(CALL, how, clock, lambda _: unavailable(3))
+    config = client_config(clock, timeout=10.0, retries=9, draw=0.0)
+    error, sends, waits = play(CALL, config, clock, lambda _: unavailable(3))
 
     # At 9 s a third pause would end after the deadline: the caller hears of it at once.
     assert isinstance(error, UnavailableError)
@@ -178,16 +178,16 @@ def test_retry_after_is_waited_for_if_there_is_time() -> None:
 
 def test_a_long_retry_after_is_cut() -> None:
     clock = Clock()
-    how = manner(clock, timeout=1000.0, retries=1, draw=0.0)
-    *_, waits = play(CALL, how, clock, lambda _: unavailable(600))
+    config = client_config(clock, timeout=1000.0, retries=1, draw=0.0)
+    *_, waits = play(CALL, config, clock, lambda _: unavailable(600))
 
     assert waits == [60.0]
 
 
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
     clock = Clock()
-    how = manner(clock, timeout=5.0)
-    steps = exchange(CALL, how)
+    config = client_config(clock, timeout=5.0)
+    steps = exchange(CALL, config)
     assert isinstance(next(steps), Send)
     assert steps.send(REFUSED) == Wait(0.1875)
     clock.at += 6.0  # the machine slept
@@ -211,8 +211,8 @@ def test_nothing_is_begun_after_the_deadline(
     def outcome(at: int) -> Outcome:
         return REFUSED if failures[at] is None else unavailable(failures[at])
 
-    how = manner(clock, timeout=timeout, retries=retries, draw=draw)
-    error, sends, waits = play(CALL, how, clock, outcome)
+    config = client_config(clock, timeout=timeout, retries=retries, draw=draw)
+    error, sends, waits = play(CALL, config, clock, outcome)
 
     assert isinstance(error, NoAnswerError | UnavailableError)
     assert 1 <= len(sends) <= retries + 1
@@ -238,7 +238,7 @@ def test_nothing_is_begun_after_the_deadline(
 )
 def test_readiness_is_asked_once(outcome: Outcome) -> None:
     clock = Clock()
-    ready, sends, waits = play(ready_call(), manner(clock), clock, lambda _: outcome)
+    ready, sends, waits = play(ready_call(), client_config(clock), clock, lambda _: outcome)
 
     assert ready is False
     assert (len(sends), waits) == (1, [])
@@ -247,6 +247,6 @@ def test_readiness_is_asked_once(outcome: Outcome) -> None:
 
 def test_readiness_of_another_server_is_an_error() -> None:
     clock = Clock()
-    error, *_ = play(ready_call(), manner(clock), clock, lambda _: unavailable(status=404))
+    error, *_ = play(ready_call(), client_config(clock), clock, lambda _: unavailable(status=404))
 
     assert isinstance(error, ProblemError)

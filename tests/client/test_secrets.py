@@ -7,8 +7,8 @@ import pytest
 
 from headlight_client import HeadlightError, calls
 from headlight_client.answers import Answer
+from headlight_client.config import make_config
 from headlight_client.exchange import Send, exchange
-from headlight_client.manner import make_manner
 from tests.client.conftest import Ask
 from tests.client.scripted import Reply, predicted, problem, scripted
 
@@ -16,9 +16,9 @@ KEY, SENTENCE = "a-secret-key", "a private sentence"
 
 
 def test_what_a_call_goes_through() -> None:
-    manner = make_manner("http://there", api_key=KEY, timeout=1.0, retries=0)
+    config = make_config("http://there", api_key=KEY, timeout=1.0, retries=0)
     call = calls.predict_call([SENTENCE], truncation="right", on_error="request")
-    step = next(exchange(call, manner))
+    step = next(exchange(call, config))
     assert isinstance(step, Send)
     assert step.headers["Authorization"] == f"Bearer {KEY}"
     assert SENTENCE.encode() in (step.body or b"")
@@ -26,7 +26,7 @@ def test_what_a_call_goes_through() -> None:
     # Its headers hide the key themselves, which another kind of mapping would not.
     assert "headers=" not in repr(step)
     answer = Answer(200, {}, SENTENCE.encode())
-    for value in (manner, call, step, step.headers, answer):
+    for value in (config, call, step, step.headers, answer):
         assert KEY not in repr(value)
         assert SENTENCE not in repr(value)
 
@@ -54,7 +54,7 @@ def test_the_variables_of_a_failure(ask: Ask, reply: Reply) -> None:
         ask(server.url, "predict", [SENTENCE], options={"api_key": KEY, "retries": 0})
 
     recorded = list(frames(caught.value))
-    assert {name for _, name, _ in recorded} >= {"call", "manner", "outcome"}
+    assert {name for _, name, _ in recorded} >= {"call", "config", "outcome"}
     # What the caller passed is the caller's own.
     shown = [each for each in recorded if each[1] not in ("sentences", "self")]
     assert not [each for each in shown if KEY in each[2] or SENTENCE in each[2]]

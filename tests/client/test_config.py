@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headlight_client.manner import make_manner
+from headlight_client.config import make_config
 from tests.matching import exactly
 
 
@@ -37,28 +37,28 @@ from tests.matching import exactly
 def test_what_a_client_cannot_be_made_with(change: dict[str, Any], message: str) -> None:
     given = {"base_url": "http://there", "api_key": None, "timeout": 1.0, "retries": 0, **change}
     with pytest.raises(ValueError, match=exactly(message)):
-        make_manner(**given)
+        make_config(**given)
 
 
 def test_a_service_below_a_path() -> None:
-    how = make_manner("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
+    config = make_config("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
 
-    assert how.address == "https://there/headlight"
-    assert how.headers["Authorization"] == "Bearer k"
+    assert config.address == "https://there/headlight"
+    assert config.headers["Authorization"] == "Bearer k"
 
 
 def test_retries_are_a_whole_number() -> None:
     given: Any = {"api_key": None, "timeout": 1.0}
     two: Any = np.int64(2)
-    assert type(make_manner("http://there", retries=two, **given).retries) is int
+    assert type(make_config("http://there", retries=two, **given).retries) is int
     message = exactly("retries takes whole numbers, got 1.5: give an int")
     with pytest.raises(TypeError, match=message):
-        make_manner("http://there", retries=1.5, **given)  # type: ignore[arg-type]
+        make_config("http://there", retries=1.5, **given)  # type: ignore[arg-type]
 
 
 def test_each_call_gets_a_name_that_the_service_takes() -> None:
-    how = make_manner("http://there", api_key=None, timeout=1.0, retries=0)
-    names = {how.new_id() for _ in range(100)}
+    config = make_config("http://there", api_key=None, timeout=1.0, retries=0)
+    names = {config.new_id() for _ in range(100)}
 
     assert len(names) == 100
     assert all(re.fullmatch("[A-Za-z0-9._-]{1,128}", name) for name in names)

@@ -19,7 +19,7 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ClientConfig:
     """How one client asks.
 
     Args:
@@ -41,7 +41,9 @@ class Manner:
     new_id: Callable[[], str] = _new_id
 
 
-def make_manner(base_url: str, *, api_key: str | None, timeout: float, retries: int) -> Manner:
+def make_config(
+    base_url: str, *, api_key: str | None, timeout: float, retries: int
+) -> ClientConfig:
     """Checks what a client is made with.
 
     Args:
@@ -67,7 +69,7 @@ def make_manner(base_url: str, *, api_key: str | None, timeout: float, retries: 
         if not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
             raise ValueError("api_key must be printable ASCII without spaces around it")
         headers["Authorization"] = f"Bearer {api_key}"
-    return Manner(_address(base_url), headers, timeout, most)
+    return ClientConfig(_address(base_url), headers, timeout, most)
 
 
 def _address(base_url: str) -> str:
