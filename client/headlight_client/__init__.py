@@ -1,4 +1,4 @@
-"""Asks a Headlight service: sentences in, labels, probabilities and attention weights out."""
+"""Asks a Headlight service for labels, probabilities and attention weights."""
 
 from headlight_client.answers import (
     FieldError,

@@ -1,4 +1,4 @@
-"""What the service answers, as frozen types; attention has a module of its own."""
+"""Defines the service's answers as frozen types, except attention and attributions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, unread.
+    """A response before its body is parsed.
 
     Args:
         status: of the response.
-        headers: of the response, by name whatever its case.
-        content: the whole body; no part of `repr`, because it holds words of the sentences.
+        headers: of the response; names match in any case.
+        content: the whole body; hidden from `repr`, because it holds words of the sentences.
     """
 
     status: int
@@ -21,7 +21,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """Which weights answered.
+    """The weights that answered.
 
     Args:
         name: of the checkpoint folder.
@@ -34,7 +34,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says of one text.
+    """The model's prediction for one text.
 
     Args:
         label: the most probable class.
@@ -42,7 +42,7 @@ class Prediction:
         probabilities: of every class, calibrated; they sum to 1.
         token_count: tokens that the model read, special tokens included.
         truncated: whether a part of the text was cut off.
-        model: that said so.
+        model: that made the prediction.
     """
 
     label: str
@@ -59,7 +59,7 @@ class FieldError:
 
     Args:
         loc: where it is: `body`, then names and indices, as in `("body", "sentences", 1)`.
-        msg: what is wrong there, and what would be right.
+        msg: what is wrong there, and what is allowed.
     """
 
     loc: tuple[str | int, ...]
@@ -68,16 +68,16 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error of the service, after RFC 9457.
+    """An error of the service, in the form of RFC 9457.
 
     Args:
-        type: the word that tells errors apart and never changes, such as `overloaded`; or
-            `about:blank` where something between here and the service refused.
-        status: of the answer; of an item, the one that it would have had alone.
+        type: a stable word that identifies the error, such as `overloaded`; `about:blank` if
+            something between the client and the service refused.
+        status: of the answer; for an item, the status it would have had alone.
         title: the type in words.
         detail: what is wrong this time, the limit, and what to do.
-        errors: the single faults of the request.
-        retry_after: when to come back, in seconds.
+        errors: each fault of the request.
+        retry_after: seconds to wait before the next try.
     """
 
     type: str
@@ -90,7 +90,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ItemError(Problem):
-    """Stands in the place of a bad sentence when `on_error` is `item`."""
+    """The error of one bad sentence, in its place, when `on_error` is `item`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,10 @@ class Token:
     """One token that the model read, or one word.
 
     Args:
-        text: as the vocabulary spells it, `##` continues a word; of a word, as it was written.
-        start: where it begins in the sentence, in code points; 0 if special.
-        end: where it ends; 0 if special.
+        text: of a token, as the vocabulary spells it (`##` continues a word); of a word, as
+            written.
+        start: offset of its start in the sentence, in code points; 0 if special.
+        end: offset of its end; 0 if special.
         special: whether the tokenizer added it, such as `[CLS]`.
         word: index of the run of non-space characters that it belongs to; None if special.
     """
@@ -114,13 +115,13 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What was measured on one set when the checkpoint was made.
+    """A measurement on one data set, made when the checkpoint was trained.
 
     Args:
         name: of the set.
-        rows: of the set.
-        accuracy: share of right labels.
-        interval: of the accuracy, 95 %.
+        rows: in the set.
+        accuracy: share of correct labels.
+        interval: 95 % interval of the accuracy.
         log_loss: in nats.
         ece: expected calibration error.
     """
@@ -135,22 +136,22 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Which model answers, as `GET /model` shows it.
+    """The served model, as `GET /model` describes it.
 
     Args:
         name: of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
         architecture: the network, by the name that transformers gives it.
         labels: in the order of the classes.
-        num_layers: that attention can be had of.
-        num_heads: of each layer.
+        num_layers: layers with attention weights.
+        num_heads: heads of each layer.
         hidden_size: features of a token.
-        parameters: how many numbers were trained.
-        max_length: the most tokens that are read, special tokens included.
-        temperature: that logits are divided by.
+        parameters: number of trained weights.
+        max_length: most tokens the model reads, special tokens included.
+        temperature: divides the logits.
         device: where the network computes.
-        dtype: in what it computes.
-        metrics: of the checkpoint.
+        dtype: the type it computes in.
+        metrics: recorded with the checkpoint.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The same as `headlight_client.client`, for asyncio."""
+"""Asks a Headlight service from asyncio."""
 
 from asyncio import sleep
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """Asks a Headlight service from asyncio. May be used by several tasks of one event loop.
+    """Asks a Headlight service from asyncio. Tasks of one event loop may share it.
 
-    Arguments, results and errors are those of `Client`. Many calls at once wait for a connection,
-    100 unless `http_client` has other limits, and that wait is a part of `timeout`.
+    Arguments, results and errors are those of `Client`. A client has 100 connections, unless
+    `http_client` sets other limits. The wait for a free one counts towards `timeout`.
 
     Args:
         base_url: of the service, such as `http://127.0.0.1:8000`.
-        api_key: for a service that has keys.
-        timeout: of a call with all of its attempts and pauses, in seconds.
-        retries: the most attempts after the first.
-        http_client: to ask through, with a proxy or certificates of your own; you close it.
+        api_key: for a service with keys.
+        timeout: seconds for one call, all attempts and pauses included.
+        retries: most attempts after the first.
+        http_client: your own, for a proxy or certificates; you close it.
 
     Raises:
-        TypeError: `retries` is no whole number.
-        ValueError: an argument cannot be.
+        TypeError: `retries` is not a whole number.
+        ValueError: an argument is not valid.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AsyncClient:
         truncation: Truncation = "right",
         on_error: OnError = "request",
     ) -> list[Prediction] | list[Prediction | ItemError]:
-        """Labels and calibrated probabilities, as `Client.predict`."""
+        """Predicts labels and calibrated probabilities, as `Client.predict`."""
         return await self._carry_out(
             calls.predict_call(sentences, truncation=truncation, on_error=on_error)
         )
@@ -85,7 +85,7 @@ class AsyncClient:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attention:
-        """The attention weights of one sentence, as `Client.attention`."""
+        """Returns the attention weights of one sentence, as `Client.attention`."""
         return await self._carry_out(
             calls.attention_call(
                 sentence,
@@ -107,7 +107,7 @@ class AsyncClient:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> list[Attention]:
-        """The same of several sentences, as `Client.attentions`."""
+        """Returns the attention weights of several sentences, as `Client.attentions`."""
         return await self._carry_out(
             calls.attentions_call(
                 sentences,
@@ -129,7 +129,7 @@ class AsyncClient:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attributions:
-        """What each token, or each word, adds, as `Client.attributions`."""
+        """Returns what each token or word adds, as `Client.attributions`."""
         return await self._carry_out(
             calls.attributions_call(
                 sentence,
@@ -144,17 +144,17 @@ class AsyncClient:
     async def importance(
         self, sentence: str, *, label: str | None = None, truncation: Truncation = "right"
     ) -> Importance:
-        """How much depends on each head, as `Client.importance`."""
+        """Returns how much the answer depends on each head, as `Client.importance`."""
         return await self._carry_out(
             calls.importance_call(sentence, label=label, truncation=truncation)
         )
 
     async def model(self) -> ModelInfo:
-        """Which model answers, as `Client.model`."""
+        """Describes the served model, as `Client.model`."""
         return await self._carry_out(calls.model_call())
 
     async def is_ready(self) -> bool:
-        """Whether requests should be sent, as `Client.is_ready`."""
+        """Tells whether the service is ready, as `Client.is_ready`."""
         return await self._carry_out(calls.ready_call())
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Attention weights as numpy arrays, with the names of their rows and columns.
+"""Holds attention weights as numpy arrays, with the names of their rows and columns.
 
 L layers, H heads, T tokens or words.
 """
@@ -17,14 +17,14 @@ class Attention:
 
     Args:
         model: that answered.
-        prediction: from the pass that the weights are of.
-        tokens: T of them, or words: the names of rows and columns.
-        layers: numbers of the layers that went in.
-        heads: numbers of the heads that went in.
-        view: `raw` for the softmax as the network used it, else what was derived from it, such as
+        prediction: from the same forward pass.
+        tokens: T tokens or words: the names of rows and columns.
+        layers: numbers of the layers used.
+        heads: numbers of the heads used.
+        view: `raw` for the softmax as the network used it, else the derived view, such as
             `rollout+word`.
-        weights: float32 [L, H, T, T], `weights[l, h, q, k]` is what token `q` gives to token `k`.
-            An axis whose layers or heads were joined has length 1.
+        weights: float32 [L, H, T, T]; `weights[l, h, q, k]` is what token `q` gives to token `k`.
+            An axis of merged layers or heads has length 1.
     """
 
     model: ModelName
@@ -37,17 +37,17 @@ class Attention:
 
     @property
     def texts(self) -> list[str]:
-        """The text of each token, as plots and BertViz take them."""
+        """The text of each token, as plots and BertViz expect them."""
         return [token.text for token in self.tokens]
 
     @property
     def layer_names(self) -> list[int | None]:
-        """For each place of the first axis the number of its layer; None if several were joined."""
+        """The layer at each index of the first axis; None if layers were merged."""
         return [None] if "rollout" in self._parts else list(self.layers)
 
     @property
     def head_names(self) -> list[int | None]:
-        """The same of the second axis and heads."""
+        """The head at each index of the second axis; None if heads were merged."""
         return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
 
     @property

@@ -1,4 +1,4 @@
-"""What gradients say of a prediction: a number for each token, or for each head.
+"""Holds gradient measures of a prediction: one number per token, or one per head.
 
 L layers, H heads, T tokens or words.
 """
@@ -13,19 +13,19 @@ from headlight_client.answers import ModelName, Prediction, Token
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attributions:
-    """What each token, or each word, adds to the log-odds of a label.
+    """What each token or word adds to the log-odds of a label.
 
     Args:
         model: that answered.
         prediction: for the sentence.
-        tokens: T of them, or words.
-        values: float64 [T], what each adds.
+        tokens: T tokens or words.
+        values: float64 [T], what each one adds.
         label: whose calibrated log-odds are explained.
         view: the method, with `+word` where the tokens of a word were summed.
         steps: nodes of the integral; None for a method without one.
         value: log-odds of the label for the sentence.
-        baseline_value: the same for the baseline, in which nothing is said.
-        gap: what the numbers leave unexplained: `value - baseline_value - values.sum()`.
+        baseline_value: log-odds of the label for the baseline: the text with padding for its words.
+        gap: what the sum misses: `value - baseline_value - values.sum()`.
     """
 
     model: ModelName

@@ -1,6 +1,6 @@
-"""From the arguments of a method to the request that it sends and the reader of its answer.
+"""Builds the request of each method and names the reader of its answer.
 
-Both clients make their calls here and differ only in how they carry them out.
+Both clients build their calls here. They differ only in how they send them.
 """
 
 import json
@@ -37,16 +37,16 @@ _NPZ = "application/x-npz"
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One question to the service. None has side effects, so that each can be asked again.
+    """One request to the service. It has no side effects, so it can be sent again.
 
     Args:
         method: of the request.
         path: of the route.
-        read: makes the answer of status 200 what the caller gets.
-        accept: the form that the answer is wanted in.
-        body: JSON; no part of `repr`, because it holds the sentences.
-        when_away: what the caller gets where the service is away, asked once; None raises an
-            error after the last try.
+        read: turns an answer of status 200 into the result.
+        accept: media type of the answer.
+        body: JSON; hidden from `repr`, because it holds the sentences.
+        when_away: if set, the call is tried once, and this is the result when the service is
+            away. None raises an error after the last attempt.
     """
 
     method: str
@@ -105,7 +105,7 @@ def attributions_call(
     level: Level,
     truncation: Truncation,
 ) -> Call[Attributions]:
-    """Asks what each token adds."""
+    """Asks what each token adds to the answer."""
     options = _given(
         label=label,
         method=method,
@@ -119,7 +119,7 @@ def attributions_call(
 def importance_call(
     sentence: str, *, label: str | None, truncation: Truncation
 ) -> Call[Importance]:
-    """Asks what depends on each head."""
+    """Asks how much the answer depends on each head."""
     options = _given(label=label, truncation=truncation)
     return _post("/importance", read_importance, sentence=_text(sentence), **options)
 
@@ -130,7 +130,7 @@ def model_call() -> Call[ModelInfo]:
 
 
 def ready_call() -> Call[bool]:
-    """Asks whether requests should be sent."""
+    """Asks whether the service is ready."""
     return Call("GET", "/health/ready", read_ready, when_away=False)
 
 
@@ -144,7 +144,7 @@ def _options(layers: Indices | None, heads: Indices | None, **options: str) -> d
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - what JSON holds
-    """What has a value; the service knows what the rest means."""
+    """Keeps the options with a value; the service has defaults for the rest."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -155,10 +155,10 @@ def _several(sentences: Sequence[str]) -> list[str | None]:
 
 
 def _text(sentence: object) -> str | None:
-    """The sentence, or None if it is no string, which the service then names by its place.
+    """Returns the sentence, or None if it is not a string; the service then names its index.
 
-    A table with missing values holds NaN among its texts, and NaN would leave the whole body no
-    JSON, so that every other sentence would be refused with it.
+    A table with missing values holds NaN among its texts. JSON has no NaN, so one missing value
+    would make the whole body invalid.
     """
     return sentence if isinstance(sentence, str) else None
 
@@ -167,6 +167,6 @@ def _post(
     path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
 ) -> Call[T]:
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    # What has no UTF-8, half of a surrogate pair, becomes the escape that JSON has for it: it is
-    # for the service to say what is wrong with which sentence.
+    # A lone surrogate has no UTF-8. It is sent as a JSON escape, so that the service can say which
+    # sentence is wrong.
     return Call("POST", path, read, accept, text.encode("utf-8", "backslashreplace"))

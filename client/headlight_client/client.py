@@ -1,4 +1,4 @@
-"""From sentences to what the service says of them, waiting for it."""
+"""Asks a Headlight service and waits for each answer."""
 
 from collections.abc import Sequence
 from time import sleep
@@ -21,31 +21,31 @@ T = TypeVar("T")
 
 
 class Client:
-    """Asks a Headlight service. May be used by several threads at once.
+    """Asks a Headlight service. Threads may share it.
 
-    Every method raises a `HeadlightError` if there is no answer or the service refuses. Refused and
-    broken connections and the statuses 429, 502 and 503 are tried again, after `Retry-After` if the
-    service says so; nothing is begun after `timeout`.
+    Every method raises a `HeadlightError` if no answer comes or the service refuses. The client
+    tries again after a refused or broken connection and after status 429, 502 or 503. It waits for
+    `Retry-After` if the answer has one, and starts no attempt after `timeout`.
 
-    A sentence that is no string, such as a missing value of a table, is sent as null, and the
-    service names it. A number that is no whole number raises a TypeError.
+    A sentence that is not a string, such as a missing value of a table, is sent as null; the
+    service names its index. A number that is not a whole number raises a TypeError.
 
     Args:
         base_url: of the service, such as `http://127.0.0.1:8000`.
-        api_key: for a service that has keys.
-        timeout: of a call with all of its attempts and pauses, in seconds. The service hears what
-            is left of it, and drops work that is too late. Each wait is limited by what is left:
-            for a connection 5 seconds at most, for bytes what was left when sending, the headers or
-            the body began; an answer that comes too late all the same is dropped. So a call takes
-            longer where a name has several addresses and none answers, where a request or headers
-            pass a few bytes at a time, and where a body stops half-way, then less than twice
-            `timeout`. `AsyncClient` ends at `timeout` whatever it waits for.
-        retries: the most attempts after the first.
-        http_client: to ask through, with a proxy or certificates of your own; you close it.
+        api_key: for a service with keys.
+        timeout: seconds for one call, all attempts and pauses included. The service hears what is
+            left and drops work that would be too late. Each wait has its own limit: at most 5
+            seconds for a connection; for bytes, what was left when sending, the headers or the
+            body began. An answer that comes too late is dropped. A call can take longer than
+            `timeout` if a name has several addresses and none answers, if a request or headers
+            pass a few bytes at a time, or if a body stops half-way (then less than twice
+            `timeout`). `AsyncClient` always ends at `timeout`.
+        retries: most attempts after the first.
+        http_client: your own, for a proxy or certificates; you close it.
 
     Raises:
-        TypeError: `retries` is no whole number.
-        ValueError: an argument cannot be.
+        TypeError: `retries` is not a whole number.
+        ValueError: an argument is not valid.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class Client:
         truncation: Truncation = "right",
         on_error: OnError = "request",
     ) -> list[Prediction] | list[Prediction | ItemError]:
-        """Labels and calibrated probabilities, in one request.
+        """Predicts labels and calibrated probabilities, in one request.
 
         Args:
-            sentences: as many as the service takes at once, 256 unless set otherwise.
-            truncation: which end of a text that is too long is cut off; `error` refuses it.
+            sentences: up to the service's limit, 256 by default.
+            truncation: which end of a long text is cut off; `error` refuses a long text.
             on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
                 place.
 
         Returns:
-            For each sentence what the model says of it, in their order.
+            One prediction per sentence, in order.
         """
         return self._carry_out(
             calls.predict_call(sentences, truncation=truncation, on_error=on_error)
@@ -105,16 +105,16 @@ class Client:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attention:
-        """The attention weights of one sentence, or a view of them.
+        """Returns the attention weights of one sentence, or a view of them.
 
         Args:
             sentence: not blank.
-            layers: numbers of the wanted layers, from 0; all if None.
-            heads: numbers of the wanted heads, from 0; all if None.
-            reduce: `mean` or `max` of the chosen heads of each layer; `rollout` of all that is
-                chosen, to one map (Abnar and Zuidema 2020).
-            level: `word`: rows and columns stand for words.
-            truncation: as of `predict`.
+            layers: numbers of the layers, from 0; all if None.
+            heads: numbers of the heads, from 0; all if None.
+            reduce: `mean` or `max` over the chosen heads of each layer; `rollout` merges the
+                chosen layers and heads into one map (Abnar and Zuidema 2020).
+            level: `token`, or `word`: rows and columns are words.
+            truncation: as in `predict`.
         """
         return self._carry_out(
             calls.attention_call(
@@ -137,9 +137,10 @@ class Client:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> list[Attention]:
-        """The same of several sentences, in one request and in their order.
+        """Returns the attention weights of several sentences, in order, from one request.
 
-        A bad sentence refuses all. All weights together must stay within the service's limit.
+        One bad sentence refuses all. The weights of all sentences together must stay within the
+        service's limit.
         """
         return self._carry_out(
             calls.attentions_call(
@@ -162,16 +163,16 @@ class Client:
         level: Level = "token",
         truncation: Truncation = "right",
     ) -> Attributions:
-        """What each token, or each word, adds to the log-odds of a label, by gradients.
+        """Returns what each token or word adds to the log-odds of a label, by gradients.
 
         Args:
             sentence: not blank.
             label: to explain; the predicted one if None.
             method: `integrated_gradients` (Sundararajan, Taly and Yan 2017), or the quicker and
                 rougher `gradient_x_input`.
-            steps: nodes of the integral; the service's own choice if None.
-            level: `word`: the tokens of a word are summed.
-            truncation: as of `predict`.
+            steps: nodes of the integral; the service's default if None.
+            level: `token`, or `word`: the tokens of a word are summed.
+            truncation: as in `predict`.
         """
         return self._carry_out(
             calls.attributions_call(
@@ -187,24 +188,26 @@ class Client:
     def importance(
         self, sentence: str, *, label: str | None = None, truncation: Truncation = "right"
     ) -> Importance:
-        """How much the log-odds of a label depend on each head (Michel, Levy and Neubig 2019).
+        """Returns how much the log-odds of a label depend on each head.
+
+        The measure is that of Michel, Levy and Neubig 2019.
 
         Args:
             sentence: not blank.
             label: to explain; the predicted one if None.
-            truncation: as of `predict`.
+            truncation: as in `predict`.
         """
         return self._carry_out(calls.importance_call(sentence, label=label, truncation=truncation))
 
     def model(self) -> ModelInfo:
-        """Which model answers, with what was measured of it."""
+        """Describes the served model, with its recorded measurements."""
         return self._carry_out(calls.model_call())
 
     def is_ready(self) -> bool:
-        """Whether requests should be sent; also False if nothing answers. Asked once.
+        """Tells whether the service is ready; False if nothing answers. It asks once.
 
         Raises:
-            UnexpectedAnswerError: what answers is no Headlight service, such as a page to log in.
+            UnexpectedAnswerError: something else answers, such as a login page.
         """
         return self._carry_out(calls.ready_call())
 

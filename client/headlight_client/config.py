@@ -1,4 +1,4 @@
-"""From what a client is made with to how it asks: checked once, shared by every call."""
+"""Checks the arguments of a client once, for every call to share."""
 
 import random
 import time
@@ -11,7 +11,7 @@ import httpx
 from headlight_client.indices import one_index
 from headlight_client.version import __version__
 
-_LONGEST_TIMEOUT = 999_999_999.0  # what `X-Request-Timeout` can hold
+_LONGEST_TIMEOUT = 999_999_999.0  # the most that `X-Request-Timeout` can hold
 
 
 def _new_id() -> str:
@@ -20,16 +20,16 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """How one client asks.
+    """The configuration of one client.
 
     Args:
         address: of the service, without a slash at the end.
-        headers: of every request; no part of `repr`, because they hold the key.
-        timeout: of a call with all of its attempts and pauses, in seconds.
-        retries: the most attempts after the first.
-        now: a clock in seconds that never goes back.
-        draw: a random number from 0 to 1.
-        new_id: a name for a call that no other call has.
+        headers: of every request; hidden from `repr`, because they hold the key.
+        timeout: seconds for one call, all attempts and pauses included.
+        retries: most attempts after the first.
+        now: a monotonic clock, in seconds.
+        draw: returns a random number from 0 to 1.
+        new_id: returns a unique id for a call.
     """
 
     address: str
@@ -44,17 +44,17 @@ class ClientConfig:
 def make_config(
     base_url: str, *, api_key: str | None, timeout: float, retries: int
 ) -> ClientConfig:
-    """Checks what a client is made with.
+    """Checks the arguments of a client.
 
     Args:
         base_url: of the service, with a path if it is not at the root.
         api_key: sent with every request.
-        timeout: of a call, in seconds.
-        retries: the most attempts after the first.
+        timeout: seconds for one call.
+        retries: most attempts after the first.
 
     Raises:
-        TypeError: `retries` is no whole number.
-        ValueError: one of them cannot be; the message does not hold the key.
+        TypeError: `retries` is not a whole number.
+        ValueError: an argument is not valid; the message does not hold the key.
     """
     if not 0 < timeout <= _LONGEST_TIMEOUT:
         raise ValueError(
@@ -65,7 +65,7 @@ def make_config(
         raise ValueError(f"retries must be 0 or more, got {retries}")
     headers = {"User-Agent": f"headlight-client/{__version__}"}
     if api_key is not None:
-        # Anything else would end the header, or fail with a message that holds the key.
+        # Any other character would end the header, or fail with a message that holds the key.
         if not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
             raise ValueError("api_key must be printable ASCII without spaces around it")
         headers["Authorization"] = f"Bearer {api_key}"
@@ -79,7 +79,7 @@ def _address(base_url: str) -> str:
         raise ValueError(f"base_url is not a URL: {error}") from error
     if url.userinfo:
         raise ValueError("base_url holds a user or a password: give the key as api_key instead")
-    # An empty query is one too: the path of a route would land in it.
+    # An empty query counts too: the path of a route would become part of it.
     if url.scheme not in ("http", "https") or not url.host or {"?", "#"} & set(str(url)):
         raise ValueError(
             "base_url must be like http://127.0.0.1:8000, without query and fragment, "

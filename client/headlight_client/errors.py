@@ -1,18 +1,18 @@
-"""What can go wrong, as one tree.
+"""Defines every error of this package, as one tree.
 
 HeadlightError
 ├── NoAnswerError                 nothing listens at the address, or the connection broke
 ├── TimedOutError                 no answer within `timeout`
 │   └── ServiceTimedOutError      the service itself gave up first; a ProblemError too
-├── UnexpectedAnswerError         what answered is no Headlight service, or one of another version
+├── UnexpectedAnswerError         the answer is not from a Headlight service, or of another version
 └── ProblemError                  the service refused, and says why
-    ├── InvalidRequestError       400, 413, 422: mend the request
+    ├── InvalidRequestError       400, 413, 422: correct the request
     ├── UnauthorizedError         401: another key is needed
     ├── UnavailableError          429, 502, 503: come back later, or ask another replica
     └── ServiceTimedOutError      504
 
-What needs no treatment of its own, such as a wrong path, is a plain ProblemError. No message holds
-anything of a sentence that was sent, or the key.
+Any other refusal, such as a wrong path, is a plain ProblemError. No message holds text of a
+sentence or the key.
 """
 
 from functools import partial
@@ -24,12 +24,12 @@ _SERVER_ERROR = 500
 
 
 class HeadlightError(Exception):
-    """Base of every error that this package raises on purpose while it asks.
+    """Base of every error that this package raises on purpose during a call.
 
     Args:
         message: what is wrong, and what to do.
-        request_id: `X-Request-ID` of the answer, or of the request where there is no answer or it
-            has none: the service's log knows the request by it, if it got there.
+        request_id: `X-Request-ID` of the answer; that of the request if the answer has none. If
+            the request reached the service, its log has this id.
     """
 
     def __init__(self, message: str, *, request_id: str | None = None) -> None:
@@ -38,46 +38,46 @@ class HeadlightError(Exception):
 
 
 class NoAnswerError(HeadlightError):
-    """Nothing listens at the address, or the connection broke before the answer was there."""
+    """Nothing listens at the address, or the connection broke before the answer was complete."""
 
 
 class TimedOutError(HeadlightError):
-    """There was no answer in time."""
+    """No answer came in time."""
 
 
 class UnexpectedAnswerError(HeadlightError):
-    """The answer is not one that this version of the client can read."""
+    """This version of the client cannot read the answer."""
 
 
 class ProblemError(HeadlightError):
-    """The service, or something before it, answered with an error.
+    """The service, or something in front of it, answered with an error.
 
     Args:
-        problem: what it says.
-        request_id: as of `HeadlightError`.
+        problem: the error that was sent.
+        request_id: as in `HeadlightError`.
     """
 
     def __init__(self, problem: Problem, *, request_id: str | None = None) -> None:
         message = f"{problem.status} {problem.type}: {problem.detail}"
-        # The caller mends what a 4xx names; for the rest somebody has to look into the log.
+        # The caller corrects a 4xx. For a 5xx somebody has to look into the log.
         if problem.status >= _SERVER_ERROR and request_id is not None:
             message = f"{message} (request {request_id})"
         super().__init__(message, request_id=request_id)
         self.problem = problem
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
-        # Exceptions are copied and pickled by their message, which `__init__` does not take.
+        # By default an exception is copied by its message, which `__init__` does not take.
         again = partial(type(self), request_id=self.request_id)
         return again, (self.problem,), self.__dict__
 
     @property
     def type(self) -> str:
-        """The word that tells errors apart and never changes."""
+        """A stable word that identifies the error."""
         return self.problem.type
 
     @property
     def status(self) -> int:
-        """Of the answer."""
+        """The status of the answer."""
         return self.problem.status
 
     @property
@@ -92,29 +92,29 @@ class ProblemError(HeadlightError):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """The single faults of the request."""
+        """Each fault of the request."""
         return self.problem.errors
 
     @property
     def retry_after(self) -> float | None:
-        """When to come back, in seconds."""
+        """Seconds to wait before the next try."""
         return self.problem.retry_after
 
 
 class InvalidRequestError(ProblemError):
-    """The request is at fault: blank, too long, too much, or out of range."""
+    """The request is wrong: blank, too long, too large, or out of range."""
 
 
 class UnauthorizedError(ProblemError):
-    """The service has API keys, and none that is right was sent."""
+    """The service has API keys, and the request had no valid one."""
 
 
 class UnavailableError(ProblemError):
-    """Overloaded, not ready yet, about to end, too many requests, or no replica to ask."""
+    """The service is overloaded, not ready or ending, or a balancer refused the request."""
 
 
 class ServiceTimedOutError(ProblemError, TimedOutError):
-    """The service, or a balancer, gave the request up."""
+    """The service, or a balancer, gave up on the request."""
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {
@@ -130,5 +130,5 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
 
 
 def problem_error(problem: Problem, *, request_id: str | None) -> ProblemError:
-    """The error to raise for a problem, by its status."""
+    """Returns the error to raise for a problem, by its status."""
     return _BY_STATUS.get(problem.status, ProblemError)(problem, request_id=request_id)

@@ -1,7 +1,7 @@
-"""From a call to what its caller gets: attempts, pauses and the deadline, without any I/O.
+"""Decides the attempts and pauses of a call within its deadline, without any I/O.
 
-`exchange` is a generator: it yields what to do next, a `Send` or a `Wait`, is sent what came of
-it, and returns the result. Each client carries the steps out in its own way.
+`exchange` is a generator. It yields the next step, a `Send` or a `Wait`, receives its outcome, and
+returns the result. Each client carries out the steps in its own way.
 """
 
 import itertools
@@ -28,28 +28,28 @@ from headlight_client.reading import MALFORMED
 
 T = TypeVar("T")
 
-# A host that does not even take the connection is given up sooner than one that computes.
+# A host that accepts no connection gets less time than one that computes.
 CONNECT_SECONDS = 5.0
-# Who got no connection in this part of the time would have too little left for an answer, and is
-# told what it waited for before the time is up as a whole.
+# A call without a connection after this share of the time has too little left for an answer. It
+# ends then, before the whole time is up, so that the error can name the reason.
 POOL_SHARE = 0.95
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 LONGEST_RETRY_AFTER = 60.0
-LEAST_SECONDS = 0.001  # what httpx and `X-Request-Timeout` can hold
+LEAST_SECONDS = 0.001  # the least that httpx and `X-Request-Timeout` can hold
 
-_MOST_DOUBLINGS = 32  # more are cut off anyway, and far more would overflow
+_MOST_DOUBLINGS = 32  # the pause has its limit long before; far more doublings overflow
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request and read its whole answer.
+    """The step of sending a request and reading its whole answer.
 
     Args:
         method: of the request.
-        url: whole.
+        url: complete.
         headers: of the request.
-        body: of the request; no part of `repr`, because it holds the sentences.
-        seconds: after which the answer is of no use any more.
+        body: of the request; hidden from `repr`, because it holds the sentences.
+        seconds: after which the answer is useless.
         timeout: of each single wait.
     """
 
@@ -63,7 +63,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing for some seconds."""
+    """The step of waiting for some seconds."""
 
     seconds: float
 
@@ -73,10 +73,10 @@ Outcome = Answer | httpx.RequestError | None
 
 
 def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]:
-    """Asks until there is a result, an error that another try would not mend, or no more time.
+    """Tries until there is a result, a permanent error, or no time left.
 
-    Asked again is where nothing was computed: after connections that were refused or broke, and
-    after the statuses 429, 502 and 503. A request that got a 504 has already had its time.
+    It tries again after a refused or broken connection and after status 429, 502 or 503. It does
+    not after 504: that request has had its time.
 
     Args:
         call: to carry out.
@@ -89,7 +89,7 @@ def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]
         HeadlightError: of the last attempt.
     """
     deadline = config.now() + config.timeout
-    # One for all attempts: they are one question, which a log can then be searched for.
+    # All attempts share one id, so that a search of the log finds them together.
     request_id = config.new_id()
     retries = config.retries if call.when_away is None else 0
     for attempt in itertools.count():
@@ -108,17 +108,17 @@ def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]
         ):
             return call.when_away
         raise error from (outcome if isinstance(outcome, Exception) else None)
-    raise AssertionError  # counting does not end
+    raise AssertionError  # the loop never ends by itself
 
 
 def _send(call: Call[T], config: ClientConfig, left: float, request_id: str) -> Send:
     left = max(left, LEAST_SECONDS)
-    # These hide the key in `repr`, which tools that record local variables store.
+    # httpx.Headers hides the key in `repr`; error trackers store the `repr` of local variables.
     headers = httpx.Headers(
         {
             **config.headers,
             "Accept": call.accept,
-            # So that the service drops work that nobody waits for any more.
+            # The service drops work that nobody waits for.
             "X-Request-Timeout": f"{math.floor(left * 1000) / 1000:.3f}",
             "X-Request-ID": request_id,
         }
@@ -158,7 +158,7 @@ def _error(outcome: Outcome, config: ClientConfig, request_id: str) -> Headlight
 def _without_answer(
     outcome: httpx.RequestError | None, config: ClientConfig, request_id: str
 ) -> tuple[type[HeadlightError], str]:
-    """What happened where no answer came; a message names the request if it may have got there."""
+    """Explains why no answer came; names the request if the service may have received it."""
     address, reason = config.address, str(outcome) or type(outcome).__name__
     if isinstance(outcome, httpx.PoolTimeout):
         return TimedOutError, (
@@ -183,7 +183,7 @@ def _without_answer(
 
 
 def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:
-    """Seconds until the next try: never all clients that were refused together at once.
+    """Returns the seconds until the next attempt, spread so that clients do not return together.
 
     Args:
         error: of the last attempt.

@@ -1,4 +1,4 @@
-"""From numbers as a caller has them, of numpy too, to ints; nothing is rounded on the way."""
+"""Converts a caller's whole numbers, numpy's included, to ints without rounding."""
 
 import operator
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ Indices = Iterable[SupportsIndex]
 
 
 def one_index(name: str, number: SupportsIndex) -> int:
-    """A whole number as an int, which JSON knows.
+    """Converts a whole number to an int, which JSON can hold.
 
     Args:
         name: of the argument, for the message.
-        number: of any type that stands for whole numbers.
+        number: of any integer type.
 
     Raises:
-        TypeError: it is a float, a string or anything else that is no whole number.
+        TypeError: it is not a whole number, such as a float or a string.
     """
     try:
         return operator.index(number)
@@ -24,14 +24,14 @@ def one_index(name: str, number: SupportsIndex) -> int:
 
 
 def several_indices(name: str, numbers: Indices) -> list[int]:
-    """Whole numbers as ints.
+    """Converts whole numbers to ints.
 
     Args:
         name: of the argument, for the message.
-        numbers: a list, an array or anything else that holds whole numbers.
+        numbers: a list, an array or another iterable of whole numbers.
 
     Raises:
-        TypeError: it is a single number, or holds something that is no whole number.
+        TypeError: it is a single number, or holds something that is not a whole number.
     """
     try:
         each = list(numbers)

@@ -1,4 +1,4 @@
-"""From attention weights to a picture of its heads; needs matplotlib, the extra `plot`."""
+"""Draws attention heads as heat maps; needs matplotlib, from the extra `plot`."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
@@ -25,26 +25,25 @@ def plot_heads(
     vmax: float | None = None,
     cmap: str = "viridis",
 ) -> "Figure":
-    """Draws each chosen head as a heat map: a line for each layer, a column for each head.
+    """Draws each chosen head as a heat map: one line per layer, one column per head.
 
-    A row of a map belongs to the token that attends, a column to the one that is attended to. All
-    maps share one colour scale, from 0 on. Names of tokens are left out where maps are too many or
-    too long for them to be read.
+    In a map, a row is the token that attends and a column the token attended to. All maps share one
+    colour scale that starts at 0. Token names are left out where they would be too small to read.
 
     Args:
-        attention: raw weights or a view. Layers or heads that a view joined are one map.
-        layer: number of the wanted layer, or several; all that are there if None.
-        head: number of the wanted head, or several; all that are there if None.
-        vmax: the weight at the upper end of the colours, so that several pictures can share it;
-            the largest that is drawn if None.
-        cmap: name of matplotlib's colours.
+        attention: raw weights or a view. Layers or heads that a view merged are one map.
+        layer: one layer number or several; every layer in `attention` if None.
+        head: one head number or several; every head in `attention` if None.
+        vmax: weight at the top of the colour scale, so that pictures can share a scale; the largest
+            drawn weight if None.
+        cmap: name of a matplotlib colour map.
 
     Returns:
-        A figure of its own, apart from pyplot: a notebook shows it, `figure.savefig` saves it.
+        A figure, independent of pyplot. A notebook shows it; `figure.savefig` saves it.
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: a layer or head is no whole number.
+        TypeError: a layer or head is not a whole number.
         ValueError: a layer or head is not in `attention`.
     """
     try:
@@ -57,7 +56,7 @@ def plot_heads(
     columns = _places("head", head, attention.head_names)
     weights = attention.weights[lines][:, columns]  # [L, H, T, T]
     inches, font = _sizes(len(lines), len(columns), len(attention.tokens))
-    # Room for the names beside the maps, for titles and for the colours.
+    # The margins hold the names beside the maps, the titles and the colour bar.
     figure = Figure(
         figsize=(inches * len(columns) + 2.0, inches * len(lines) + 1.2), layout="constrained"
     )
@@ -81,7 +80,7 @@ def plot_heads(
 def _places(
     what: str, wanted: SupportsIndex | Indices | None, names: Sequence[int | None]
 ) -> list[int]:
-    """Where on an axis the wanted numbers are."""
+    """Finds the positions of the wanted numbers on an axis."""
     if wanted is None:
         return list(range(len(names)))
     if isinstance(wanted, Iterable):
@@ -98,7 +97,7 @@ def _places(
 
 
 def _sizes(lines: int, columns: int, tokens: int) -> tuple[float, float]:
-    """The length of a map's sides in inches, and the size of its names in points, 0 for none."""
+    """Returns the side of a map in inches and the font size of its names in points, 0 for none."""
     inches = min(max(_INCHES_PER_TOKEN * tokens, _LEAST_INCHES), _MOST_INCHES)
     inches = min(inches, _LARGEST_INCHES / max(lines, columns))
     font = min(inches * _POINTS_PER_INCH / tokens * 0.8, _LARGEST_FONT)
@@ -117,7 +116,7 @@ def _name_tokens(axes: "Axes", texts: Sequence[str], font: float) -> None:
         axes.set_yticks([])
         return
     places = range(len(texts))
-    # A token may hold dollar signs, which are not meant as formulas.
+    # matplotlib would read dollar signs in a token as a formula.
     axes.set_xticks(places, texts, rotation=90, fontsize=font, parse_math=False)
     axes.set_yticks(places, texts, fontsize=font, parse_math=False)
     axes.tick_params(length=0)

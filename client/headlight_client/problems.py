@@ -1,7 +1,7 @@
-"""From an answer that is an error to the `ProblemError` that is raised.
+"""Reads error answers into the `ProblemError` to raise.
 
-No member of a problem is required (RFC 9457), and a gateway may say less than the service: what is
-missing or of another type is made up from the status.
+No member of a problem is required (RFC 9457), and a gateway may say less than the service. The
+status replaces a member that is missing or of another type.
 """
 
 import json
@@ -18,16 +18,16 @@ from headlight_client.answers import Answer, FieldError, ItemError, Problem
 from headlight_client.errors import ProblemError, problem_error
 
 _PROBLEM_PREFIX = "/problems/"
-# More digits than any wait has, and more than `int` takes, are no number of seconds.
+# A longer number is no sensible wait, and a very long one is more than `int` accepts.
 _SECONDS = re.compile("[0-9]{1,9}")
 
 
 def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
-    """Reads an error. Its status alone decides what kind it is.
+    """Reads an error. The status alone decides its class.
 
     Args:
         answer: with a status of 400 or more.
-        request_id: that was sent, for an answer that repeats none.
+        request_id: that was sent, for an answer without one.
     """
     phrase = _phrase(answer.status)
     problem = Problem(
@@ -43,14 +43,14 @@ def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
 
 
 def read_item_error(content: Mapping[str, Any]) -> ItemError:
-    """Reads the error of one sentence; what is missing raises one of `reading.MALFORMED`."""
+    """Reads the error of one sentence; a missing member raises one of `reading.MALFORMED`."""
     members = ("type", "status", "title", "detail")
     error = ItemError(**{name: content[name] for name in members})
     return replace(error, **_members(content))
 
 
 def _object(content: bytes) -> Mapping[str, Any]:
-    """The members of a JSON object, none if it is not one."""
+    """Parses a JSON object; returns an empty one if the content is not an object."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -59,7 +59,7 @@ def _object(content: bytes) -> Mapping[str, Any]:
 
 
 def _members(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a problem, but for the status, that are of the type that they should have."""
+    """Returns the members of a problem that have the right type, without the status."""
     members: dict[str, Any] = {
         name: content[name]
         for name in ("type", "title", "detail")
@@ -70,7 +70,7 @@ def _members(content: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(content.get("errors"), list):
         members["errors"] = tuple(map(_field_error, filter(_is_field_error, content["errors"])))
     seconds: Any = content.get("retry_after")
-    # True is a number to Python; JSON as Python reads it has NaN and Infinity.
+    # In Python True is a number, and the JSON parser accepts NaN and Infinity.
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if is_number and 0 <= seconds < math.inf:
         members["retry_after"] = seconds
@@ -90,14 +90,14 @@ def _field_error(content: Mapping[str, Any]) -> FieldError:
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:
-    """Seconds to wait by `Retry-After`, which is a number of them or a date; None without one."""
+    """Reads `Retry-After`, a number of seconds or a date, as seconds; None without one."""
     wanted = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(wanted):
         return int(wanted)
     until = _date(wanted)
     if until is None:
         return None
-    # The clock of whoever set the date; the two machines need not agree on the time.
+    # Compare with the sender's clock: the two machines may differ.
     now = _date(headers.get("date", "")) or datetime.now(UTC)
     return max(0, math.ceil((until - now).total_seconds()))
 

@@ -1,7 +1,7 @@
-"""From the bytes of an answer to its type.
+"""Parses the bytes of an answer into its type.
 
-What is missing or of another shape raises one of `MALFORMED`; members that are not known here are
-passed over, so that a newer service may add some.
+A missing member or a wrong shape raises one of `MALFORMED`. Unknown members are ignored, so a newer
+service may add some.
 """
 
 import io
@@ -27,8 +27,8 @@ from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.problems import read_item_error
 
-# RuntimeError is that of JSON too deep to be read and of an archive that is packed or locked in a
-# way that nobody asked for.
+# RuntimeError comes from JSON that is nested too deep, and from an archive with an unknown
+# compression or a password.
 MALFORMED = (
     *(AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError),
     *(zipfile.BadZipFile, zlib.error),
@@ -39,7 +39,7 @@ def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]
     """Reads the answer of `/predict`.
 
     Args:
-        answer: with a prediction or an error for each sentence.
+        answer: with a prediction or an error per sentence.
         count: how many sentences were sent.
     """
     content = json.loads(answer.content)
@@ -54,7 +54,7 @@ def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]
 
 
 def read_ready(answer: Answer) -> bool:
-    """Reads the answer of `/health/ready`, which something else might give with status 200."""
+    """Reads the answer of `/health/ready`; another server may answer with status 200 too."""
     status = json.loads(answer.content)["status"]
     if status != "ready":
         raise ValueError(f"the status is {status!r}, not 'ready'")

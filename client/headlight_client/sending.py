@@ -1,4 +1,4 @@
-"""From a `Send` to its answer or to why there is none: all that touches a connection."""
+"""Sends requests over connections and reads their answers."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -11,14 +11,14 @@ from headlight_client.exchange import LEAST_SECONDS, Send
 
 
 class _Waits(Mapping[str, float]):
-    """Limits of the waits of one request, in seconds, each as of when it is looked up.
+    """The limits of each wait of a request, in seconds, computed when they are looked up.
 
-    httpcore looks a limit up when a part of the request begins: the connection, sending, the
-    headers of the answer, its body. Fixed limits would give each of them the whole time anew.
+    httpcore looks up a limit when a part of the request begins: the connection, sending, the
+    headers of the answer, its body. With fixed limits each part would get the whole time again.
 
     Args:
-        limits: of each kind of wait; None for one that only the time limits.
-        left: what is left of the time.
+        limits: of each kind of wait; None if only the remaining time limits it.
+        left: returns the remaining time.
     """
 
     def __init__(self, limits: Mapping[str, float | None], left: Callable[[], float]) -> None:
@@ -38,15 +38,15 @@ class _Waits(Mapping[str, float]):
 
 
 def send(http: httpx.Client, step: Send, now: Callable[[], float]) -> Answer | httpx.RequestError:
-    """Sends a request and reads its whole answer, waiting.
+    """Sends a request and waits for its whole answer.
 
-    No clock runs beside it, so each wait has a limit of its own, and the time is looked at after
-    the headers and after each piece of the body.
+    No timer interrupts it. Each wait has its own limit, and the time is checked after the headers
+    and after each piece of the body.
 
     Args:
         http: to send through.
         step: what to send.
-        now: a clock in seconds that never goes back.
+        now: a monotonic clock, in seconds.
     """
     until = now() + step.seconds
     waits = _Waits(step.timeout.as_dict(), lambda: until - now())
@@ -59,7 +59,7 @@ def send(http: httpx.Client, step: Send, now: Callable[[], float]) -> Answer | h
             content=step.body,
             extensions={"timeout": waits},
         ) as response:
-            # The first piece stands for the headers, which may have come late or in drops.
+            # The empty first piece checks the time after the headers, which may have come late.
             for piece in chain([b""], response.iter_bytes()):
                 content += piece
                 if now() > until:
@@ -70,7 +70,7 @@ def send(http: httpx.Client, step: Send, now: Callable[[], float]) -> Answer | h
 
 
 async def send_async(http: httpx.AsyncClient, step: Send) -> Answer | httpx.RequestError:
-    """The same, awaiting, and ended when its time is up, whatever it waits for.
+    """Sends a request and awaits its whole answer; ends when its time is up.
 
     Args:
         http: to send through.

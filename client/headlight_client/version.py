@@ -1,3 +1,3 @@
-"""The version of this package, which the service sees in `User-Agent`."""
+"""Holds the version of this package, which `User-Agent` carries."""
 
 __version__ = "0.1.0"
