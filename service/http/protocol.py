@@ -1,49 +1,48 @@
-"""From the bytes of a connection to requests: uvicorn's protocol, mended where clients meet it.
+"""Turns the bytes of a connection into requests: uvicorn's protocol, with these changes.
 
-What differs:
-
-- A client may offer to go on in another protocol, as Java's own does with every request (`Upgrade:
-  h2c`): it is ignored, and the body is not lost.
-- No connection can fill the memory: a head, and the trailers behind a body, have a largest size,
-  and while a request waits for the answer to the one before it, nothing more is parsed. Trailers
-  are no headers (section 6.5.1): they are dropped.
-- What is not HTTP behind a request that is still being answered does not get its 400 in place of
-  that answer: the answer comes first, and the connection is closed behind it.
+- A client may offer another protocol, as Java's client does with every request (`Upgrade: h2c`).
+  The service ignores the offer and keeps the body.
+- No connection can fill the memory. A head has a largest size, and so have the trailers behind a
+  body. While a request waits for the answer to the one before it, nothing more is parsed.
+  Trailers are no headers (RFC 9110, section 6.5.1): the service drops them.
+- If a client sends invalid HTTP while a request is being answered, that answer goes out first.
+  Then the connection closes.
 - A gate may refuse a request before it becomes one.
-- Whatever is waited for from a client has a time to come.
-- An application that answers a client that has gone hears of it.
+- Whatever the service waits for from a client has a time limit.
+- An application that answers a client that has left gets `ClientDisconnect`.
 """
 
 import asyncio
+from collections.abc import Iterable
 from enum import Enum, auto
 from functools import partial
 from typing import Any
 
 import httptools
-from starlette.types import ASGIApp
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.departure import answer_unless_gone
 from service.http.gate import Gate
-from service.http.offers import head_without_offer
 from service.http.transport import ClientTransport
 
 _LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
-# For what is left of a body, behind its answer.
+# For the rest of a body after its answer.
 _REST_SECONDS = 10.0
-# What is parsed at once. The parser cannot be stopped within: so many bytes may hold about a
-# hundred requests.
+# Bytes parsed at once. The parser cannot stop within a piece, which may hold a hundred requests.
 _PIECE = 1024
-# More than that is not read ahead of the parser. It is not nothing, because only who reads sees
-# the client leave.
+# Most bytes read ahead of the parser. Not 0: only a connection that is read shows that its client
+# has left.
 _MOST_UNPARSED = 65_536
-# So that what does not end in time is ended here, in order, and not by uvicorn as an error.
+# A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
+# Headers that offer another protocol.
+_OFFERS = frozenset({b"upgrade", b"http2-settings"})
 
 
 class _Phase(Enum):
-    """Where in what the client says the parser is."""
+    """Where the parser is in what the client sends."""
 
     BETWEEN = auto()
     HEAD = auto()
@@ -51,7 +50,7 @@ class _Phase(Enum):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One connection: HTTP/1.1 whatever else is offered, and nothing on it without an end.
+    """Serves one connection, in HTTP/1.1 whatever else is offered, with limits on size and time.
 
     Args:
         gate: may refuse requests by their heads.
@@ -60,34 +59,34 @@ class HttpProtocol(HttpToolsProtocol):
     transport: ClientTransport
     _phase = _Phase.BETWEEN
     _messages = 0
-    _size = 0  # bytes of a head or of trailers, behind the piece in which they began
+    _size = 0  # bytes of a head or of trailers, after the piece in which they began
     _unparsed = b""
-    _in_hand: RequestResponseCycle | None = None  # the request that was answered last, or is now
+    _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
     _refused = False
-    _skipping = False  # the body of a request that is none for the application
+    _skipping = False  # the body of a request that does not reach the application
 
     def __init__(self, *args: Any, gate: Gate | None = None, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **options)
         self._gate = gate
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Gives a client that says nothing the time of one between two requests."""
+        """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends what the connection began."""
+        """Cancels timers and drops the requests that still wait."""
         self.transport.forget()
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
         if self._in_hand is not None:
-            self.cycle = self._in_hand  # it is told; what waited behind it never began
+            self.cycle = self._in_hand  # uvicorn tells this one; those that waited never began
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Lets the answer in hand be the last, and nobody keep the process from ending."""
+        """Makes the current answer the last, and limits how long it may take."""
         seconds = self.config.timeout_graceful_shutdown
         if seconds is not None:
             self.transport.hurry(seconds - _SECONDS_BEFORE_UVICORN)
@@ -96,7 +95,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Parses what came; what is not HTTP, or a head without end, gets a bare 400."""
+        """Parses what came; answers invalid HTTP, and a head that is too large, with a bare 400."""
         if self.transport.is_closing():
             self.transport.discard(len(data))
             return
@@ -116,17 +115,17 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Starts the request, unless the parser is about to give up what follows its head."""
+        """Starts the request, unless the parser is about to stop at an offer."""
         if not self.parser.should_upgrade():
             self._skipping = self.transport.is_closing() or self._is_refused_by_gate()
             if not self._skipping:
                 super().on_headers_complete()
-                # Where a request has to wait, uvicorn stops to read: see _MOST_UNPARSED.
+                # uvicorn stops reading when a request has to wait: see _MOST_UNPARSED.
                 self.flow.resume_reading()
         self._phase = _Phase.BODY
 
     def on_body(self, body: bytes) -> None:
-        """Takes a piece of the body, unless nobody reads it."""
+        """Takes a piece of the body, unless the request is skipped."""
         self._size = 0
         if not self._skipping:
             super().on_body(body)
@@ -140,13 +139,13 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Goes on with what the client has said meanwhile."""
+        """Parses what the client has sent meanwhile."""
         super().on_response_complete()
         self._parse()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
-        super()._start_asgi_task(cycle, partial(answer_unless_gone, cycle, app))
+        super()._start_asgi_task(cycle, partial(_answer_unless_gone, cycle, app))
 
     def _is_refused_by_gate(self) -> bool:
         if self._gate is None or self._is_answering():
@@ -168,7 +167,7 @@ class HttpProtocol(HttpToolsProtocol):
         return self._refused or not between
 
     def _watch(self) -> None:
-        """Gives what is waited for a time to come, which nothing but its coming renews."""
+        """Sets the time limit of what is awaited; only its arrival renews the limit."""
         awaited = None
         if not self._is_answering() and not self.transport.is_closing():
             awaited = self._messages, self._phase
@@ -185,7 +184,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
     def _parse(self) -> None:
-        """Parses what was read, until a request has to wait for the answer to another."""
+        """Parses until a request has to wait for the answer to another."""
         read, start = self._unparsed, 0
         while start < len(read) and not (
             self.pipeline or self._refused or self.transport.is_closing()
@@ -212,7 +211,7 @@ class HttpProtocol(HttpToolsProtocol):
                 if self.parser.get_method() == b"CONNECT":
                     raise httptools.HttpParserError("this is no proxy") from upgrade
                 behind_head: int = upgrade.args[0]
-                head = head_without_offer(self.parser.get_method(), self.url, self.headers)
+                head = _head_without_offer(self.parser.get_method(), self.url, self.headers)
                 data = head + data[behind_head:]
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -220,7 +219,7 @@ class HttpProtocol(HttpToolsProtocol):
                 return
 
     def _refuse(self) -> None:
-        """Reads no further: answers what can be answered, then 400 if there was nothing else."""
+        """Stops parsing: finishes the current answer, or sends 400 if there is none."""
         self._refused = True
         message = "Invalid HTTP request received."
         self.logger.warning(message)
@@ -241,10 +240,42 @@ class HttpProtocol(HttpToolsProtocol):
         elif not self._is_answering():
             self.transport.close()  # it has had its answer
         else:
-            # Nobody waits for its answer any more.
+            # Its answer is no longer wanted.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
                 self.transport.close()
             else:
                 self.send_400_response(message)
+
+
+async def _answer_unless_gone(
+    cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Runs the app for one request, and stops it with `ClientDisconnect` when the client has left.
+
+    By itself uvicorn drops such output, and the request would end as if it had been answered.
+    """
+
+    async def send_unless_gone(message: Message) -> None:
+        await send(message)
+        if cycle.disconnected and not cycle.response_complete:
+            raise ClientDisconnect
+
+    await app(scope, receive, send_unless_gone)
+
+
+def _head_without_offer(method: bytes, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Writes a head again without the offer of another protocol.
+
+    A server may ignore the offer (RFC 9110, section 7.8), but the parser stops at it. It reads on
+    from a head that offers nothing.
+    """
+    lines = [b"%s %s HTTP/1.1" % (method, url)]
+    for name, value in headers:
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            value = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
+        if name not in _OFFERS:
+            lines.append(name + b": " + value)
+    return b"\r\n".join([*lines, b"", b""])
