@@ -1,8 +1,8 @@
-"""The application: from settings and a sound checkpoint folder to an ASGI app."""
+"""Builds the ASGI application from settings and a sound checkpoint folder."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,7 +12,6 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
 
 from model import Checkpoint
 from model.backends.base import Backend
@@ -31,20 +30,18 @@ from service.api.routes import (
     predict,
 )
 from service.api.state import State
-from service.errors import (
-    NOT_FOUND_DETAIL,
-    MethodNotAllowedError,
-    NotFoundError,
-    ServiceError,
-)
-from service.http.api_keys import ApiKeys
-from service.http.deadline import HEADER as TIMEOUT
+from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError
+from service.http.access import AllowedHosts, ApiKeys
 from service.http.direct import DirectRoutes
 from service.http.gate import Gate
-from service.http.hosts import AllowedHosts, read_hosts, read_origins
 from service.http.lifecycle import Lifecycle
-from service.http.middleware import CLIENT_LEFT, REQUEST_ID, RequestMiddleware
-from service.http.origins import Origins
+from service.http.middleware import (
+    CLIENT_LEFT,
+    REQUEST_ID,
+    TIMEOUT,
+    ProblemMiddleware,
+    RequestMiddleware,
+)
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Settings
@@ -60,10 +57,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     pages.router,
 )
 
-# Threads for what would hold the event loop up.
+# Threads for work that would block the event loop.
 _ASIDE = 2
-# Headers of answers that pages from elsewhere may read.
-_EXPOSED = (REQUEST_ID, "Retry-After")
 
 
 def create_app(
@@ -80,8 +75,8 @@ def create_app(
         settings: read once, at the start.
         checkpoint: the folder to serve, found sound.
         backend: where its network runs.
-        api_keys: who may come in.
-        lifecycle: shared with the server that drains; one of its own if None.
+        api_keys: the keys that let a request in.
+        lifecycle: shared with the server that drains; a new one if None.
     """
     counted = Metrics(_series())
     counted.expect_model(
@@ -108,52 +103,45 @@ def create_app(
         redirect_slashes=False,
     )
     heavy = _routes(predict.router, attention.router, attributions.router, importance.router)
-    allowed = read_origins(settings.allowed_origins) if settings.allowed_origins else []
-    origins = Origins(allowed, exposed=_EXPOSED)
+    cors = partial(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins or (),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT],
+        expose_headers=[REQUEST_ID, "Retry-After"],
+    )
     gate = Gate(
         engine,
         lifecycle,
         counted,
         routes=[(method, route.path) for route in heavy for method in route.methods or ()],
         seconds=settings.request_timeout,
-        origins=origins,
+        cors=cors(app) if settings.allowed_origins else None,
     )
     app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted, gate)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_exception_handler(ServiceError, _answer_problem)
-    app.add_exception_handler(HTTPException, partial(_answer_routing, _methods()))
-    app.add_middleware(DirectRoutes, routes=heavy, answer_problem=_problem)
-    _guard(app, settings, allowed)
+    app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods()))
+    # From the innermost to the outermost.
+    app.add_middleware(DirectRoutes, routes=heavy)
+    if settings.allowed_hosts:
+        app.add_middleware(AllowedHosts, hosts=settings.allowed_hosts)
     app.add_middleware(
-        RequestMiddleware,
+        ProblemMiddleware,
         lifecycle=lifecycle,
         metrics=counted,
         request_timeout=settings.request_timeout,
-        origins=origins,
     )
+    if settings.allowed_origins:
+        app.add_middleware(cors)
+    app.add_middleware(RequestMiddleware, lifecycle=lifecycle, metrics=counted)
     install_openapi(app, settings, checkpoint.config.labels)
     return app
 
 
-def _guard(app: FastAPI, settings: Settings, origins: Sequence[str]) -> None:
-    """Adds what keeps out requests that are not meant for this service, if it is asked for."""
-    if origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT],
-            expose_headers=_EXPOSED,
-        )
-    if settings.allowed_hosts is not None:
-        hosts = read_hosts(settings.allowed_hosts)
-        app.add_middleware(AllowedHosts, hosts=hosts, answer_problem=_problem)
-
-
 @asynccontextmanager
 async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> AsyncIterator[None]:
-    # Large bodies are parsed, and long texts tokenized, so many at a time: each takes memory.
+    # Limits how many large bodies are parsed and long texts tokenized at once: each takes memory.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_ASIDE, "aside"))
     engine.start()
     try:
@@ -167,7 +155,7 @@ def _routes(*routers: APIRouter) -> list[APIRoute]:
 
 
 def _methods() -> dict[str, list[str]]:
-    """Every path with its methods, for the header `Allow`."""
+    """Maps every path to its methods, for the header `Allow`."""
     methods: defaultdict[str, set[str]] = defaultdict(set)
     for route in _routes(*ROUTERS):
         methods[route.path] |= route.methods or set()
@@ -175,33 +163,24 @@ def _methods() -> dict[str, list[str]]:
 
 
 def _series() -> Iterator[tuple[str, str, set[int]]]:
-    """Every path, method and status that a request can have, for the metrics."""
+    """Yields every path, its method and its possible statuses, for the metrics."""
     for route in _routes(*ROUTERS):
         statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
         for method in sorted(route.methods or ()):
             yield route.path, method, statuses
 
 
-async def _answer_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ServiceError)  # noqa: S101 - what the handler is registered for
-    return await _problem(request, error)
-
-
-async def _problem(request: Request, error: ServiceError) -> Response:
-    request.app.state.headlight.metrics.problems.labels(error.type).inc()
-    return error.response()
-
-
-async def _answer_routing(
+async def _refuse_routing(
     methods: dict[str, list[str]], request: Request, error: Exception
-) -> Response:
-    """What routing refuses: an unknown path, or a method that a path does not have."""
+) -> None:
+    """Turns what routing refuses into a problem.
+
+    Raises:
+        NotFoundError: nothing is at the path.
+        MethodNotAllowedError: the path does not have the method.
+    """
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
-    if error.status_code == 405:
-        allowed = ", ".join(methods[request.scope["route"].path])
-        problem: ServiceError = MethodNotAllowedError(
-            f"This path answers {allowed}.", headers={"Allow": allowed}
-        )
-    else:
-        problem = NotFoundError(NOT_FOUND_DETAIL)
-    return await _problem(request, problem)
+    if error.status_code != 405:
+        raise NotFoundError(NOT_FOUND_DETAIL)
+    allowed = ", ".join(methods[request.scope["route"].path])
+    raise MethodNotAllowedError(f"This path answers {allowed}.", headers={"Allow": allowed})

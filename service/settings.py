@@ -1,18 +1,21 @@
-"""Settings: from environment variables and options to one frozen object, or all faults at once."""
+"""Reads the settings from options and environment, and reports all faults at once."""
 
 import difflib
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
-
-from service.http.hosts import read_hosts, read_origins
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "HEADLIGHT_"
+
+_NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
+_HOST = re.compile(rf"(?:\*\.)?(?:{_NAME})")
+_ORIGIN = re.compile(rf"https?://(?:{_NAME})(?::[0-9]{{1,5}})?")
 
 
 class SettingsError(Exception):
@@ -36,20 +39,29 @@ def _finite(value: float) -> float:
     return value
 
 
-def _hosts(value: str | None) -> str | None:
-    if value is not None:
-        read_hosts(value)
-    return value
+def _split(value: object, pattern: re.Pattern[str], wanted: str) -> object:
+    """Splits a list with commas into its parts, in lower case; a blank one is None."""
+    if not isinstance(value, str) or not value.strip():
+        return _blank_is_none(value)
+    given = tuple(part.strip().lower() for part in value.split(",") if part.strip())
+    wrong = next((part for part in given if not pattern.fullmatch(part)), None)
+    if wrong is not None or not given:
+        raise ValueError(f"{value if wrong is None else wrong!r} is not {wanted}")
+    return given
 
 
-def _origins(value: str | None) -> str | None:
-    if value is not None:
-        read_origins(value)
-    return value
+def _hosts(value: object) -> object:
+    return _split(value, _HOST, "a name without a port, such as example.org or *.example.org")
+
+
+def _origins(value: object) -> object:
+    if isinstance(value, str) and value.strip() == "*":
+        return ("*",)
+    return _split(value, _ORIGIN, "an origin, such as https://example.org, or * alone for all")
 
 
 def _blank_is_none(value: object) -> object:
-    # Set but empty, as compose files pass on what is not set.
+    # Compose files pass an unset variable on as an empty one.
     return None if isinstance(value, str) and not value.strip() else value
 
 
@@ -67,7 +79,7 @@ Seconds = Annotated[float, AfterValidator(_finite)]
 
 
 class Settings(BaseSettings):
-    """What the service is told at its start; each but the keys is also an option."""
+    """All settings; each but the API keys is also an option of the command."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -120,16 +132,14 @@ class Settings(BaseSettings):
     metrics: Access = Field("open", description="GET /metrics: open, key (needs an API key) or off")
     docs: Access = Field("open", description="GET /docs and /openapi.json: open, key or off")
     page: Access = Field("open", description="GET /: open, key or off")
-    allowed_hosts: Annotated[
-        str | None, BeforeValidator(_blank_is_none), AfterValidator(_hosts)
-    ] = Field(
+    allowed_hosts: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_hosts)] = Field(
         None,
         description="names in the header Host that are answered, separated by commas; "
         "*.example.org stands for all under it",
     )
-    allowed_origins: Annotated[
-        str | None, BeforeValidator(_blank_is_none), AfterValidator(_origins)
-    ] = Field(None, description="origins whose pages in a browser may ask, separated by commas")
+    allowed_origins: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_origins)] = Field(
+        None, description="origins whose pages in a browser may ask, separated by commas"
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json, text, or auto: text on a terminal"
     )
@@ -142,9 +152,9 @@ def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
         options: settings given on the command line, by their field names.
 
     Returns:
-        The settings, and what is wrong, one fault a line: values that do not fit, and variables
-        with the prefix that are unknown. A wrong value is replaced by its default, so that
-        whatever depends on the others can still be checked.
+        The settings and the faults, one a line: wrong values, and unknown variables with the
+        prefix. The default replaces a wrong value, so that what depends on the other settings can
+        still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
     given: dict[str, Any] = dict(options)
@@ -168,7 +178,7 @@ def _is_unknown(name: str) -> bool:
 
 def _unknown(name: str) -> str:
     known = [field.upper() for field in Settings.model_fields]
-    # Without the prefix, which would make all of them alike.
+    # Compared without the prefix, which all of them share.
     close = difflib.get_close_matches(name.upper().removeprefix(PREFIX), known, n=1)
     hint = (
         f"did you mean {PREFIX}{close[0]}?"

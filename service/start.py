@@ -6,7 +6,7 @@ from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
-from service.http.api_keys import ApiKeys, load_api_keys
+from service.http.access import ApiKeys, load_api_keys
 from service.settings import PREFIX, Settings, SettingsError, read_settings
 
 

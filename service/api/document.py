@@ -14,7 +14,7 @@ from service.api.schemas import (
     ImportanceRequest,
     PredictRequest,
 )
-from service.http.deadline import HEADER
+from service.http.middleware import TIMEOUT
 from service.settings import Settings
 
 _BODIES = (
@@ -27,7 +27,7 @@ _BODIES = (
 )
 
 _TIMEOUT = {
-    "name": HEADER,
+    "name": TIMEOUT,
     "in": "header",
     "required": False,
     "description": "Seconds until the answer is of no use, up to the service's own limit.",

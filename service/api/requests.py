@@ -12,7 +12,7 @@ from service.api.schemas import AttentionListRequest, AttentionRequest, PredictR
 from service.api.state import State
 from service.errors import NOT_FOUND_DETAIL, NotFoundError, UnauthorizedError
 from service.formats.answers import JSON
-from service.http.deadline import deadline_of
+from service.http.middleware import deadline_of
 from service.http.negotiation import negotiate
 from service.settings import Access
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from model import Checkpoint
-from service.http.api_keys import ApiKeys
+from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
 from service.inference.engine import Engine

@@ -1,9 +1,9 @@
-"""The first door: while there is no room at all, a request is refused before it becomes one.
+"""Refuses requests by their heads while nothing more can wait for the network.
 
-A flood is answered by one thread, the one that also hands out what was computed. Reading,
-checking and routing each request only to refuse it would take all of that thread's time, and the
-answers of those who were let in would come too late. So what would be refused whatever is in it is
-refused by its first line and headers. It is counted, but has no line in the log.
+In a flood, one thread answers every client and also hands out what was computed. Reading, checking
+and routing each request only to refuse it would take all the time of that thread, and the clients
+that were let in would get their answers too late. So a request that would be refused whatever its
+body holds is refused by its first line and headers. It is counted, but has no line in the log.
 """
 
 import asyncio
@@ -11,31 +11,30 @@ import math
 from collections.abc import Iterable
 from http import HTTPStatus
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from service.errors import OverloadedError
+from service.http.access import cors_headers
 from service.http.lifecycle import Lifecycle
-from service.http.middleware import response_headers
-from service.http.origins import Origins
+from service.http.middleware import Headers, answer_problem, response_headers
 from service.inference.engine import Engine
 from service.metrics import Metrics
 
-# For so long nobody looks again whether there is room.
+# Once the gate is closed, it does not look for room again for so long.
 _CLOSED_SECONDS = 0.01
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Gate:
-    """Refuses what would wait for the network, while nothing more can wait.
+    """Refuses requests that would wait for the network; see the module.
 
     Args:
-        engine: whose queue it is.
-        lifecycle: a process that ends says so in every answer, which the gate cannot.
+        engine: the engine with the queue.
+        lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
         metrics: where refusals are counted.
-        routes: method and path of what waits for the network.
+        routes: methods and paths that wait for the network.
         seconds: that a request has.
-        origins: pages elsewhere that may read its answers.
+        cors: lets pages from elsewhere read the answers; None if no origin is allowed.
     """
 
     def __init__(
@@ -46,17 +45,17 @@ class Gate:
         *,
         routes: Iterable[tuple[str, str]],
         seconds: float,
-        origins: Origins,
+        cors: CORSMiddleware | None = None,
     ) -> None:
         self._engine = engine
         self._lifecycle = lifecycle
+        self._metrics = metrics
         self._seconds = seconds
-        self._origins = origins
+        self._cors = cors
         self._closed_until = -math.inf
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
-        self._answer = Response()
-        status = str(int(OverloadedError.status))
-        self._problems = metrics.problems.labels(OverloadedError.type)
+        self._error: OverloadedError
+        status = str(OverloadedError.status)
         self._refused = {
             (method.encode("ascii"), path.encode("ascii")): metrics.requests.labels(
                 path, method, status
@@ -65,7 +64,7 @@ class Gate:
         }
 
     def refuse(self, method: bytes, path: bytes, headers: Headers) -> bytes | None:
-        """The whole answer of a request that is refused; None if it may come in.
+        """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
             method: of the request.
@@ -81,7 +80,7 @@ class Gate:
             try:
                 self._engine.check_room(now + self._seconds, ahead=self._let_in)
             except OverloadedError as error:
-                self._answer = error.response()
+                self._error = error
                 self._closed_until = now + _CLOSED_SECONDS
             else:
                 if not self._let_in:
@@ -89,16 +88,19 @@ class Gate:
                 self._let_in += 1
                 return None
         refused.inc()
-        self._problems.inc()
-        return _render(self._answer, [*response_headers(headers), *self._origins.headers(headers)])
+        answer = answer_problem(self._error, self._metrics)
+        answer.raw_headers += response_headers(headers)
+        if self._cors is not None:
+            answer.raw_headers += cors_headers(self._cors, headers)
+        return _render(answer)
 
     def _forget(self) -> None:
-        """By the next round of the event loop those who were let in stand in the queue."""
+        """Starts a new round: those who were let in now stand in the queue."""
         self._let_in = 0
 
 
-def _render(response: Response, added: Headers) -> bytes:
+def _render(response: Response) -> bytes:
     status = response.status_code
     lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode("ascii"))]
-    lines += [b"%s: %s" % header for header in (*response.raw_headers, *added)]
+    lines += [b"%s: %s" % header for header in response.raw_headers]
     return b"\r\n".join([*lines, b"", bytes(response.body)])

@@ -1,7 +1,8 @@
-"""What surrounds every request: its id, its deadline, its headers, its log line, its last resort.
+"""Surrounds every request: gives it an id, headers and a deadline, counts it, answers its errors.
 
-A plain ASGI middleware, outside of routing and inside of nothing that could answer in its stead:
-whatever leaves the application passes here and carries `X-Request-ID`.
+Two plain ASGI middlewares. `RequestMiddleware` is the outermost layer, so whatever leaves the
+application carries `X-Request-ID` and is counted. `ProblemMiddleware` turns errors into answers;
+the headers that let pages from elsewhere read them (CORS) are added between the two.
 """
 
 import asyncio
@@ -12,29 +13,34 @@ import uuid
 from collections.abc import Iterable
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
     INTERNAL_DETAIL,
     DeadlineError,
     DrainingError,
+    FieldError,
     InternalError,
     InvalidRequestError,
     MethodNotAllowedError,
     ServiceError,
 )
-from service.http.deadline import allowed_seconds, set_deadline
+from service.http.access import HEALTH_PREFIX
 from service.http.lifecycle import Lifecycle
-from service.http.origins import Origins
 from service.metrics import UNMATCHED, Metrics
 
 logger = logging.getLogger("headlight.request")
 
 REQUEST_ID = "X-Request-ID"
+TIMEOUT = "X-Request-Timeout"
+CLIENT_LEFT = 499
+
 _ID_HEADER = REQUEST_ID.lower().encode("ascii")
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
-CLIENT_LEFT = 499
-_NO_METHOD = MethodNotAllowedError.status
+_TIMEOUT_HEADER = TIMEOUT.lower().encode("ascii")
+_SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_SECONDS_FAULT = "must be a number of seconds above 0, such as 2.5, given once"
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -43,110 +49,74 @@ _UNLESS_SET = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'self'"),
 )
-HEALTH_PREFIX = "/health/"
+# What the layers note in the scope of a request.
+_ID_KEY = "headlight.request_id"
+_DEADLINE_KEY = "headlight.deadline"
+
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 class RequestMiddleware:
-    """Wraps the application; see the module.
+    """Gives every request an id, every answer its headers, and both a line in log and metrics.
 
     Args:
-        app: what answers.
-        lifecycle: whether the process is about to end.
+        app: the next ASGI app.
+        lifecycle: while the process drains, every answer closes its connection.
         metrics: where requests are counted.
-        request_timeout: seconds until an answer must have begun, unless the client wants less.
-        origins: pages elsewhere that may read its answers.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        lifecycle: Lifecycle,
-        metrics: Metrics,
-        request_timeout: float,
-        origins: Origins,
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
-        self._request_timeout = request_timeout
-        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request; lets everything but HTTP through."""
+        """Passes one request on; lets everything but HTTP through."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, _request_id(scope["headers"]), self._lifecycle)
+        scope[_ID_KEY] = _request_id(scope["headers"])
+        status = CLIENT_LEFT  # until an answer begins
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                added = self._added(scope[_ID_KEY], message["headers"])
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
         started = time.perf_counter()
         self._metrics.in_progress.inc()
         try:
-            await self._answer(scope, receive, answer)
+            await self._app(scope, receive, send_with_headers)
         except ClientDisconnect:
-            answer.status = CLIENT_LEFT  # even if it took the beginning
+            status = CLIENT_LEFT  # even if it took the beginning
         finally:
             self._metrics.in_progress.dec()
-            self._record(scope, answer, time.perf_counter() - started)
+            self._record(scope, status, time.perf_counter() - started)
 
-    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        is_health = scope["path"].startswith(HEALTH_PREFIX)
-        if self._lifecycle.ended and not is_health:
-            error: ServiceError = DrainingError(
-                "The service is shutting down: send the request to another replica.",
-                retry_after=1,
-            )
-            await self._problem(error, scope, receive, answer)
-            return
-        try:
-            headers = [] if is_health else scope["headers"]
-            seconds = allowed_seconds(headers, self._request_timeout)
-        except InvalidRequestError as wrong:
-            await self._problem(wrong, scope, receive, answer)
-            return
-        try:
-            async with asyncio.timeout(seconds) as deadline:
-                set_deadline(scope, asyncio.get_running_loop().time() + seconds)
-                answer.deadline = deadline
-                await self._app(scope, receive, answer.send)
-        except TimeoutError as fault:
-            if deadline.expired():
-                error = DeadlineError(
-                    f"No answer was ready within {seconds:g} seconds, and the work "
-                    "was dropped: send fewer or shorter sentences at once, or try again later."
-                )
-            else:
-                error = self._internal(fault, answer)
-            await self._problem(error, scope, receive, answer)
-        except ClientDisconnect:
-            raise
-        except Exception as fault:  # the last resort: nothing may leave without an answer
-            await self._problem(self._internal(fault, answer), scope, receive, answer)
+    def _added(self, request_id: str, given: Headers) -> Headers:
+        names = {name.lower() for name, _ in given}
+        yield _ID_HEADER, request_id.encode()
+        yield from _HEADERS
+        for header in _UNLESS_SET:
+            if header[0] not in names:
+                yield header
+        if self._lifecycle.draining and b"connection" not in names:
+            yield b"connection", b"close"
 
-    def _internal(self, fault: Exception, answer: "_Answer") -> InternalError:
-        logger.error("a request failed", exc_info=fault, extra={"request_id": answer.request_id})
-        return InternalError(INTERNAL_DETAIL)
-
-    async def _problem(
-        self, error: ServiceError, scope: Scope, receive: Receive, answer: "_Answer"
-    ) -> None:
-        answer.deadline = None  # over, whichever way it ended
-        if answer.status is None:
-            self._metrics.problems.labels(error.type).inc()
-            response = error.response()
-            response.raw_headers.extend(self._origins.headers(scope["headers"]))
-            await response(scope, receive, answer.send)
-
-    def _record(self, scope: Scope, answer: "_Answer", seconds: float) -> None:
-        # Neither a path nor a method that nobody serves is shown: both are the client's own text.
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # An unknown path or method is text of the client's own, so it is not shown.
         route = getattr(scope.get("route"), "path", UNMATCHED)
-        status = answer.status or CLIENT_LEFT
-        method = scope["method"] if route != UNMATCHED and status != _NO_METHOD else UNMATCHED
+        known = route != UNMATCHED and status != MethodNotAllowedError.status
+        method = scope["method"] if known else UNMATCHED
         self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
         logger.info(
             "request",
             extra={
-                "request_id": answer.request_id,
+                "request_id": scope[_ID_KEY],
                 "method": method,
                 "route": route,
                 "status": status,
@@ -155,37 +125,93 @@ class RequestMiddleware:
         )
 
 
-class _Answer:
-    """The way out of one response: adds headers, remembers the status, stops the deadline."""
+class ProblemMiddleware:
+    """Answers every error of the layers inside it, and every request that takes too long.
 
-    def __init__(self, send: Send, request_id: str, lifecycle: Lifecycle) -> None:
-        self.request_id = request_id
-        self.status: int | None = None
-        self.deadline: asyncio.Timeout | None = None
-        self._send = send
+    Args:
+        app: the next ASGI app; it raises `ServiceError` for what it refuses.
+        lifecycle: when the drain time is over, only health is answered.
+        metrics: where problems are counted.
+        request_timeout: seconds until an answer must have begun, unless the client wants less.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics, request_timeout: float
+    ) -> None:
+        self._app = app
         self._lifecycle = lifecycle
+        self._metrics = metrics
+        self._request_timeout = request_timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; lets everything but HTTP through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send)
+        try:
+            await self._answer_in_time(scope, receive, answer)
+        except ClientDisconnect:
+            raise
+        except Exception as fault:  # the last resort: no request may stay without an answer
+            if answer.begun or not isinstance(fault, ServiceError):
+                logger.exception("a request failed", extra={"request_id": scope[_ID_KEY]})
+            if not answer.begun:
+                error = fault if isinstance(fault, ServiceError) else InternalError(INTERNAL_DETAIL)
+                await answer_problem(error, self._metrics)(scope, receive, send)
+
+    async def _answer_in_time(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        is_health = scope["path"].startswith(HEALTH_PREFIX)
+        if self._lifecycle.ended and not is_health:
+            raise DrainingError(
+                "The service is shutting down: send the request to another replica.",
+                retry_after=1,
+            )
+        seconds = _allowed_seconds([] if is_health else scope["headers"], self._request_timeout)
+        scope[_DEADLINE_KEY] = asyncio.get_running_loop().time() + seconds
+        try:
+            async with asyncio.timeout(seconds) as answer.deadline:
+                await self._app(scope, receive, answer.send)
+        except TimeoutError as fault:
+            if not answer.deadline.expired():
+                raise  # a bug
+            raise DeadlineError(
+                f"No answer was ready within {seconds:g} seconds, and the work "
+                "was dropped: send fewer or shorter sentences at once, or try again later."
+            ) from fault
+
+
+class _Answer:
+    """Watches for the beginning of an answer, which ends its deadline."""
+
+    deadline: asyncio.Timeout
+
+    def __init__(self, send: Send) -> None:
+        self.begun = False
+        self._send = send
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message = {**message, "headers": [*message["headers"], *self._added(message)]}
-            if self.deadline is not None and not self.deadline.expired():
-                self.deadline.reschedule(None)  # what is being sent is no longer waited for
+        if not self.begun:
+            self.begun = True
+            if not self.deadline.expired():
+                self.deadline.reschedule(None)
         await self._send(message)
 
-    def _added(self, message: Message) -> Iterable[tuple[bytes, bytes]]:
-        names = {name.lower() for name, _ in message["headers"]}
-        yield _ID_HEADER, self.request_id.encode()
-        yield from _HEADERS
-        for header in _UNLESS_SET:
-            if header[0] not in names:
-                yield header
-        if self._lifecycle.draining and b"connection" not in names:
-            yield b"connection", b"close"
+
+def answer_problem(error: ServiceError, metrics: Metrics) -> Response:
+    """Counts an error, and makes the answer of it."""
+    metrics.problems.labels(error.type).inc()
+    return error.response()
 
 
-def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
-    """What every response has, for one that does not come through here.
+def deadline_of(scope: Scope) -> float:
+    """Until when a request can be answered, by the event loop's clock."""
+    deadline: float = scope[_DEADLINE_KEY]
+    return deadline
+
+
+def response_headers(headers: Headers) -> Headers:
+    """The headers of every response, for one that does not pass through the middleware.
 
     Args:
         headers: of the request, names in lower case.
@@ -193,9 +219,25 @@ def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[b
     return ((_ID_HEADER, _request_id(headers).encode()), *_HEADERS, *_UNLESS_SET)
 
 
-def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The client's own id if it is one that can be logged, else a new one."""
+def _request_id(headers: Headers) -> str:
+    """The client's own id if it can be logged, else a new one."""
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
     return uuid.uuid4().hex
+
+
+def _allowed_seconds(headers: Headers, limit: float) -> float:
+    """The seconds that a request has: the service's limit, or less if its client says so.
+
+    Raises:
+        InvalidRequestError: the header is there and is not a number of seconds above 0.
+    """
+    given = [value for name, value in headers if name == _TIMEOUT_HEADER]
+    if not given:
+        return limit
+    seconds = float(given[0]) if len(given) == 1 and _SECONDS.fullmatch(given[0]) else 0.0
+    if seconds <= 0:
+        errors = [FieldError(("header", TIMEOUT), _SECONDS_FAULT)]
+        raise InvalidRequestError(f"{TIMEOUT}: {_SECONDS_FAULT}.", errors=errors)
+    return min(seconds, limit)

@@ -63,8 +63,8 @@ VALUES = {
     "metrics": ("off", "off"),
     "docs": ("key", "key"),
     "page": ("off", "off"),
-    "allowed_hosts": ("example.org", "example.org"),
-    "allowed_origins": ("https://example.org", "https://example.org"),
+    "allowed_hosts": ("example.org, *.Example.com", ("example.org", "*.example.com")),
+    "allowed_origins": ("https://example.org", ("https://example.org",)),
     "log_format": ("text", "text"),
 }
 
@@ -110,3 +110,26 @@ def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(settings)
     assert settings.api_keys is not None
     assert settings.api_keys.get_secret_value() == "secret"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("allowed_hosts", "a.example, b.example:80", "'b.example:80' is not a name without a port"),
+        ("allowed_hosts", ",", "',' is not a name without a port"),
+        ("allowed_origins", "https://a.example, *", "'*' is not an origin"),
+        ("allowed_origins", "https://a.example/", "'https://a.example/' is not an origin"),
+    ],
+)
+def test_a_wrong_part_of_a_list_is_told(field: str, value: str, wanted: str) -> None:
+    settings, (fault,) = read_settings({field: value})
+
+    assert fault.startswith(f"--{field.replace('_', '-')}: {wanted}, such as ")
+    assert fault.endswith(f", got {value!r}")
+    assert getattr(settings, field) is None
+
+
+def test_a_star_alone_allows_every_origin() -> None:
+    settings, faults = read_settings({"allowed_origins": " * "})
+
+    assert (settings.allowed_origins, faults) == (("*",), [])

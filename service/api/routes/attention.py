@@ -14,7 +14,7 @@ from service.api.requests import (
     unless_gone,
 )
 from service.api.schemas import AttentionListRequest, AttentionRequest
-from service.http.deadline import deadline_of
+from service.http.middleware import deadline_of
 
 router = APIRouter()
 

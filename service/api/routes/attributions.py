@@ -14,7 +14,7 @@ from service.api.requests import (
 )
 from service.api.schemas import AttributionsRequest
 from service.formats.answers import json_response
-from service.http.deadline import deadline_of
+from service.http.middleware import deadline_of
 
 router = APIRouter()
 

@@ -8,7 +8,7 @@ from service.api.predict import classify
 from service.api.requests import admit, read_predict, state_of, unless_gone
 from service.errors import ServiceError
 from service.formats.answers import json_response, predict_answer
-from service.http.deadline import deadline_of
+from service.http.middleware import deadline_of
 
 router = APIRouter()
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
-from service.http.origins import Origins
 from service.inference.engine import Engine
 from service.metrics import Metrics
 
@@ -39,7 +40,7 @@ def make(queue: Queue) -> tuple[Gate, Metrics]:
         metrics,
         routes=[("POST", "/predict")],
         seconds=5.0,
-        origins=Origins(["https://a.example"], exposed=["Retry-After"]),
+        cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
     return gate, metrics
 

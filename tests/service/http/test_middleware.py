@@ -16,15 +16,17 @@ from starlette.responses import StreamingResponse
 from model import open_checkpoint
 from model.backends.device import choose_backend
 from service.app import create_app
-from service.errors import INTERNAL_DETAIL
-from service.http.api_keys import ApiKeys
+from service.errors import INTERNAL_DETAIL, NOT_FOUND_DETAIL, NotFoundError
+from service.http.access import ApiKeys
 from service.http.lifecycle import Lifecycle
 from service.settings import Settings
 
 
-def application(checkpoint_folder: Path, lifecycle: Lifecycle | None = None) -> FastAPI:
+def application(
+    checkpoint_folder: Path, lifecycle: Lifecycle | None = None, **options: tuple[str, ...]
+) -> FastAPI:
     """An application whose model never loads, for what needs none."""
-    settings = Settings(device="cpu", request_timeout=0.2)
+    settings = Settings(device="cpu", request_timeout=0.2, **options)  # type: ignore[arg-type]
     checkpoint = open_checkpoint(checkpoint_folder)
     backend = choose_backend(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
     return create_app(
@@ -32,13 +34,13 @@ def application(checkpoint_folder: Path, lifecycle: Lifecycle | None = None) -> 
     )
 
 
-def get(app: FastAPI, path: str) -> httpx.Response:
+def get(app: FastAPI, path: str, **headers: str) -> httpx.Response:
     """Asks an application in this process."""
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(path)
+            return await client.get(path, headers=headers)
 
     return asyncio.run(ask())
 
@@ -93,6 +95,69 @@ def test_an_error_of_time_that_is_not_the_deadline_is_a_bug(checkpoint_folder: P
 
     app.add_api_route("/broken", broken)
     assert get(app, "/broken").json()["type"] == "/problems/internal"
+
+
+@pytest.mark.parametrize(
+    ("ended", "path", "host", "status"),
+    [
+        (True, "/model", "own.example", 503),
+        (False, "/model", "other.example", 421),
+        (False, "/broken", "own.example", 500),
+        (False, "/slow", "own.example", 504),
+        (False, "/late", "own.example", 404),
+        (False, "/nowhere", "own.example", 404),
+        (False, "/predict", "own.example", 405),
+    ],
+)
+def test_pages_may_read_every_problem_and_each_is_counted(
+    checkpoint_folder: Path, path: str, host: str, status: int, *, ended: bool
+) -> None:
+    app = application(
+        checkpoint_folder,
+        Lifecycle(ended=ended),
+        allowed_origins=("https://page.example",),
+        allowed_hosts=("own.example",),
+    )
+
+    async def broken() -> None:
+        raise LookupError
+
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    async def late() -> None:
+        raise NotFoundError(NOT_FOUND_DETAIL)
+
+    for route in (broken, slow, late):
+        app.add_api_route(f"/{route.__name__}", route)
+
+    response = get(app, path, origin="https://page.example", host=host)
+
+    assert response.status_code == status
+    assert response.headers["access-control-allow-origin"] == "https://page.example"
+    assert response.headers["vary"] == "Origin"
+    assert len(response.headers["x-request-id"]) == 32
+    registry = app.state.headlight.metrics.registry
+    labels = {"type": response.json()["type"].removeprefix("/problems/")}
+    assert registry.get_sample_value("headlight_problems_total", labels) == 1
+
+
+def test_a_problem_behind_the_head_cuts_the_answer_off(
+    checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = application(checkpoint_folder)
+
+    async def late() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"first "
+            raise NotFoundError(NOT_FOUND_DETAIL)
+
+        return StreamingResponse(parts())
+
+    app.add_api_route("/late", late)
+    with caplog.at_level(logging.ERROR), pytest.raises(AssertionError):
+        get(app, "/late")  # the transport misses the end of the answer
+    assert [record.getMessage() for record in caplog.records] == ["a request failed"]
 
 
 def test_what_is_being_sent_is_no_longer_waited_for(checkpoint_folder: Path) -> None:

@@ -1,12 +1,14 @@
-"""Who may come in."""
+"""Who may come in, and which pages may read an answer."""
 
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 
-from service.http.api_keys import ApiKeys, load_api_keys
+from service.http.access import ApiKeys, cors_headers, load_api_keys
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
 
@@ -54,3 +56,33 @@ def test_keys_that_cannot_be_sent_are_refused_unseen(tmp_path: Path) -> None:
         "HEADLIGHT_API_KEYS: key number 2 holds a character that is not visible ASCII, or a comma",
         f"HEADLIGHT_API_KEYS_FILE: cannot read {path}: is not UTF-8",
     ]
+
+
+EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After")
+
+
+@pytest.mark.parametrize(
+    ("origins", "asking", "expected"),
+    [
+        ([], b"https://a.example", ()),
+        (["https://a.example"], None, ()),
+        (["https://a.example"], b"https://b.example", ()),
+        (["https://a.example"], b"null", ()),
+        (
+            ["https://b.example", "https://a.example"],
+            b"https://a.example",
+            (
+                EXPOSED,
+                (b"access-control-allow-origin", b"https://a.example"),
+                (b"vary", b"Origin"),
+            ),
+        ),
+        (["*"], b"https://a.example", ((b"access-control-allow-origin", b"*"), EXPOSED)),
+    ],
+)
+def test_headers_for_pages_from_elsewhere(
+    origins: list[str], asking: bytes | None, expected: tuple[tuple[bytes, bytes], ...]
+) -> None:
+    given = [(b"host", b"c.example")] + ([] if asking is None else [(b"origin", asking)])
+    cors = CORSMiddleware(Starlette(), origins, expose_headers=["X-Request-ID", "Retry-After"])
+    assert tuple(cors_headers(cors, given)) == expected
