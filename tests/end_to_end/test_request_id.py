@@ -1,6 +1,7 @@
 """`X-Request-ID` and the other headers of every response."""
 
 import json
+import re
 
 import httpx
 import pytest
@@ -37,14 +38,40 @@ def test_every_response_carries_an_id(client: httpx.Client, method: str, path: s
     assert given.headers.get_list("x-request-id") == ["My.own_ID-42"]
 
 
-@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/static/page.js"])
-def test_a_head_has_the_headers_of_the_whole(client: httpx.Client, path: str) -> None:
-    whole, head = client.get(path), client.head(path)
-    assert head.status_code == whole.status_code == 200
-    assert head.content == b""
-    assert whole.content != b""
-    for name in ("content-type", "content-length"):
-        assert head.headers[name] == whole.headers[name]
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/docs", "/openapi.json", "/model", "/metrics"),
+        *("/health/live", "/health/ready", "/static/page.js"),
+    ],
+)
+def test_a_head_has_the_headers_of_the_whole(running: RunningService, path: str) -> None:
+    whole, head = (
+        running.send(
+            b"%b %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (method, path.encode())
+        )
+        for method in (b"GET", b"HEAD")
+    )
+    (headers, body), (headers_alone, nothing) = (
+        answer.split(b"\r\n\r\n", maxsplit=1) for answer in (whole, head)
+    )
+    assert headers.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\ncontent-length: %d\r\n" % len(body) in headers
+    assert body != b""
+    assert nothing == b""
+    differs = rb"\r\n(date|x-request-id): [^\r]+"
+    if path == "/metrics":
+        differs = rb"\r\n(date|x-request-id|content-length): [^\r]+"
+        assert re.search(rb"\r\ncontent-length: [1-9]\d+", headers_alone)
+    assert re.sub(differs, b"", headers_alone) == re.sub(differs, b"", headers)
+
+
+def test_a_head_that_is_refused_has_no_body_either(running: RunningService) -> None:
+    answer = running.send(
+        b"HEAD /model HTTP/1.1\r\nHost: x\r\nAccept: image/png\r\nConnection: close\r\n\r\n"
+    )
+    assert answer.startswith(b"HTTP/1.1 406 ")
+    assert answer.endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("wrong", [b"", b"a b", b"x" * 129, b"a/b", "\u00e9".encode(), b"a$"])

@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from service.api.openapi import LIVE, READY
 from service.api.requests import state_of
+from service.api.routes import answer_get
 from service.errors import DrainingError, NotReadyError
 from service.formats.answers import json_response
 
 router = APIRouter()
 
 
-@router.head("/health/live", include_in_schema=False, responses=LIVE["responses"])
-@router.get("/health/live", **LIVE)
+@answer_get(router, "/health/live", **LIVE)
 async def live(request: Request) -> Response:
     """Says that the process can answer at all, and that no forward pass hangs."""
     stuck = state_of(request).engine.stuck
@@ -24,8 +24,7 @@ async def live(request: Request) -> Response:
     return json_response({"status": "live"})
 
 
-@router.head("/health/ready", include_in_schema=False, responses=READY["responses"])
-@router.get("/health/ready", **READY)
+@answer_get(router, "/health/ready", **READY)
 async def ready(request: Request) -> Response:
     """Says whether requests should be sent here."""
     state = state_of(request)

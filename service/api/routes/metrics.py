@@ -5,12 +5,13 @@ from starlette.responses import Response
 
 from service.api.openapi import METRICS
 from service.api.requests import choose_form, require_access, state_of
+from service.api.routes import answer_get
 from service.metrics import CONTENT_TYPE
 
 router = APIRouter()
 
 
-@router.get("/metrics", **METRICS)
+@answer_get(router, "/metrics", **METRICS)
 async def metrics(request: Request) -> Response:
     """Shows what this replica has counted since its start."""
     state = state_of(request)

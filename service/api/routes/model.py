@@ -7,12 +7,13 @@ from starlette.responses import Response
 
 from service.api.openapi import MODEL
 from service.api.requests import choose_form, require_api_key, state_of
+from service.api.routes import answer_get
 from service.formats.answers import JSON, json_response
 
 router = APIRouter()
 
 
-@router.get("/model", **MODEL)
+@answer_get(router, "/model", **MODEL)
 async def model(request: Request) -> Response:
     """Says which model answers, its sizes, and how accurate it was when it was trained."""
     require_api_key(request)

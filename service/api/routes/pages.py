@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from service.api.openapi import ASSET, PAGE
 from service.api.requests import choose_form, require_access, state_of
+from service.api.routes import answer_get
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.answers import JSON
 
@@ -21,7 +22,7 @@ _DOCS_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsa
 router = APIRouter(include_in_schema=False)
 
 
-@router.get("/", responses=PAGE)
+@answer_get(router, "/", responses=PAGE)
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
     require_access(request, state_of(request).settings.page)
@@ -29,7 +30,7 @@ async def page(request: Request) -> Response:
     return Response(_file("index.html"), media_type=_HTML)
 
 
-@router.get("/docs", responses=PAGE)
+@answer_get(router, "/docs", responses=PAGE)
 async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
     require_access(request, state_of(request).settings.docs)
@@ -38,7 +39,7 @@ async def docs(request: Request) -> Response:
     return Response(_file("docs.html"), media_type=_HTML, headers=headers)
 
 
-@router.get("/openapi.json", responses=PAGE)
+@answer_get(router, "/openapi.json", responses=PAGE)
 async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
     require_access(request, state_of(request).settings.docs)
@@ -46,8 +47,7 @@ async def openapi(request: Request) -> Response:
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
-@router.head("/static/{name}", responses=ASSET)
-@router.get("/static/{name}", responses=ASSET)
+@answer_get(router, "/static/{name}", responses=ASSET)
 async def asset(request: Request, name: str) -> Response:
     """Sends a file that a page loads."""
     settings = state_of(request).settings
