@@ -12,7 +12,6 @@ from service.api.schemas import AttentionListRequest, AttentionRequest, PredictR
 from service.api.state import State
 from service.errors import NOT_FOUND_DETAIL, NotFoundError, UnauthorizedError
 from service.formats.answers import JSON
-from service.http.middleware import deadline_of
 from service.http.negotiation import negotiate
 from service.settings import Access
 
@@ -62,10 +61,10 @@ def choose_form(request: Request, *media_types: str) -> str:
 
 
 def admit(request: Request, *media_types: str) -> str:
-    """Lets in what will wait for the network, before the work of reading what would be refused.
+    """Lets in a request by its head alone, before its body or query is read.
 
     Args:
-        request: of which nothing but the head is read yet.
+        request: only its head is read yet.
         media_types: forms of its answer, the preferred one first; JSON if none is given.
 
     Returns:
@@ -74,12 +73,9 @@ def admit(request: Request, *media_types: str) -> str:
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
         NotAcceptableError: it takes none of the forms.
-        OverloadedError: there is no room for a request of the usual size.
     """
     require_api_key(request)
-    chosen = choose_form(request, *(media_types or (JSON,)))
-    state_of(request).engine.check_room(deadline_of(request.scope))
-    return chosen
+    return choose_form(request, *(media_types or (JSON,)))
 
 
 async def read_predict(request: Request) -> PredictRequest:
