@@ -17,13 +17,11 @@ from model import Checkpoint
 from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.loading import load
-from service.api.document import install_openapi
-from service.api.openapi import DESCRIPTION
+from service.api.openapi import DESCRIPTION, install_openapi
 from service.api.routes import (
     attention,
     attributions,
     health,
-    importance,
     metrics,
     model,
     pages,
@@ -50,7 +48,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     predict.router,
     attention.router,
     attributions.router,
-    importance.router,
     model.router,
     health.router,
     metrics.router,
@@ -102,7 +99,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    heavy = _routes(predict.router, attention.router, attributions.router, importance.router)
+    heavy = _routes(predict.router, attention.router, attributions.router)
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allowed_origins or (),
@@ -135,7 +132,7 @@ def create_app(
     if settings.allowed_origins:
         app.add_middleware(cors)
     app.add_middleware(RequestMiddleware, lifecycle=lifecycle, metrics=counted)
-    install_openapi(app, settings, checkpoint.config.labels)
+    install_openapi(app, app.state.headlight.limits)
     return app
 
 

@@ -1,37 +1,29 @@
-"""From one sentence to attributions of its tokens or words, or to the importance of heads.
+"""Answers one sentence with attributions of its tokens or words, or the importance of heads.
 
-Gradients cost several times what a prediction does, and an integral needs them many times. So the
-work is cut into jobs, each about as large as a batch: what others want gets in between, and what is
-left is dropped when nobody waits for it any more.
+Gradients cost several times what a prediction does, and an integral needs many of them. So the
+work is cut into jobs, each about as large as a batch: other requests run between them, and the
+remaining jobs are dropped when the client leaves or the deadline passes.
 """
 
 from functools import partial
 
 from model import Attributor
-from service.api.attention import encode_sentence
+from service.api.attention import encode
 from service.api.schemas import AttributionsRequest, ImportanceRequest
+from service.api.state import State
 from service.errors import FieldError, InvalidRequestError
-from service.formats.answers import attributions_answer, importance_answer
-from service.inference.engine import Engine
+from service.formats.json import attributions_answer, importance_answer
 from service.inference.work import Job
 
 
 async def attribute(
-    engine: Engine,
-    request: AttributionsRequest,
-    *,
-    max_batch_tokens: int,
-    max_queue_tokens: int,
-    place: str,
-    deadline: float,
+    state: State, request: AttributionsRequest, place: str, deadline: float
 ) -> dict[str, object]:
     """Answers one request for attributions.
 
     Args:
-        engine: what computes.
+        state: its engine computes, its settings limit the tokens in one job and in the queue.
         request: checked; its label exists.
-        max_batch_tokens: the most tokens in one job, unless a single row has more.
-        max_queue_tokens: the most tokens that may wait.
         place: `body` or `query`, where the sentence came from.
         deadline: when the answer is of no use any more, by the event loop's clock.
 
@@ -40,10 +32,11 @@ async def attribute(
 
     Raises:
         SentenceTooLongError: the text is too long and truncation is refused.
-        InvalidRequestError: it is more work than could ever wait.
+        InvalidRequestError: the queue could never hold the work.
         ServiceError: whatever the engine raises.
     """
-    encoding = await encode_sentence(engine, request, place)
+    engine = state.engine
+    (encoding,) = await encode(engine, request, place)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
@@ -51,13 +44,13 @@ async def attribute(
         method=request.method,
         steps=request.steps,
     )
-    pieces = attributor.pieces(max_batch_tokens)
+    pieces = attributor.pieces(state.engine.max_batch_tokens)
     jobs = [
-        # Whichever comes first computes the ends of the path too: the text and its baseline.
+        # The first piece also computes the ends of the path: the text and its baseline.
         Job(partial(attributor.integrate, piece), [encoding] * (len(piece) + 2 * (not piece.start)))
         for piece in pieces
     ]
-    _check_work(sum(job.tokens for job in jobs), max_queue_tokens, place)
+    _check_work(sum(job.tokens for job in jobs), state.settings.max_queue_tokens, place)
     attribution = attributor.finish(await engine.run(jobs, deadline=deadline))
     if request.level == "word":
         attribution = attribution.by_word()
@@ -65,12 +58,12 @@ async def attribute(
 
 
 async def rank_heads(
-    engine: Engine, request: ImportanceRequest, *, place: str, deadline: float
+    state: State, request: ImportanceRequest, place: str, deadline: float
 ) -> dict[str, object]:
     """Answers one request for the importance of heads.
 
     Args:
-        engine: what computes.
+        state: its engine computes.
         request: checked; its label exists.
         place: `body` or `query`, where the sentence came from.
         deadline: when the answer is of no use any more, by the event loop's clock.
@@ -82,7 +75,8 @@ async def rank_heads(
         SentenceTooLongError: the text is too long and truncation is refused.
         ServiceError: whatever the engine raises.
     """
-    encoding = await encode_sentence(engine, request, place)
+    engine = state.engine
+    (encoding,) = await encode(engine, request, place)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
     (importance,) = await engine.run([Job(work, [encoding])], deadline=deadline)
     return importance_answer(engine.info, importance)

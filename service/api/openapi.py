@@ -1,85 +1,68 @@
-"""What `/openapi.json` says of each route: answers, errors, and examples that work."""
+"""Describes the interface in `/openapi.json`, from the schemas of requests and answers."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fastapi import FastAPI
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
-from service.api.answer_schemas import (
-    AttentionAnswer,
-    AttributionsAnswer,
-    HealthAnswer,
-    ImportanceAnswer,
-    ModelAnswer,
-    PredictAnswer,
-    Problem,
-)
-from service.api.forms import CSV, NPZ, SVG
-from service.api.schemas import (
-    AttentionListRequest,
-    AttentionRequest,
-    AttributionsRequest,
-    ImportanceRequest,
-    PredictRequest,
-)
-from service.errors import (
-    ALL_ERRORS,
-    PROBLEM_MEDIA_TYPE,
-    DeadlineError,
-    DrainingError,
-    InternalError,
-    InvalidRequestError,
-    MalformedJsonError,
-    MisdirectedError,
-    NotAcceptableError,
-    NotFoundError,
-    NotReadyError,
-    OverloadedError,
-    PayloadTooLargeError,
-    SentenceTooLongError,
-    ServiceError,
-    TooManyWeightsError,
-    UnauthorizedError,
-    UnsupportedMediaTypeError,
-)
+from service import errors
+from service.api import schemas
+from service.api.attention import CSV, NPZ, SVG
+from service.api.input import fields_of
+from service.http.middleware import TIMEOUT
 
-Kind = type[ServiceError]
+Errors = tuple[type[errors.ServiceError], ...]
 Operation = dict[str, Any]
 
-_ALWAYS: tuple[Kind, ...] = (InternalError, DrainingError, DeadlineError)
-# Of all but health, which no header of a prober's can turn away.
-_ASKED: tuple[Kind, ...] = (MisdirectedError, InvalidRequestError)
-_KEYED: tuple[Kind, ...] = (*_ASKED, UnauthorizedError, NotAcceptableError, NotReadyError)
-# Of what can be switched off, or put behind the key.
-_OPTIONAL: tuple[Kind, ...] = (*_ASKED, UnauthorizedError, NotFoundError)
-_BODY: tuple[Kind, ...] = (
-    MalformedJsonError,
-    PayloadTooLargeError,
-    UnsupportedMediaTypeError,
+# Which errors a route can answer, and on top of them any route.
+_ANY: Errors = (errors.InternalError, errors.DrainingError, errors.DeadlineError)
+_PROBED: Errors = (errors.NotReadyError,)  # no header of a probe is refused
+_ASKED: Errors = (errors.MisdirectedError, errors.InvalidRequestError, errors.UnauthorizedError)
+_ASSET: Errors = (*_ASKED, errors.NotFoundError)  # settings can switch these off
+_PAGE: Errors = (*_ASSET, errors.NotAcceptableError)
+_KEYED: Errors = (*_ASKED, errors.NotAcceptableError, errors.NotReadyError)
+_PARSED: Errors = (
+    errors.MalformedJsonError,
+    errors.PayloadTooLargeError,
+    errors.UnsupportedMediaTypeError,
 )
-_COMPUTED: tuple[Kind, ...] = (SentenceTooLongError, OverloadedError)
-KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
-
-_SENTENCE = "The plot drags, but the cast is superb."
-# Of a field, what a parameter says in a place of its own.
-_TOLD_ELSEWHERE = frozenset({"title", "description"})
+_COMPUTED: Errors = (errors.SentenceTooLongError, errors.OverloadedError)
+_QUERY: Errors = (*_KEYED, *_COMPUTED)
+_BODY: Errors = (*_KEYED, *_PARSED, *_COMPUTED)
 
 DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the raw attention
 weights behind them. Errors are problems after RFC 9457; their `type` ends in a stable word:
-""" + "\n".join(f"- `{kind.type}` ({kind.status}): {kind.title}" for kind in ALL_ERRORS)
+""" + "\n".join(f"- `{kind.type}` ({kind.status}): {kind.title}" for kind in errors.ALL_ERRORS)
+
+_KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
+_TIMEOUT = {
+    "name": TIMEOUT,
+    "in": "header",
+    "required": False,
+    "description": "Seconds until the answer is of no use, up to the service's own limit.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
+    "example": "2.5",
+}
+_TEXT = {"schema": {"type": "string"}}
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+# A parameter tells these beside its schema.
+_TOLD_BESIDE = frozenset({"title", "description", "examples", "anyOf"})
 
 
 def _ref(schema: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{schema.__name__}"}
 
 
-def _problems(*kinds: Kind) -> dict[int | str, Any]:
-    by_status: dict[int, list[Kind]] = {}
-    for kind in (*kinds, *_ALWAYS):
+def _problems(kinds: Errors) -> dict[int | str, Any]:
+    by_status: dict[int, list[type[errors.ServiceError]]] = {}
+    for kind in (*kinds, *_ANY):
         by_status.setdefault(kind.status, []).append(kind)
     return {
         status: {
             "description": " Or: ".join(f"{kind.title} (`{kind.type}`)." for kind in same),
-            "content": {PROBLEM_MEDIA_TYPE: {"schema": _ref(Problem)}},
+            "content": {errors.PROBLEM_MEDIA_TYPE: {"schema": _ref(schemas.Problem)}},
         }
         for status, same in sorted(by_status.items())
     }
@@ -89,186 +72,175 @@ def _operation(
     name: str,
     tag: str,
     answer: object,
-    *kinds: Kind,
-    keyed: bool = False,
-    forms: dict[str, Any] | None = None,
+    kinds: Errors,
+    good: Mapping[str, Any] | None = None,
     **extra: object,
 ) -> Operation:
+    """What a router takes; `good` tells more of the good answer than its schema does."""
     return {
         "operation_id": name,
         "tags": [tag],
-        "responses": {200: {"model": answer, "content": forms or {}}, **_problems(*kinds)},
-        "openapi_extra": {"security": KEY if keyed else [], **extra},
-    }
-
-
-def _body(schema: dict[str, Any], examples: dict[str, Any]) -> dict[str, Any]:
-    media = {"schema": schema, "examples": examples}
-    return {"required": True, "content": {"application/json": media}}
-
-
-def _parameter(
-    name: str, schema: dict[str, Any], description: str, example: object, *, required: bool = False
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "required": required,
-        "description": description,
-        "schema": schema,
-        "example": example,
+        "responses": {200: {"model": answer, **(good or {})}, **_problems(kinds)},
+        "openapi_extra": {"security": [] if kinds is _PROBED else _KEY, **extra},
     }
 
 
 def _parameters(schema: type[BaseModel]) -> list[dict[str, Any]]:
     """The fields of a request as parameters of a query."""
-    content = schema.model_json_schema()
-    parameters = []
-    for name, field in content["properties"].items():
-        kinds = [kind for kind in field.get("anyOf", [field]) if kind.get("type") != "null"]
-        told = {key: value for key, value in kinds[0].items() if key not in _TOLD_ELSEWHERE}
-        required = name in content.get("required", ())
-        example = _SENTENCE if name == "sentence" else field.get("default")
-        parameters.append(_parameter(name, told, field["description"], example, required=required))
-    return parameters
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": schema.model_fields[name].is_required(),
+            "description": field["description"],
+            "schema": {key: value for key, value in field.items() if key not in _TOLD_BESIDE},
+            "example": field["examples"][0] if "examples" in field else field["default"],
+        }
+        for name, field in fields_of(schema).items()
+    ]
 
 
-def _numbers(kind: str) -> dict[str, Any]:
-    schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
-    text = f"Number of a wanted {kind}, may be repeated; all if left out."
-    return _parameter(kind, schema, text, [0])
+def _body(
+    fitting: Sequence[type[BaseModel]], examples: Mapping[str, tuple[str, dict[str, Any]]]
+) -> dict[str, Any]:
+    """A body that fits one of some schemas, with examples by their names."""
+    references = [_ref(schema) for schema in fitting]
+    media = {
+        "schema": references[0] if len(references) == 1 else {"anyOf": references},
+        "examples": {
+            name: {"summary": summary, "value": value}
+            for name, (summary, value) in examples.items()
+        },
+    }
+    return {"required": True, "content": {"application/json": media}}
 
 
-def _choice(name: str, choices: list[str], description: str) -> dict[str, Any]:
-    schema = {"type": "string", "enum": choices}
-    return _parameter(name, schema, description, choices[0])
-
-
-def _explaining(
-    name: str, answer: type[BaseModel], asked: type[BaseModel], example: dict[str, Any]
+def _by_query_and_body(
+    name: str,
+    answer: type[BaseModel],
+    schema: type[BaseModel],
+    examples: Mapping[str, tuple[str, dict[str, Any]]],
+    *,
+    several: type[BaseModel] | None = None,
+    more: Errors = (),
+    good: Mapping[str, Any] | None = None,
 ) -> tuple[Operation, Operation]:
-    """GET and POST of a path that explains a label."""
-    kinds = (*_KEYED, *_COMPUTED)
-    body = _body(_ref(asked), {name: example})
-    query = _parameters(asked)
+    """GET and POST of a path; a body may fit `several` too, whose answer is a list."""
+    query = _parameters(schema)
+    body = _body([schema, several] if several else [schema], examples)
+    answers = answer | list[answer] if several else answer  # type: ignore[valid-type]
     return (
-        _operation(f"{name}_of_query", name, answer, *kinds, keyed=True, parameters=query),
-        _operation(f"{name}_of_body", name, answer, *kinds, *_BODY, keyed=True, requestBody=body),
+        _operation(f"{name}_of_query", name, answer, (*_QUERY, *more), good, parameters=query),
+        _operation(f"{name}_of_body", name, answers, (*_BODY, *more), good, requestBody=body),
     )
 
 
 PREDICT = _operation(
     "predict",
     "sentiment",
-    PredictAnswer,
-    *_KEYED,
-    *_BODY,
-    *_COMPUTED,
-    keyed=True,
+    schemas.PredictAnswer,
+    _BODY,
     requestBody=_body(
-        _ref(PredictRequest),
+        [schemas.PredictRequest],
         {
-            "one": {"summary": "One sentence", "value": {"sentences": [_SENTENCE]}},
-            "several": {
-                "summary": "Several, with an error for the blank one alone",
-                "value": {
+            "one": ("One sentence", {"sentences": [schemas.EXAMPLE]}),
+            "several": (
+                "Several, with an error for the blank one alone",
+                {
                     "sentences": ["What a wonderful film.", " ", "What a waste of time."],
                     "on_error": "item",
                 },
-            },
+            ),
         },
     ),
 )
-_TRUNCATION = _choice(
-    "truncation",
-    ["right", "left", "error"],
-    "Which end of a text that is too long is cut off; `error` refuses it.",
-)
-_FORMS: dict[str, Any] = {
-    NPZ: {"schema": {"type": "string", "format": "binary"}},
-    CSV: {"schema": {"type": "string"}},
-    SVG: {"schema": {"type": "string"}},
-}
-ATTENTION_GET = _operation(
-    "attention_of_query",
+ATTENTION_GET, ATTENTION_POST = _by_query_and_body(
     "attention",
-    AttentionAnswer,
-    *_KEYED,
-    *_COMPUTED,
-    TooManyWeightsError,
-    keyed=True,
-    forms=_FORMS,
-    parameters=[
-        _parameter(
-            "sentence", {"type": "string"}, "The text, not blank.", _SENTENCE, required=True
+    schemas.AttentionAnswer,
+    schemas.AttentionRequest,
+    {
+        "one_head": (
+            "One head of the first layer",
+            {"sentence": schemas.EXAMPLE, "layer": [0], "head": [0]},
         ),
-        _numbers("layer"),
-        _numbers("head"),
-        _TRUNCATION,
-        _choice(
-            "reduce",
-            ["none", "mean", "max", "rollout"],
-            "Joins the heads of each layer to one map; `rollout` joins the layers too.",
+        "words": (
+            "All layers joined, between words, of two sentences",
+            {
+                "sentences": [schemas.EXAMPLE, "The plot drags, and the cast is dull."],
+                "reduce": "rollout",
+                "level": "word",
+            },
         ),
-        _choice("level", ["token", "word"], "What rows and columns stand for."),
-        _choice("format", ["json", "npz", "csv", "svg"], "The form; as `Accept` says if left out."),
-        _choice("dtype", ["float32", "float16"], "Of the weights in the form `npz`."),
-    ],
-)
-ATTENTION_POST = _operation(
-    "attention_of_body",
-    "attention",
-    AttentionAnswer | list[AttentionAnswer],
-    *_KEYED,
-    *_BODY,
-    *_COMPUTED,
-    TooManyWeightsError,
-    keyed=True,
-    forms=_FORMS,
-    requestBody=_body(
-        {"anyOf": [_ref(AttentionRequest), _ref(AttentionListRequest)]},
-        {
-            "one_head": {
-                "summary": "One head of the first layer",
-                "value": {"sentence": _SENTENCE, "layer": [0], "head": [0]},
-            },
-            "words": {
-                "summary": "All layers joined, between words, of two sentences",
-                "value": {
-                    "sentences": [_SENTENCE, "The plot drags, and the cast is dull."],
-                    "reduce": "rollout",
-                    "level": "word",
-                },
-            },
-        },
-    ),
-)
-ATTRIBUTIONS_GET, ATTRIBUTIONS_POST = _explaining(
-    "attributions",
-    AttributionsAnswer,
-    AttributionsRequest,
-    {"summary": "Of words", "value": {"sentence": _SENTENCE, "level": "word"}},
-)
-IMPORTANCE_GET, IMPORTANCE_POST = _explaining(
-    "importance",
-    ImportanceAnswer,
-    ImportanceRequest,
-    {"summary": "Of every head", "value": {"sentence": _SENTENCE}},
-)
-MODEL = _operation("model", "model", ModelAnswer, *_KEYED, keyed=True)
-LIVE = _operation("live", "health", HealthAnswer, NotReadyError)
-READY = _operation("ready", "health", HealthAnswer, NotReadyError)
-METRICS: Operation = {
-    "operation_id": "metrics",
-    "tags": ["health"],
-    "responses": {
-        200: {
-            "description": "Prometheus text",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        },
-        **_problems(*_OPTIONAL, NotAcceptableError),
     },
-    "openapi_extra": {"security": KEY},
-}
-PAGE = _problems(*_OPTIONAL, NotAcceptableError)
-ASSET = _problems(*_OPTIONAL)
+    several=schemas.AttentionListRequest,
+    more=(errors.TooManyWeightsError,),
+    good={"content": {NPZ: _BINARY, CSV: _TEXT, SVG: _TEXT}},
+)
+ATTRIBUTIONS_GET, ATTRIBUTIONS_POST = _by_query_and_body(
+    "attributions",
+    schemas.AttributionsAnswer,
+    schemas.AttributionsRequest,
+    {"attributions": ("Of words", {"sentence": schemas.EXAMPLE, "level": "word"})},
+)
+IMPORTANCE_GET, IMPORTANCE_POST = _by_query_and_body(
+    "importance",
+    schemas.ImportanceAnswer,
+    schemas.ImportanceRequest,
+    {"importance": ("Of every head", {"sentence": schemas.EXAMPLE})},
+)
+MODEL = _operation("model", "model", schemas.ModelAnswer, _KEYED)
+LIVE = _operation("live", "health", schemas.HealthAnswer, _PROBED)
+READY = _operation("ready", "health", schemas.HealthAnswer, _PROBED)
+METRICS = _operation(
+    "metrics",
+    "health",
+    None,
+    _PAGE,
+    {"description": "Prometheus text", "content": {"text/plain": _TEXT}},
+)
+PAGE, ASSET = _problems(_PAGE), _problems(_ASSET)
+_REQUESTS = (
+    *(schemas.PredictRequest, schemas.AttentionRequest, schemas.AttentionListRequest),
+    *(schemas.AttributionsRequest, schemas.ImportanceRequest),
+)
+
+
+def install_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
+    """Makes `app.openapi()` complete.
+
+    Args:
+        app: has all its routes.
+        limits: of requests, by the settings and the model, as the schemas look them up.
+    """
+    document = app.openapi()
+    components = document["components"]
+    _, definitions = models_json_schema(
+        [(schema, "validation") for schema in (*_REQUESTS, schemas.Problem)],
+        ref_template="#/components/schemas/{model}",
+    )
+    components["schemas"] |= definitions["$defs"]
+    components["securitySchemes"] = {
+        "key": {"type": "http", "scheme": "bearer", "description": "Needed if API keys are set."}
+    }
+    for schema in _REQUESTS:
+        for name, field in components["schemas"][schema.__name__]["properties"].items():
+            _limit(name, field.get("anyOf", [field])[0], limits)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            parameters = operation.get("parameters", [])
+            for parameter in parameters:
+                _limit(parameter["name"], parameter["schema"], limits)
+                if parameter["name"] == "label":
+                    parameter["example"] = limits["labels"][0]
+            if operation.get("security") == _KEY:
+                operation["parameters"] = [*parameters, _TIMEOUT]
+
+
+def _limit(name: str, field: dict[str, Any], limits: Mapping[str, Any]) -> None:
+    """Adds what holds for this model and these settings to the schema of a field."""
+    if name == "sentences":
+        field["maxItems"] = limits["max_sentences"]
+    elif name == "label":
+        field["enum"] = list(limits["labels"])
+    elif name in ("layer", "head"):
+        field["items"] = {**field["items"], "maximum": limits[f"{name}s"] - 1}

@@ -1,30 +1,23 @@
-"""What routes ask of a request: may it come in, what form of answer it takes, what it wants."""
+"""Asks of a request: may it come in, which form of answer does it accept, what does it want."""
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar, cast
+from typing import Literal, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
-from service.api.body import Body, read_body, read_json, validate
-from service.api.query import read_query
-from service.api.schemas import AttentionListRequest, AttentionRequest, PredictRequest
-from service.api.state import State
+from service.api.input import Schema, read_body, read_query, validate
+from service.api.state import state_of
 from service.errors import NOT_FOUND_DETAIL, NotFoundError, UnauthorizedError
-from service.formats.answers import JSON
+from service.formats.json import JSON
 from service.http.negotiation import negotiate
 from service.settings import Access
 
 Answer = TypeVar("Answer")
 
 
-def state_of(request: Request) -> State:
-    """The parts of the service that the request came to."""
-    return cast("State", request.app.state.headlight)
-
-
 def require_api_key(request: Request) -> None:
-    """Lets in only who has a key, if keys are set.
+    """Lets in a request with a right key, or any if no keys are set.
 
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
@@ -38,7 +31,7 @@ def require_api_key(request: Request) -> None:
 
 
 def require_access(request: Request, *parts: Access) -> None:
-    """Lets in as the settings say of what a route belongs to; the most open of them counts.
+    """Lets in a request as the settings of its route say; the most open of them counts.
 
     Raises:
         NotFoundError: all are switched off.
@@ -52,7 +45,11 @@ def require_access(request: Request, *parts: Access) -> None:
 
 
 def choose_form(request: Request, *media_types: str) -> str:
-    """Chooses among the forms of an answer, the preferred one first.
+    """Chooses the form of an answer by the header `Accept`.
+
+    Args:
+        request: its headers are read.
+        media_types: the forms that there are, the preferred one first.
 
     Raises:
         NotAcceptableError: `Accept` names none of them.
@@ -68,92 +65,56 @@ def admit(request: Request, *media_types: str) -> str:
         media_types: forms of its answer, the preferred one first; JSON if none is given.
 
     Returns:
-        The form that the request takes.
+        The form that the request accepts.
 
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
-        NotAcceptableError: it takes none of the forms.
+        NotAcceptableError: it accepts none of the forms.
     """
     require_api_key(request)
     return choose_form(request, *(media_types or (JSON,)))
 
 
-async def read_predict(request: Request) -> PredictRequest:
-    """The body of `POST /predict`; raises as `read_body`."""
-    settings = state_of(request).settings
-    return await read_body(
-        request,
-        PredictRequest,
-        max_bytes=settings.max_body_bytes,
-        context={"max_sentences": settings.max_sentences},
-    )
+def place_of(request: Request) -> Literal["body", "query"]:
+    """The part of a request that says what it wants."""
+    return "query" if request.method == "GET" else "body"
 
 
-async def read_attention_body(request: Request) -> AttentionRequest | AttentionListRequest:
-    """The body of `POST /attention`, of one sentence or several; raises as `read_body`."""
+async def read_input(
+    request: Request, schema: type[Schema], several: type[Schema] | None = None
+) -> Schema:
+    """Reads what a request wants; raises as `read_query` and `read_body`.
+
+    Args:
+        request: its body is not read yet.
+        schema: what its query or its body must be.
+        several: what a body with the field `sentences` must be instead.
+    """
     state = state_of(request)
-    limits = _limits(state)
+    limits = state.limits
+    if place_of(request) == "query":
+        return read_query(request.scope["query_string"], schema, limits)
 
-    def check(value: object) -> AttentionRequest | AttentionListRequest:
-        if isinstance(value, dict) and "sentences" in value:
-            return validate(AttentionListRequest, value, place="body", context=limits)
-        return validate(AttentionRequest, value, place="body", context=limits)
+    def check(value: object) -> Schema:
+        is_list = isinstance(value, dict) and "sentences" in value
+        chosen = several if is_list and several is not None else schema
+        return validate(chosen, value, place="body", context=limits)
 
-    return await read_json(request, check, max_bytes=state.settings.max_body_bytes)
-
-
-def read_attention_query(request: Request) -> AttentionRequest:
-    """The query of `GET /attention`; raises as `read_query`."""
-    return read_query(
-        request.scope["query_string"],
-        AttentionRequest,
-        repeatable=frozenset({"layer", "head"}),
-        context=_limits(state_of(request)),
-    )
-
-
-async def read_explained_body(request: Request, schema: type[Body]) -> Body:
-    """The body of a request to explain a label; raises as `read_body`."""
-    state = state_of(request)
-    max_bytes = state.settings.max_body_bytes
-    return await read_body(request, schema, max_bytes=max_bytes, context=_labels(state))
-
-
-def read_explained_query(request: Request, schema: type[Body]) -> Body:
-    """The query of a request to explain a label; raises as `read_query`."""
-    return read_query(
-        request.scope["query_string"],
-        schema,
-        integers=frozenset({"steps"}),
-        context=_labels(state_of(request)),
-    )
-
-
-def _labels(state: State) -> dict[str, tuple[str, ...]]:
-    return {"labels": state.checkpoint.config.labels}
-
-
-def _limits(state: State) -> dict[str, int]:
-    config = state.checkpoint.config
-    return {
-        "layers": config.num_layers,
-        "heads": config.num_heads,
-        "max_sentences": state.settings.max_sentences,
-    }
+    return await read_body(request, check, max_bytes=state.settings.max_body_bytes)
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
-    """Waits for work, and drops it when the client goes away first.
+    """Waits for work, and cancels it if the client disconnects first.
 
     Args:
-        request: its body read to the end.
+        request: its body is read to the end.
         work: cancelled if the connection closes.
 
     Raises:
         ClientDisconnect: the client is gone.
     """
     computing = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_until_gone(request))
+    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({computing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not computing.done():
@@ -164,6 +125,6 @@ async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
         computing.cancel()
 
 
-async def _until_gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""The shapes of requests, by which they are checked."""
+"""Defines the shapes of requests, which check them, and of answers, which describe them."""
 
 from typing import Annotated, Literal
 
@@ -15,48 +15,17 @@ from pydantic import (
 
 from model.attribution import MOST_STEPS, STEPS, Method
 from model.errors import InputError
+from model.manifest import Metric
 from model.text import check_text
 from model.tokenizer import Truncation
 from model.views import Level, Reduce
+from service.errors import TYPE_PREFIX
 
 FormName = Literal["json", "npz", "csv", "svg"]
-DescribedTruncation = Annotated[
-    Truncation,
-    Field(description="Which end of a text that is too long is cut off; `error` refuses it."),
-]
+EXAMPLE = "The plot drags, but the cast is superb."
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-def _not_too_many(sentences: object, info: ValidationInfo) -> object:
-    """Counts before any of them is looked at: a body may hold a million."""
-    if isinstance(sentences, list):
-        limit = (info.context or {}).get("max_sentences", len(sentences))
-        if len(sentences) > limit:
-            raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
-    return sentences
-
-
-class PredictRequest(_Request):
-    """The body of `POST /predict`."""
-
-    # Items are judged one by one behind this schema, because a bad one need not refuse the rest.
-    sentences: Annotated[
-        list[object],
-        WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
-        Field(min_length=1, description="The texts, none of them blank."),
-        BeforeValidator(_not_too_many),
-    ]
-    truncation: DescribedTruncation = "right"
-    on_error: Literal["request", "item"] = Field(
-        "request",
-        description="Whether a bad item refuses the request or only gets an error in its place.",
-    )
-
-
-def _sound(text: str) -> str:
+def _check_text(text: str) -> str:
     try:
         check_text(text)
     except InputError as error:
@@ -64,7 +33,16 @@ def _sound(text: str) -> str:
     return text
 
 
-def _existing(numbers: list[int] | None, info: ValidationInfo) -> list[int] | None:
+def _check_count(sentences: object, info: ValidationInfo) -> object:
+    """Counts the items before any is looked at: a body may hold a million."""
+    if isinstance(sentences, list):
+        limit = (info.context or {}).get("max_sentences", len(sentences))
+        if len(sentences) > limit:
+            raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
+    return sentences
+
+
+def _check_numbers(numbers: list[int] | None, info: ValidationInfo) -> list[int] | None:
     count = (info.context or {}).get(f"{info.field_name}s")
     if numbers is not None and count is not None:
         for number in numbers:
@@ -73,25 +51,70 @@ def _existing(numbers: list[int] | None, info: ValidationInfo) -> list[int] | No
     return numbers
 
 
-Sentence = Annotated[str, AfterValidator(_sound), Field(description="The text, not blank.")]
+def _check_label(label: str | None, info: ValidationInfo) -> str | None:
+    labels = (info.context or {}).get("labels")
+    if label is not None and labels is not None and label not in labels:
+        raise ValueError(f"the model has the labels {', '.join(labels)}")
+    return label
+
+
+Sentence = Annotated[
+    str, AfterValidator(_check_text), Field(description="The text, not blank.", examples=[EXAMPLE])
+]
 Numbers = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
-    Field(min_length=1, max_length=1000),
-    AfterValidator(_existing),
+    Field(min_length=1, max_length=1000, examples=[[0]]),
+    AfterValidator(_check_numbers),
+]
+Cut = Annotated[
+    Truncation,
+    Field(description="Which end of a text that is too long is cut off; `error` refuses it."),
+]
+Label = Annotated[
+    str | None,
+    AfterValidator(_check_label),
+    Field(description="The class to explain; the predicted one if left out."),
 ]
 
 
+class _Request(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PredictRequest(_Request):
+    """The body of `POST /predict`."""
+
+    # The route judges the items one by one, because a bad one need not refuse the rest.
+    sentences: Annotated[
+        list[object],
+        WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+        Field(min_length=1, description="The texts, none of them blank."),
+        BeforeValidator(_check_count),
+    ]
+    truncation: Cut = "right"
+    on_error: Literal["request", "item"] = Field(
+        "request",
+        description="Whether a bad item refuses the request or only gets an error in its place.",
+    )
+
+
 class _Options(_Request):
-    layer: Numbers = Field(None, description="Numbers of the wanted layers; all if left out.")
-    head: Numbers = Field(None, description="Numbers of the wanted heads; all if left out.")
-    truncation: DescribedTruncation = "right"
+    layer: Numbers = Field(
+        None, description="Numbers of the wanted layers, repeated in a query; all if left out."
+    )
+    head: Numbers = Field(
+        None, description="Numbers of the wanted heads, repeated in a query; all if left out."
+    )
+    truncation: Cut = "right"
     reduce: Reduce = Field(
         "none",
         description="Joins the heads of each layer to one map; `rollout` joins the layers too.",
     )
     level: Level = Field("token", description="What rows and columns stand for.")
     format: FormName | None = Field(
-        None, description="The form of the answer; as `Accept` says if left out."
+        None,
+        description="The form of the answer; as `Accept` says if left out.",
+        examples=["json"],
     )
     dtype: Literal["float32", "float16"] = Field(
         "float32", description="Of the weights in the form `npz`; any other has its own digits."
@@ -103,7 +126,7 @@ class _One(_Request):
 
 
 class _Several(_Request):
-    sentences: Annotated[list[Sentence], BeforeValidator(_not_too_many)] = Field(
+    sentences: Annotated[list[Sentence], BeforeValidator(_check_count)] = Field(
         min_length=1, description="The texts, none of them blank; the answer is a list."
     )
 
@@ -117,26 +140,14 @@ class AttentionListRequest(_Options, _Several):
     """The body of `POST /attention` for several sentences."""
 
 
-def _known(label: str | None, info: ValidationInfo) -> str | None:
-    labels = (info.context or {}).get("labels")
-    if label is not None and labels is not None and label not in labels:
-        raise ValueError(f"the model has the labels {', '.join(labels)}")
-    return label
+class _Explaining(_One):
+    truncation: Cut = "right"
+    label: Label = None
 
 
-Label = Annotated[
-    str | None,
-    AfterValidator(_known),
-    Field(description="The class to explain; the predicted one if left out."),
-]
-
-
-class AttributionsRequest(_Request):
+class AttributionsRequest(_Explaining):
     """The body of `POST /attributions`, and the query of `GET /attributions`."""
 
-    sentence: Sentence
-    truncation: DescribedTruncation = "right"
-    label: Label = None
     method: Method = Field(
         "integrated_gradients",
         description="Gradients in the mean over the path from the baseline, or only at the text.",
@@ -151,15 +162,132 @@ class AttributionsRequest(_Request):
 
     @field_validator("steps")
     @classmethod
-    def _of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
+    def _only_of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
         if info.data.get("method") == "gradient_x_input":
             raise ValueError("gradient_x_input takes no steps: leave them out")
         return steps
 
 
-class ImportanceRequest(_Request):
+class ImportanceRequest(_Explaining):
     """The body of `POST /importance`, and the query of `GET /importance`."""
 
-    sentence: Sentence
-    truncation: DescribedTruncation = "right"
-    label: Label = None
+
+class ModelName(BaseModel):
+    """Which model answered."""
+
+    name: str
+    version: str = Field(description="First 12 hex digits of the SHA-256 of the weights file.")
+
+
+class PredictionAnswer(BaseModel):
+    """What the model says of one text."""
+
+    label: str
+    score: float = Field(ge=0, le=1, description="The probability of `label`.")
+    probabilities: dict[str, float] = Field(description="Calibrated; they sum to 1.")
+    token_count: int = Field(ge=0, description="Tokens read, special tokens included.")
+    truncated: bool
+
+
+class FieldErrorAnswer(BaseModel):
+    """One fault of a request."""
+
+    loc: list[str | int]
+    msg: str
+
+
+class Problem(BaseModel):
+    """An error, after RFC 9457."""
+
+    type: str = Field(pattern=f"^{TYPE_PREFIX}[a-z-]+$")
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldErrorAnswer] | None = None
+    retry_after: int | None = None
+
+
+class ItemError(BaseModel):
+    """Stands in the place of a bad item when `on_error` is `item`."""
+
+    error: Problem
+
+
+class PredictAnswer(BaseModel):
+    """The answer of `POST /predict`."""
+
+    model: ModelName
+    predictions: list[PredictionAnswer | ItemError]
+
+
+class TokenAnswer(BaseModel):
+    """One token; offsets count Unicode code points of the sentence."""
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    word: int | None
+
+
+class AttentionAnswer(BaseModel):
+    """The answer of `/attention`: `attention[l][h][q][k]` is what query q gives to key k."""
+
+    model: ModelName
+    prediction: PredictionAnswer
+    tokens: list[TokenAnswer]
+    layers: list[int]
+    heads: list[int]
+    view: str | None = Field(None, description="Name of a derived view; not there for raw weights.")
+    attention: list[list[list[list[float]]]]
+
+
+class AttributionsAnswer(BaseModel):
+    """The answer of `/attributions`: a number for each entry of `tokens`."""
+
+    model: ModelName
+    prediction: PredictionAnswer
+    view: str = Field(description="The method, and `+word` where the tokens of a word are summed.")
+    label: str
+    tokens: list[TokenAnswer]
+    attributions: list[float] = Field(description="What each adds to the log-odds of `label`.")
+    steps: int | None
+    value: float = Field(description="Calibrated log-odds of `label` for the text.")
+    baseline_value: float = Field(description="The same for the baseline.")
+    gap: float = Field(description="`value - baseline_value` minus the sum of `attributions`.")
+
+
+class ImportanceAnswer(BaseModel):
+    """The answer of `/importance`: `importance[l][h]` is how much `label` depends on a head."""
+
+    model: ModelName
+    prediction: PredictionAnswer
+    view: str
+    label: str
+    layers: list[int]
+    heads: list[int]
+    importance: list[list[Annotated[float, Field(ge=0)]]]
+
+
+class ModelAnswer(BaseModel):
+    """The answer of `GET /model`."""
+
+    name: str
+    version: str
+    architecture: str
+    labels: list[str]
+    num_layers: int
+    num_heads: int
+    hidden_size: int
+    parameters: int
+    max_length: int
+    temperature: float
+    device: str
+    dtype: str
+    metrics: list[Metric]
+
+
+class HealthAnswer(BaseModel):
+    """The answer of a health route."""
+
+    status: Literal["live", "ready"]

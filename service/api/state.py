@@ -1,6 +1,9 @@
-"""What one application holds: built once in `create_app`, asked for by the routes."""
+"""Holds the parts of one application: `create_app` builds them, the routes ask for them."""
 
 from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import Request
 
 from model import Checkpoint
 from service.http.access import ApiKeys
@@ -22,7 +25,7 @@ class State:
         engine: the model and its queue.
         lifecycle: whether the process drains or ends.
         metrics: what is counted.
-        gate: refuses what has no room before it becomes a request.
+        gate: refuses a request that has no room before it is read.
     """
 
     settings: Settings
@@ -32,3 +35,19 @@ class State:
     lifecycle: Lifecycle
     metrics: Metrics
     gate: Gate
+
+    @property
+    def limits(self) -> dict[str, object]:
+        """What a request may name, by the settings and the model; schemas look it up."""
+        config = self.checkpoint.config
+        return {
+            "max_sentences": self.settings.max_sentences,
+            "labels": config.labels,
+            "layers": config.num_layers,
+            "heads": config.num_heads,
+        }
+
+
+def state_of(request: Request) -> State:
+    """The parts of the service that answers a request."""
+    return cast("State", request.app.state.headlight)

@@ -1,26 +1,115 @@
-"""Attention weights as JSON, without a Python number for each of them.
+"""Writes answers as JSON, straight from dataclasses and arrays.
 
-Every weight takes the same room, eight decimals, so that the text is put together by a few numpy
-operations over many of them: one table turns the first four decimals into bytes, another the last
-four, and rows, heads and layers begin with brackets of a fixed width. Such operations leave the
-interpreter's lock to others, which an encoder that goes from number to number does not.
+Attention weights become text without a Python number for each. Every weight has eight decimals and
+takes the same room, so a few NumPy operations write many of them: one table turns the first four
+decimals into bytes, another the last four. Rows, heads and layers begin with brackets of a fixed
+width. These operations release the interpreter's lock; an encoder that goes from number to number
+holds it.
 
 Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+import orjson
 from numpy.typing import NDArray
+from starlette.responses import Response
+
+from model import Attribution, HeadImportance, ModelInfo, Prediction
+from model.views import RAW, Level
+from service.errors import ServiceError
+from service.formats.views import View
+
+JSON = "application/json"
 
 DECIMALS = 8
 _ONE = 10**DECIMALS
 _HALF = 10**4
-# float32 rounds a row's only weight to a little more than 1, at times.
+# float32 can round the only weight of a row to a little more than 1.
 _MOST = _ONE + 99
 # Bytes of a weight, ", 0.1234" and "5678", and of the brackets before a row.
 _UPPER, _LOWER, _BRACKETS = 8, 4, 8
 _WEIGHT = _UPPER + _LOWER
-# Weights at a time: what they need beside the text stays in the processor's cache.
-_AT_ONCE = 8192
+# Weights in one step: their working memory fits the processor's cache.
+_STEP = 8192
+
+
+def json_response(content: object) -> Response:
+    """Makes a response of anything that orjson writes, dataclasses included."""
+    return Response(orjson.dumps(content), media_type=JSON)
+
+
+def predict_answer(
+    info: ModelInfo, predictions: Sequence[Prediction | ServiceError]
+) -> dict[str, object]:
+    """The content of an answer of `POST /predict`."""
+    return {
+        "model": _name(info),
+        "predictions": [
+            {"error": item.problem()} if isinstance(item, ServiceError) else item
+            for item in predictions
+        ],
+    }
+
+
+def attributions_answer(
+    info: ModelInfo, attribution: Attribution, *, level: Level
+) -> dict[str, object]:
+    """The content of an answer of `/attributions`."""
+    return {
+        "model": _name(info),
+        "prediction": attribution.prediction,
+        "view": attribution.method + ("+word" if level == "word" else ""),
+        "label": attribution.label,
+        "tokens": attribution.tokens,
+        "attributions": attribution.attributions.tolist(),
+        "steps": attribution.steps,
+        "value": attribution.value,
+        "baseline_value": attribution.baseline_value,
+        "gap": attribution.gap,
+    }
+
+
+def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, object]:
+    """The content of an answer of `/importance`."""
+    return {
+        "model": _name(info),
+        "prediction": heads.prediction,
+        "view": "head_importance",
+        "label": heads.label,
+        "layers": list(range(info.num_layers)),
+        "heads": list(range(info.num_heads)),
+        "importance": heads.importance.tolist(),
+    }
+
+
+def attention_body(info: ModelInfo, view: View) -> memoryview:
+    """Writes the answer of `/attention` for one sentence.
+
+    Raises:
+        ValueError: a weight is not a number from 0 to 1.
+    """
+    content = {
+        "model": _name(info),
+        "prediction": view.prediction,
+        "tokens": view.tokens,
+        "layers": view.layers,
+        "heads": view.heads,
+    }
+    if view.name != RAW:
+        content["view"] = view.name
+    before = orjson.dumps(content)[:-1] + b',"attention":'
+    return encode_weights(view.attention, before=before, after=b"}")
+
+
+def join_list(parts: Sequence[memoryview]) -> bytes:
+    """Joins the answers for several sentences to a list."""
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _name(info: ModelInfo) -> dict[str, str]:
+    return {"name": info.name, "version": info.version}
 
 
 def _table(texts: list[str], dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
@@ -97,7 +186,7 @@ def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -
     strides = (stride, _WEIGHT)
     upper: NDArray[np.uint64] = np.ndarray(rows.shape, np.uint64, text, 0, strides)
     lower: NDArray[np.uint32] = np.ndarray(rows.shape, np.uint32, text, _UPPER, strides)
-    step = max(1, _AT_ONCE // length)
+    step = max(1, _STEP // length)
     for start in range(0, count, step):
         some = slice(start, start + step)
         # In float64: the product of two float32 numbers would be rounded before it is rounded.

@@ -4,21 +4,19 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from service.api.answer_schemas import (
+from service.api.attention import FORMS
+from service.api.schemas import (
     AttentionAnswer,
+    AttentionRequest,
     AttributionsAnswer,
+    AttributionsRequest,
     ImportanceAnswer,
+    ImportanceRequest,
     ModelAnswer,
     PredictionAnswer,
+    PredictRequest,
     Problem,
     TokenAnswer,
-)
-from service.api.forms import FORMS
-from service.api.schemas import (
-    AttentionRequest,
-    AttributionsRequest,
-    ImportanceRequest,
-    PredictRequest,
 )
 from service.app import ROUTERS
 from service.errors import ALL_ERRORS

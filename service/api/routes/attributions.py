@@ -1,20 +1,25 @@
-"""`GET /attributions` and `POST /attributions`: what each token adds to the log-odds of a label."""
+"""Routes `/attributions` and `/importance`: what a prediction depends on, by tokens or by heads."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.api.attributions import attribute
-from service.api.openapi import ATTRIBUTIONS_GET, ATTRIBUTIONS_POST
-from service.api.requests import (
-    admit,
-    read_explained_body,
-    read_explained_query,
-    state_of,
-    unless_gone,
+from service.api.attributions import attribute, rank_heads
+from service.api.openapi import (
+    ATTRIBUTIONS_GET,
+    ATTRIBUTIONS_POST,
+    IMPORTANCE_GET,
+    IMPORTANCE_POST,
 )
-from service.api.schemas import AttributionsRequest
-from service.formats.answers import json_response
+from service.api.requests import admit, place_of, read_input, unless_gone
+from service.api.schemas import AttributionsRequest, ImportanceRequest
+from service.api.state import State, state_of
+from service.formats.json import json_response
 from service.http.middleware import deadline_of
+
+Wanted = TypeVar("Wanted", AttributionsRequest, ImportanceRequest)
 
 router = APIRouter()
 
@@ -22,26 +27,34 @@ router = APIRouter()
 @router.get("/attributions", **ATTRIBUTIONS_GET)
 async def attributions_of_query(request: Request) -> Response:
     """Tells what each token, or each word, adds to the log-odds of a label."""
-    admit(request)
-    return await _answer(request, read_explained_query(request, AttributionsRequest), place="query")
+    return await _answer(request, AttributionsRequest, attribute)
 
 
 @router.post("/attributions", **ATTRIBUTIONS_POST)
 async def attributions_of_body(request: Request) -> Response:
     """The same for a text that is too long or too private for a URL."""
+    return await _answer(request, AttributionsRequest, attribute)
+
+
+@router.get("/importance", **IMPORTANCE_GET)
+async def importance_of_query(request: Request) -> Response:
+    """Tells how much the log-odds of a label depend on each head, for this sentence."""
+    return await _answer(request, ImportanceRequest, rank_heads)
+
+
+@router.post("/importance", **IMPORTANCE_POST)
+async def importance_of_body(request: Request) -> Response:
+    """The same for a text that is too long or too private for a URL."""
+    return await _answer(request, ImportanceRequest, rank_heads)
+
+
+async def _answer(
+    request: Request,
+    schema: type[Wanted],
+    explain: Callable[[State, Wanted, str, float], Awaitable[dict[str, object]]],
+) -> Response:
     admit(request)
-    wanted = await read_explained_body(request, AttributionsRequest)
-    return await _answer(request, wanted, place="body")
-
-
-async def _answer(request: Request, wanted: AttributionsRequest, *, place: str) -> Response:
-    state = state_of(request)
-    attributing = attribute(
-        state.engine,
-        wanted,
-        max_batch_tokens=state.engine.max_batch_tokens,
-        max_queue_tokens=state.settings.max_queue_tokens,
-        place=place,
-        deadline=deadline_of(request.scope),
-    )
-    return json_response(await unless_gone(request, attributing))
+    wanted = await read_input(request, schema)
+    deadline = deadline_of(request.scope)
+    explaining = explain(state_of(request), wanted, place_of(request), deadline)
+    return json_response(await unless_gone(request, explaining))

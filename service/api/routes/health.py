@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.openapi import LIVE, READY
-from service.api.requests import state_of
 from service.api.routes import answer_get
+from service.api.state import state_of
 from service.errors import DrainingError, NotReadyError
-from service.formats.answers import json_response
+from service.formats.json import json_response
 
 router = APIRouter()
 

@@ -4,8 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.openapi import METRICS
-from service.api.requests import choose_form, require_access, state_of
+from service.api.requests import choose_form, require_access
 from service.api.routes import answer_get
+from service.api.state import state_of
 from service.metrics import CONTENT_TYPE
 
 router = APIRouter()

@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.openapi import MODEL
-from service.api.requests import choose_form, require_api_key, state_of
+from service.api.requests import choose_form, require_api_key
 from service.api.routes import answer_get
-from service.formats.answers import JSON, json_response
+from service.api.state import state_of
+from service.formats.json import JSON, json_response
 
 router = APIRouter()
 

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.openapi import ASSET, PAGE
-from service.api.requests import choose_form, require_access, state_of
+from service.api.requests import choose_form, require_access
 from service.api.routes import answer_get
+from service.api.state import state_of
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
-from service.formats.answers import JSON
+from service.formats.json import JSON
 
 _HTML = "text/html"
 _ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

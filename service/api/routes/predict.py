@@ -1,13 +1,15 @@
-"""`POST /predict`: labels and calibrated probabilities."""
+"""Routes `POST /predict`: labels and calibrated probabilities."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from service.api.openapi import PREDICT
 from service.api.predict import classify
-from service.api.requests import admit, read_predict, state_of, unless_gone
+from service.api.requests import admit, read_input, unless_gone
+from service.api.schemas import PredictRequest
+from service.api.state import state_of
 from service.errors import ServiceError
-from service.formats.answers import json_response, predict_answer
+from service.formats.json import json_response, predict_answer
 from service.http.middleware import deadline_of
 
 router = APIRouter()
@@ -18,7 +20,7 @@ async def predict(request: Request) -> Response:
     """Tells the sentiment of each sentence, in their order."""
     admit(request)
     state = state_of(request)
-    body = await read_predict(request)
+    body = await read_input(request, PredictRequest)
     classifying = classify(state.engine, body, deadline=deadline_of(request.scope))
     predictions = await unless_gone(request, classifying)
     for item in predictions:

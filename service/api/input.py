@@ -1,12 +1,14 @@
-"""From the bytes of a request body to a checked object; every way to be wrong has its error.
+"""Reads requests into checked objects; every way to be wrong has its error.
 
-Judged in this order: size, media type, JSON, schema.
+A body is judged in this order: size, media type, JSON, schema.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -19,57 +21,112 @@ from service.errors import (
     UnsupportedMediaTypeError,
 )
 
-Body = TypeVar("Body", bound=BaseModel)
 Checked = TypeVar("Checked")
+Schema = TypeVar("Schema", bound=BaseModel)
 
-# Above this many bytes a body is parsed off the event loop: the largest takes half a second.
+# A larger body is parsed off the event loop: the largest takes half a second.
 _INLINE_BYTES = 65_536
 _LONGEST_INTEGER = 18
 _OUT_OF_RANGE = 10**_LONGEST_INTEGER
+_MOST_PARAMETERS = 1000
 
 
 async def read_body(
-    request: Request, schema: type[Body], *, max_bytes: int, context: Mapping[str, object]
-) -> Body:
-    """Reads and checks the body of a request.
-
-    Args:
-        request: its body not yet read.
-        schema: what the JSON must be.
-        max_bytes: the largest body.
-        context: limits that the schema's validators look up.
-
-    Raises:
-        PayloadTooLargeError: it is larger, from its declared length or as its bytes come.
-        UnsupportedMediaTypeError: it is not plain JSON.
-        MalformedJsonError: it is not UTF-8 JSON.
-        InvalidRequestError: it does not fit the schema.
-    """
-    return await read_json(
-        request,
-        lambda value: validate(schema, value, place="body", context=context),
-        max_bytes=max_bytes,
-    )
-
-
-async def read_json(
     request: Request, check: Callable[[object], Checked], *, max_bytes: int
 ) -> Checked:
-    """Reads the body of a request; raises as `read_body`, but for what a schema refuses.
+    """Reads the JSON body of a request.
 
     Args:
-        request: its body not yet read.
-        check: makes of the JSON what is wanted; may run in a thread of its own.
+        request: its body is not read yet.
+        check: makes the result from the JSON; may run in another thread.
         max_bytes: the largest body.
+
+    Raises:
+        PayloadTooLargeError: the body is larger, by its declared length or by its bytes.
+        UnsupportedMediaTypeError: it is not plain JSON.
+        MalformedJsonError: it is not UTF-8 JSON.
+        InvalidRequestError: an object gives a field twice, or `check` refuses the value.
     """
-    content = await _read(request, max_bytes)
+    content = await _receive(request, max_bytes)
     _check_media_type(request)
     if len(content) > _INLINE_BYTES:
         return await asyncio.to_thread(lambda: check(_parse(content)))
     return check(_parse(content))
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]) -> Schema:
+    """Reads a query string as strictly as a JSON body.
+
+    Args:
+        query: as it was sent, percent-encoded UTF-8.
+        schema: what the fields must be; lists are repeated parameters, numbers are digits.
+        context: limits for the schema's validators.
+
+    Raises:
+        InvalidRequestError: it is not UTF-8, or a field is wrong, unknown or repeated.
+    """
+    try:
+        pairs = parse_qsl(
+            query.decode("utf-8"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except UnicodeDecodeError as error:
+        raise _invalid_query("the query is not percent-encoded UTF-8") from error
+    except ValueError as error:
+        raise _invalid_query(f"there are more than {_MOST_PARAMETERS} parameters") from error
+    kinds = {name: field.get("type") for name, field in fields_of(schema).items()}
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if kinds.get(name) == "array":
+            fields.setdefault(name, []).append(_number(value))
+        elif name in fields:
+            raise _invalid_query("a parameter is given more than once; give each once")
+        else:
+            fields[name] = _number(value) if kinds.get(name) == "integer" else value
+    return validate(schema, fields, place="query", context=context)
+
+
+@cache
+def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
+    """The JSON schema of each field of a request; of an optional one, that of its values."""
+    properties: dict[str, dict[str, Any]] = schema.model_json_schema()["properties"]
+    return {name: {**field, **field.get("anyOf", [{}])[0]} for name, field in properties.items()}
+
+
+def validate(
+    schema: type[Schema], value: object, *, place: str, context: Mapping[str, object]
+) -> Schema:
+    """Checks a parsed value against a schema.
+
+    Args:
+        schema: what it must be.
+        value: the parsed value.
+        place: `body` or `query`, the first word of every `loc`.
+        context: limits for the schema's validators.
+
+    Raises:
+        InvalidRequestError: it does not fit; lists every fault and repeats nothing of the value.
+    """
+    if isinstance(value, dict):
+        value = _with_one_unknown(value, schema)
+    try:
+        return schema.model_validate(value, context=dict(context))
+    except ValidationError as error:
+        faults = [
+            _field_error(fault["type"], fault["loc"], fault["msg"], schema, place)
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        # A union reports the same fault for each of its members: say it once.
+        faults = list(dict.fromkeys(faults))
+    first = faults[0]
+    where = ".".join(str(part) for part in first.loc)
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    raise InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+
+
+async def _receive(request: Request, max_bytes: int) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         _refuse_size(f"The body has {int(declared)} bytes", max_bytes)
@@ -161,39 +218,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise MalformedJsonError(f"The body is not JSON: {name} is not a JSON number.")
 
 
-def validate(
-    schema: type[Body], value: object, *, place: str, context: Mapping[str, object]
-) -> Body:
-    """Checks a parsed value against a schema.
+def _number(value: str) -> int | str:
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
 
-    Args:
-        schema: what it must be.
-        value: what came.
-        place: `body` or `query`, the first word of every `loc`.
-        context: limits that the schema's validators look up.
 
-    Raises:
-        InvalidRequestError: it does not fit; lists every fault and repeats nothing of the value.
-    """
-    if isinstance(value, dict):
-        value = _with_one_unknown(value, schema)
-    try:
-        return schema.model_validate(value, context=dict(context))
-    except ValidationError as error:
-        faults = [
-            _field_error(fault["type"], fault["loc"], fault["msg"], schema, place)
-            for fault in error.errors(include_url=False, include_input=False)
-        ]
-        # The same fault of a member may be reported for each member that has it: say it once.
-        faults = list(dict.fromkeys(faults))
-    first = faults[0]
-    where = ".".join(str(part) for part in first.loc)
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    raise InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+def _invalid_query(message: str) -> InvalidRequestError:
+    return InvalidRequestError(f"query: {message}.", errors=[FieldError(("query",), message)])
 
 
 def _with_one_unknown(value: dict[str, Any], schema: type[BaseModel]) -> dict[str, Any]:
-    """Leaves out all unknown fields but one: to report each of 100,000 would take seconds."""
+    """Leaves out all unknown fields but one: reporting 100,000 of them would take seconds."""
     unknown = next((name for name in value if name not in schema.model_fields), None)
     return {
         name: item for name, item in value.items() if name in schema.model_fields or name == unknown

@@ -1,9 +1,10 @@
-"""Bodies of every kind: read whole and right, or refused by one of the documented errors."""
+"""Bodies and queries of every kind: read whole and right, or refused by a documented error."""
 
 import asyncio
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import example, given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from service.api.body import _INLINE_BYTES, read_body, read_json
+from model.errors import InputError
+from model.text import check_text
+from service.api.input import _INLINE_BYTES, read_body, read_query, validate
 from service.api.schemas import AttentionRequest, PredictRequest
 from service.errors import (
     InvalidRequestError,
@@ -46,8 +49,11 @@ def read(
 ) -> PredictRequest:
     """Reads a body that comes in pieces."""
     request = request_of(pieces, content_type, **headers)
-    context = {"max_sentences": 3}
-    return asyncio.run(read_body(request, PredictRequest, max_bytes=LIMIT, context=context))
+
+    def check(value: object) -> PredictRequest:
+        return validate(PredictRequest, value, place="body", context={"max_sentences": 3})
+
+    return asyncio.run(read_body(request, check, max_bytes=LIMIT))
 
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
@@ -59,7 +65,7 @@ def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: boo
         threads.append(threading.current_thread())
         return value
 
-    assert asyncio.run(read_json(request_of([content]), check, max_bytes=len(content))) == []
+    assert asyncio.run(read_body(request_of([content]), check, max_bytes=len(content))) == []
     assert [thread is threading.main_thread() for thread in threads] == [inline]
 
 
@@ -175,3 +181,55 @@ def test_limits_hold_only_where_they_are_known() -> None:
     assert AttentionRequest.model_validate(whole).layer == [7]
     with pytest.raises(ValueError, match="the model has layers 0 to 2"):
         AttentionRequest.model_validate(whole, context=LAYERS)
+
+
+def read_parameters(query: bytes) -> AttentionRequest:
+    """Reads a query for a model of two layers and three heads."""
+    return read_query(query, AttentionRequest, {"layers": 2, "heads": 3})
+
+
+def is_sound(text: str) -> bool:
+    """Whether the model takes a text."""
+    try:
+        check_text(text)
+    except InputError:
+        return False
+    return True
+
+
+@given(
+    st.binary(max_size=80) | st.text("sentencelayrhd=&;%+0123456789-", max_size=60).map(str.encode)
+)
+@example(b"sentence=a&layer=%D9%A1")
+@example(b"sentence=a&layer=1;layer=0")
+def test_any_query_is_read_or_refused(query: bytes) -> None:
+    try:
+        sentence = read_parameters(query).sentence
+    except InvalidRequestError as refused:
+        places = {fault.loc[0] for fault in refused.errors}
+    else:
+        assert is_sound(sentence)
+        return
+    assert places == {"query"}
+
+
+@given(
+    st.text(min_size=1).filter(is_sound),
+    st.sampled_from([quote, quote_plus]),
+    st.lists(st.integers(0, 1), max_size=5),
+    st.lists(st.integers(0, 2), max_size=5),
+)
+def test_every_text_can_be_sent(
+    text: str, encode: Callable[[str], str], layers: list[int], heads: list[int]
+) -> None:
+    numbers = [f"layer={number}" for number in layers] + [f"head={number}" for number in heads]
+    query = "&".join([f"sentence={encode(text)}", *numbers])
+    request = read_parameters(query.encode("ascii"))
+    assert request.sentence == text
+    assert (request.layer, request.head) == (layers or None, heads or None)
+
+
+@pytest.mark.parametrize("number", ["2", "-1", "01x", "1e0", "", "9" * 30, "%2B1", "+1", "1_0"])
+def test_other_layers_are_refused(number: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        read_parameters(f"sentence=a&layer={number}".encode())
