@@ -131,7 +131,7 @@ def closed(
         yield running, how
 
 
-@pytest.mark.parametrize("path", [*CLOSED, "/static/page.css"])
+@pytest.mark.parametrize("path", [*CLOSED, "/static/page.css", "/static/0123456789ab/page.css"])
 def test_what_is_switched_off_or_behind_the_key(
     closed: tuple[RunningService, str], path: str
 ) -> None:

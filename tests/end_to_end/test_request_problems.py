@@ -37,6 +37,7 @@ def test_not_found(client: httpx.Client) -> None:
         ("PATCH", "/openapi.json", "GET, HEAD"),
         ("POST", "/", "GET, HEAD"),
         ("POST", "/static/page.js", "GET, HEAD"),
+        ("POST", "/static/0123456789ab/page.js", "GET, HEAD"),
     ],
 )
 def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowed: str) -> None:

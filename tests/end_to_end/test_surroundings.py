@@ -1,7 +1,6 @@
-"""`/model`, `/metrics`, `/openapi.json`, the pages and what they load."""
+"""`/model`, `/metrics` and `/openapi.json`."""
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from service.errors import ALL_ERRORS
 from tests.builders import VOCABULARY
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.end_to_end.servers import RunningService, service
 
 SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
 
@@ -133,86 +132,6 @@ def test_every_series_is_there_from_the_start_and_counts(
         'headlight_forward_seconds_count{path="explicit"}': 1,
         'headlight_forward_seconds_count{path="gradient"}': 2,
     }
-
-
-class Assets(HTMLParser):
-    """Collects what a page loads and where it links."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.inline = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes addresses, and scripts and styles that stand in the page itself."""
-        attributes = dict(attrs)
-        found = [attributes.get("src"), attributes.get("href"), attributes.get("action")]
-        self.addresses += [address for address in found if address]
-        inline_script = tag == "script" and "src" not in attributes
-        handlers = [name for name in attributes if name.startswith("on")]
-        self.inline |= inline_script or tag == "style" or "style" in attributes or bool(handlers)
-
-
-@pytest.mark.parametrize("path", ["/", "/docs"])
-def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
-    page = client.get(path)
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assets = Assets()
-    assets.feed(page.text)
-    assert not assets.inline
-    assert len(assets.addresses) >= 3
-    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-    for address in assets.addresses:
-        # Beside the page, wherever a proxy may show it.
-        assert not address.startswith("/")
-        assert "//" not in address
-        answer = client.get(f"/{address}")
-        assert answer.status_code == 200
-        suffix = address.rpartition(".")[2]
-        if suffix in types:
-            assert answer.headers["content-type"].partition(";")[0] == types[suffix]
-
-
-OWN = sorted(path.name for path in (ROOT / "service" / "page" / "static").iterdir())
-SCRIPTS = [name for name in OWN if name.endswith(".js") and name != "docs.js"]
-
-
-@pytest.mark.parametrize("name", [name for name in OWN if not name.endswith(".svg")])
-def test_own_scripts_and_styles_name_no_host(client: httpx.Client, name: str) -> None:
-    answer = client.get(f"/static/{name}")
-    assert answer.status_code == 200
-    without_comments = re.sub(
-        r"/\*.*?\*/|^\s*//.*|(?<= )// .*", "", answer.text, flags=re.MULTILINE | re.DOTALL
-    )
-    assert "//" not in without_comments
-
-
-def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
-    reached, waiting = set(), re.findall(r'src="static/([^"]+)"', client.get("/").text)
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += re.findall(r'from "\./([^"]+)"', client.get(f"/static/{name}").text)
-    assert sorted(reached) == SCRIPTS
-
-
-def test_the_page_talks_to_four_routes_alone(client: httpx.Client) -> None:
-    scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
-    asked = [
-        path
-        for script in scripts.values()
-        for path in re.findall(r"\b(?:get|post)\(([^,)]*)", script)
-    ]
-    assert {path for path in asked if path.startswith('"/')} == {
-        '"/attention"', '"/attributions"', '"/importance"', '"/model"',
-    }  # fmt: skip
-    assert [name for name, script in scripts.items() if "fetch(" in script] == ["api.js"]
-    for other in (
-        *("XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import(", "eval("),
-        *("innerHTML", "insertAdjacentHTML", "localStorage", "sessionStorage", "cookie"),
-    ):
-        assert [name for name, script in scripts.items() if other in script] == []
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,19 @@
-"""`GET /`, `/docs` and `/openapi.json`: what a person opens; no asset comes from elsewhere."""
+"""Routes `/`, `/docs`, `/openapi.json` and `/static`: what a person opens, and what that loads.
 
+No file comes from elsewhere. The pages name their files under `static/VERSION/`, where the version
+is the digest of all of them, so a browser keeps these for a year and asks only for the page anew.
+One version for all keeps the relative imports between modules right.
+"""
+
+import hashlib
+import re
 from functools import cache
-from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import orjson
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from service.api.openapi import ASSET, PAGE
 from service.api.requests import choose_form, require_access
@@ -16,28 +23,36 @@ from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
 
 _HTML = "text/html"
-_ASSET_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_ASSET_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 # Swagger UI sets styles inline and draws its icons from data URIs.
 _DOCS_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
+_FOLDER = Path(__file__).parents[2] / "page"
+_UNCHANGED = {304: {"description": "What the browser has is still right."}}
+_VERSION = re.compile(r"[0-9a-f]{12}")
+_ENTRY = re.compile(r'src="static/([^"]+)" type="module"')
+_IMPORT = re.compile(r' from "\./([^"]+)"')
+_REVALIDATE = {"Cache-Control": "no-cache"}
 
 router = APIRouter(include_in_schema=False)
 
 
-@answer_get(router, "/", responses=PAGE)
+@answer_get(router, "/", responses={**PAGE, **_UNCHANGED})
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
     require_access(request, state_of(request).settings.page)
-    choose_form(request, _HTML)
-    return Response(_file("index.html"), media_type=_HTML)
+    return _answer_page(request, "index.html", _REVALIDATE)
 
 
-@answer_get(router, "/docs", responses=PAGE)
+@answer_get(router, "/docs", responses={**PAGE, **_UNCHANGED})
 async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
     require_access(request, state_of(request).settings.docs)
-    choose_form(request, _HTML)
-    headers = {"Content-Security-Policy": _DOCS_POLICY}
-    return Response(_file("docs.html"), media_type=_HTML, headers=headers)
+    headers = {**_REVALIDATE, "Content-Security-Policy": _DOCS_POLICY}
+    return _answer_page(request, "docs.html", headers)
 
 
 @answer_get(router, "/openapi.json", responses=PAGE)
@@ -48,28 +63,78 @@ async def openapi(request: Request) -> Response:
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
-@answer_get(router, "/static/{name}", responses=ASSET)
+@answer_get(router, "/static/{name}", responses={**ASSET, **_UNCHANGED})
 async def asset(request: Request, name: str) -> Response:
     """Sends a file that a page loads."""
+    return await _answer_file(request, name, None)
+
+
+@answer_get(router, "/static/{version}/{name}", responses={**ASSET, **_UNCHANGED})
+async def versioned_asset(request: Request, version: str, name: str) -> Response:
+    """Sends such a file under the version of all of them."""
+    return await _answer_file(request, name, version)
+
+
+def _answer_page(request: Request, name: str, headers: dict[str, str]) -> Response:
+    choose_form(request, _HTML)
+    content = _html(name)
+    # A browser takes the headers of a 304 too, so they are those of the whole answer.
+    headers = {**headers, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+    response = Response(content, media_type=_HTML, headers=headers)
+    if _static().is_not_modified(response.headers, request.headers):
+        return Response(status_code=304, headers=headers)
+    return response
+
+
+async def _answer_file(request: Request, name: str, version: str | None) -> Response:
     settings = state_of(request).settings
     require_access(request, settings.page, settings.docs)
-    if name not in _assets():
+    current, tags = _assets()
+    if name not in tags or (version is not None and not _VERSION.fullmatch(version)):
         raise NotFoundError(NOT_FOUND_DETAIL)
-    return Response(_assets()[name], media_type=_ASSET_TYPES[PurePath(name).suffix])
+    # A server may ignore ranges (RFC 9110, section 14.2); a refused one would not be a problem.
+    request.scope["headers"] = [each for each in request.scope["headers"] if each[0] != b"range"]
+    response = await _static().get_response(name, request.scope)
+    response.headers.update({**_REVALIDATE, "Accept-Ranges": "none"})
+    # While replicas are replaced, a page of one version asks a replica of another; and files can
+    # be replaced under a running process. Nobody keeps such an answer.
+    if version == current and response.headers["ETag"] == tags[name]:
+        reach = "public" if "open" in (settings.page, settings.docs) else "private"
+        response.headers["Cache-Control"] = f"{reach}, max-age=31536000, immutable"
+    if response.status_code == 200:
+        response.headers["Content-Type"] = _ASSET_TYPES[PurePath(name).suffix]
+    return response
 
 
 @cache
-def _file(name: str) -> bytes:
-    return (files("service") / "page" / name).read_bytes()
+def _static() -> StaticFiles:
+    return StaticFiles(directory=_FOLDER / "static", packages=[("fastapi_swagger", "resources")])
 
 
 @cache
-def _assets() -> dict[str, bytes]:
-    """All files that pages load, by their names."""
-    folders = (files("fastapi_swagger") / "resources", files("service") / "page" / "static")
-    return {
-        file.name: file.read_bytes()
-        for folder in folders
-        for file in folder.iterdir()
-        if PurePath(file.name).suffix in _ASSET_TYPES
-    }
+def _assets() -> tuple[str, dict[str, str]]:
+    """The version of all files that pages load, and the ETag of each by its name."""
+    digest, tags = hashlib.sha256(), {}
+    files = [file for folder in _static().all_directories for file in Path(folder).iterdir()]
+    for file in sorted(files, key=lambda file: file.name):
+        if file.suffix in _ASSET_TYPES:
+            tags[file.name] = FileResponse(file, stat_result=file.stat()).headers["ETag"]
+            content = hashlib.sha256(file.read_bytes())
+            digest.update(f"{file.name} {content.hexdigest()}\n".encode())
+    return digest.hexdigest()[:12], tags
+
+
+@cache
+def _html(name: str) -> bytes:
+    """A page whose files have their version, and whose modules are all named at its head."""
+    html = (_FOLDER / name).read_text(encoding="utf-8")
+    modules = _ENTRY.findall(html)
+    entries = len(modules)
+    for module in modules:  # grows as imports are found
+        imported = _IMPORT.findall((_FOLDER / "static" / module).read_text(encoding="utf-8"))
+        modules += [each for each in dict.fromkeys(imported) if each not in modules]
+    links = [
+        f'  <link rel="modulepreload" href="static/{module}">\n' for module in modules[entries:]
+    ]
+    html = html.replace("</head>", "".join([*links, "</head>"]))
+    return html.replace('="static/', f'="static/{_assets()[0]}/').encode()

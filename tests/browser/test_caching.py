@@ -1,0 +1,86 @@
+"""What a page loads: every module at once, and no file a second time."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.visits import PATIENCE, Visit, watch
+from tests.end_to_end.servers import ROOT, RunningService
+
+MODULES = sorted(
+    path.name
+    for path in (ROOT / "service" / "page" / "static").glob("*.js")
+    if path.name != "docs.js"
+)
+# What is there once all scripts of a page have run.
+DRAWN = {"/": "#examples button", "/docs": ".opblock"}
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser that has visited nothing yet."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    yield context
+    context.close()
+
+
+def load(page: Page, running: RunningService, path: str) -> None:
+    """Opens a page and waits until its scripts have run."""
+    page.goto(f"{running.url}{path}")
+    page.locator(DRAWN[path]).first.wait_for()
+
+
+def transferred(page: Page) -> dict[str, int]:
+    """The bytes that came over the network for each script and style; 0 from the cache."""
+    found: list[tuple[str, int]] = page.evaluate(
+        """() => performance.getEntriesByType('resource')
+          .filter(({ name }) => /\\.(js|css)$/.test(name))
+          .map(({ name, transferSize }) => [name, transferSize])"""
+    )
+    return dict(found)
+
+
+def test_every_module_is_preloaded_and_asked_for_once(
+    context: BrowserContext, running: RunningService
+) -> None:
+    visit: Visit = watch(context.new_page(), running.url)
+    requests: list[str] = []
+    visit.page.on("request", lambda request: requests.append(request.url))
+    load(visit.page, running, "/")
+
+    scripts = [url for url in requests if url.endswith(".js")]
+    assert sorted(url.rpartition("/")[2] for url in scripts) == MODULES
+    preloaded = visit.page.locator("link[rel=modulepreload]").evaluate_all(
+        "links => links.map(link => link.href)"
+    )
+    entry = visit.page.locator("script").evaluate("script => script.src")
+    assert sorted([*preloaded, entry]) == sorted(scripts)
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("path", DRAWN)
+def test_a_second_load_fetches_no_file(
+    context: BrowserContext, running: RunningService, path: str
+) -> None:
+    pages = context.new_page(), context.new_page()
+    load(pages[0], running, path)
+    load(pages[1], running, path)
+
+    first, second = map(transferred, pages)
+    assert len(first) >= 3
+    assert all(size > 0 for size in first.values())
+    assert second == dict.fromkeys(first, 0)
+
+
+@pytest.mark.parametrize("path", DRAWN)
+def test_the_page_itself_is_asked_for_anew(
+    context: BrowserContext, running: RunningService, path: str
+) -> None:
+    asked = f'headlight_requests_total{{method="GET",route="{path}",status="304"}}'
+    load(context.new_page(), running, path)
+    before = running.metric(asked)
+    load(context.new_page(), running, path)
+
+    assert running.metric(asked) == before + 1

@@ -1,0 +1,233 @@
+"""The pages, what they load, and how long a browser keeps it."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import ROOT, RunningService, service
+
+NOWHERE = "Nothing is at this path: GET /docs shows what there is."
+
+
+class Assets(HTMLParser):
+    """Collects what a page loads and where it links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.inline = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes addresses, and scripts and styles that stand in the page itself."""
+        attributes = dict(attrs)
+        found = [attributes.get("src"), attributes.get("href"), attributes.get("action")]
+        self.addresses += [address for address in found if address]
+        inline_script = tag == "script" and "src" not in attributes
+        handlers = [name for name in attributes if name.startswith("on")]
+        self.inline |= inline_script or tag == "style" or "style" in attributes or bool(handlers)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
+    page = client.get(path)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assets = Assets()
+    assets.feed(page.text)
+    assert not assets.inline
+    assert len(assets.addresses) >= 3
+    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+    for address in assets.addresses:
+        # Beside the page, wherever a proxy may show it.
+        assert not address.startswith("/")
+        assert "//" not in address
+        answer = client.get(f"/{address}")
+        assert answer.status_code == 200
+        suffix = address.rpartition(".")[2]
+        if suffix in types:
+            assert answer.headers["content-type"].partition(";")[0] == types[suffix]
+
+
+OWN = sorted(path.name for path in (ROOT / "service" / "page" / "static").iterdir())
+SCRIPTS = [name for name in OWN if name.endswith(".js") and name != "docs.js"]
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if not name.endswith(".svg")])
+def test_own_scripts_and_styles_name_no_host(client: httpx.Client, name: str) -> None:
+    answer = client.get(f"/static/{name}")
+    assert answer.status_code == 200
+    without_comments = re.sub(
+        r"/\*.*?\*/|^\s*//.*|(?<= )// .*", "", answer.text, flags=re.MULTILINE | re.DOTALL
+    )
+    assert "//" not in without_comments
+
+
+def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
+    reached, waiting = set(), re.findall(r'src="static/[0-9a-f]{12}/([^"]+)"', client.get("/").text)
+    assert waiting == ["page.js"]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += re.findall(r'from "\./([^"]+)"', client.get(f"/static/{name}").text)
+    assert sorted(reached) == SCRIPTS
+
+
+def test_the_page_talks_to_four_routes_alone(client: httpx.Client) -> None:
+    scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
+    asked = [
+        path
+        for script in scripts.values()
+        for path in re.findall(r"\b(?:get|post)\(([^,)]*)", script)
+    ]
+    assert {path for path in asked if path.startswith('"/')} == {
+        '"/attention"', '"/attributions"', '"/importance"', '"/model"',
+    }  # fmt: skip
+    assert [name for name, script in scripts.items() if "fetch(" in script] == ["api.js"]
+    for other in (
+        *("XMLHttpRequest", "sendBeacon", "WebSocket", "EventSource", "import(", "eval("),
+        *("innerHTML", "insertAdjacentHTML", "localStorage", "sessionStorage", "cookie"),
+    ):
+        assert [name for name, script in scripts.items() if other in script] == []
+
+
+def version_of(client: httpx.Client) -> str:
+    """The version of all static files, as the page names it."""
+    versions = set(re.findall(r'="static/([^/"]+)/', client.get("/").text))
+    assert versions == set(re.findall(r'="static/([^/"]+)/', client.get("/docs").text))
+    assert len(versions) == 1
+    version: str = versions.pop()
+    return version
+
+
+def test_the_page_preloads_every_module_that_its_script_imports(client: httpx.Client) -> None:
+    version = version_of(client)
+    preloaded = re.findall(
+        rf'<link rel="modulepreload" href="static/{version}/([^"]+)">', client.get("/").text
+    )
+    assert sorted(preloaded) == [name for name in SCRIPTS if name != "page.js"]
+    assert "modulepreload" not in client.get("/docs").text
+
+
+@pytest.mark.parametrize("name", [*OWN, "swagger-ui.css", "swagger-ui-bundle.js"])
+def test_a_file_under_its_version_is_kept_for_a_year(client: httpx.Client, name: str) -> None:
+    version = version_of(client)
+    plain, versioned = client.get(f"/static/{name}"), client.get(f"/static/{version}/{name}")
+    assert versioned.content == plain.content
+    for header in ("content-type", "etag", "last-modified", "content-length"):
+        assert versioned.headers[header] == plain.headers[header]
+    assert versioned.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert plain.headers["cache-control"] == "no-cache"
+
+
+def test_the_version_is_that_of_the_content(
+    client: httpx.Client, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    """Or a browser would keep an old file, or take a new one for it."""
+    folder = tmp_path / "page"
+    shutil.copytree(ROOT / "service" / "page", folder)
+    script = folder / "static" / "label.js"
+    script.write_bytes(script.read_bytes() + b"// One.\n")
+    elsewhere = (
+        "import pathlib, sys; import service.api.routes.pages as pages; "
+        f"pages._FOLDER = pathlib.Path({str(folder)!r}); "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    changed = service(checkpoint_folder, tmp_path, program=("-c", elsewhere))
+    with changed as running, running.client() as other:
+        version = version_of(other)
+        assert version != version_of(client)
+        assert "immutable" in other.get(f"/static/{version}/label.js").headers["cache-control"]
+        script.write_bytes(script.read_bytes() + b"// Two.\n")
+        replaced = other.get(f"/static/{version}/label.js")
+        assert replaced.content.endswith(b"// Two.\n")
+        assert replaced.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/static/{version}/page.js"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_a_browser_has_is_not_sent_again(client: httpx.Client, method: str, path: str) -> None:
+    path = path.format(version=version_of(client))
+    first = client.request(method, path)
+    assert first.status_code == 200
+    for known in (first.headers["etag"], f'"x", {first.headers["etag"]}', "*"):
+        again = client.request(method, path, headers={"if-none-match": known})
+        assert again.status_code == 304
+        assert again.content == b""
+        for header in ("etag", "cache-control", "content-security-policy"):
+            assert again.headers[header] == first.headers[header]
+    other = client.request(method, path, headers={"if-none-match": '"x"'})
+    assert other.status_code == 200
+    assert other.content == first.content
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_is_asked_for_anew(client: httpx.Client, path: str) -> None:
+    assert client.get(path).headers["cache-control"] == "no-cache"
+
+
+def test_the_documentation_keeps_its_policy(client: httpx.Client) -> None:
+    """A browser takes the headers of a 304 into what it has."""
+    first = client.get("/docs")
+    again = client.get("/docs", headers={"if-none-match": first.headers["etag"]})
+    assert "style-src 'self' 'unsafe-inline'" in again.headers["content-security-policy"]
+
+
+def test_a_page_of_another_version_still_finds_its_files(client: httpx.Client) -> None:
+    """While replicas are replaced, a page of one version asks a replica of another."""
+    answer = client.get("/static/0123456789ab/page.js")
+    assert answer.content == client.get("/static/page.js").content
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/static/nothing.js", "/static/index.html", "/static/favicon-32x32.png", "/static/"),
+        *("/static/{version}/nothing.js", "/static/{version}/", "/static/{version}"),
+        *("/static/none/page.js", "/static/{version}/x/page.js", "/static/{version}/../page.js%00"),
+    ],
+)
+def test_an_unknown_file_is_a_problem(client: httpx.Client, path: str) -> None:
+    path = path.format(version=version_of(client))
+    answer = client.get(path)
+    assert_problem(answer, 404, "not-found", "Nothing is here", NOWHERE)
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_no_path_leads_out_of_the_folder(running: RunningService, client: httpx.Client) -> None:
+    version = version_of(client).encode()
+    for path in (b"../index.html", b"%2e%2e/index.html", b"..%2findex.html", b"%2fetc%2fpasswd"):
+        for folder in (b"/static/", b"/static/%b/" % version):
+            answer = running.send(
+                b"GET %b%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (folder, path)
+            )
+            assert answer.startswith(b"HTTP/1.1 404 Not Found\r\n"), path
+
+
+def test_a_range_is_ignored(client: httpx.Client) -> None:
+    """A server may; so no answer is plain text, and none is a part that nobody needs."""
+    whole = client.get("/static/page.js")
+    for asked in ("bytes=0-1", "bytes=99999999-", "bytes=x"):
+        answer = client.get("/static/page.js", headers={"range": asked})
+        assert (answer.status_code, answer.content) == (200, whole.content)
+        assert answer.headers["accept-ranges"] == "none"
+
+
+def test_no_shared_cache_keeps_what_needs_a_key(checkpoint_folder: Path, tmp_path: Path) -> None:
+    closed = service(
+        checkpoint_folder,
+        tmp_path,
+        *("--page", "key", "--docs", "key"),
+        settings={"HEADLIGHT_API_KEYS": "right"},
+    )
+    with closed as running, running.client(authorization="Bearer right") as client:
+        path = f"/static/{version_of(client)}/page.js"
+        answer = client.get(path)
+        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+        refused = httpx.get(running.url + path, headers={"if-none-match": answer.headers["etag"]})
+        assert refused.status_code == 401
