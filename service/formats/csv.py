@@ -1,44 +1,80 @@
-"""Views of attention as a table, a line for each weight, to be read by whatever reads CSV."""
+"""Writes views of attention as a CSV table with a line for each weight.
+
+No weight becomes a Python object. The lines of one map are text that is the same for every layer
+and head but for the numbers of these and the weights. So that text is put together once, with ten
+bytes left for each weight, and NumPy copies the digits of all weights into their places.
+
+Legend: L layers, H heads, W tokens or words.
+"""
 
 import csv
 import io
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from service.formats.json import format_weights
 from service.formats.views import View
 
 COLUMNS = ("sentence", "layer", "head", "query", "key", "query_text", "key_text", "weight")
 
+# They stand for what differs; UTF-8 has none of these bytes.
+_PLACE, _QUERY, _TEXT = b"\xfd", b"\xfe", b"\xff"
+_DIGITS = 10
+_END = b"0" * _DIGITS + b"\r\n"
 
-def csv_lines(view: View, number: int) -> bytes:
-    """The lines of one view, without the header.
+
+def csv_lines(view: View, number: int) -> bytearray:
+    """Writes the lines of one view, without the header.
 
     Args:
-        view: what is answered.
+        view: names, numbers and weights.
         number: of the sentence.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.
     """
-    texts = [_quoted(token.text) for token in view.tokens]
-    # All that differs between the keys of a row but for the weight.
-    columns = list(enumerate(texts))
-    weights = format_weights(view.attention)  # [L, H, W, W]
-    lines = []
-    for layer, of_layer in zip(view.layer_names, weights, strict=True):
-        for head, of_head in zip(view.head_names, of_layer, strict=True):
-            place = f"{number},{_number(layer)},{_number(head)}"
-            for query, row in enumerate(of_head.tolist()):
-                asking = texts[query]
-                lines += [
-                    f"{place},{query},{key},{asking},{text},{weight.decode('ascii')}\r\n"
-                    for (key, text), weight in zip(columns, row, strict=True)
-                ]
-    return "".join(lines).encode("utf-8")
+    digits = format_weights(view.attention)  # [L, H, W, W]
+    texts = [_quoted(token.text).encode("utf-8") for token in view.tokens]
+    row = b"".join(
+        b"%b,%b,%d,%b,%b,%b" % (_PLACE, _QUERY, key, _TEXT, text, _END)
+        for key, text in enumerate(texts)
+    )
+    one_map = b"".join(
+        row.replace(_QUERY, b"%d" % query).replace(_TEXT, text) for query, text in enumerate(texts)
+    )
+    places = [
+        f"{number},{_number(layer)},{_number(head)}".encode("ascii")
+        for layer in view.layer_names
+        for head in view.head_names
+    ]
+    lines = bytearray().join(one_map.replace(_PLACE, place) for place in places)
+    _fill(lines, digits.ravel(), _ends(places, texts))
+    return lines
 
 
-def csv_table(parts: Sequence[bytes]) -> bytes:
-    """The whole table: a header and the lines of each view."""
+def _ends(places: Sequence[bytes], texts: Sequence[bytes]) -> NDArray[np.intp]:
+    """Where each line ends, [L * H * W * W]."""
+    numbers = np.array([len(b"%d" % number) for number in range(len(texts))])
+    named = numbers + np.array([len(text) for text in texts])  # [W]
+    commas = 5
+    rest = named[:, None] + named + commas + len(_END)  # [W, W]
+    lengths = np.array([len(place) for place in places])[:, None, None] + rest
+    return np.cumsum(lengths, dtype=np.intp)
+
+
+def _fill(lines: bytearray, digits: NDArray[np.bytes_], ends: NDArray[np.intp]) -> None:
+    """Writes the digits of each weight before the end of its line."""
+    # A window of ten bytes at every byte of the text.
+    windows: NDArray[np.bytes_] = np.ndarray(
+        (len(lines) - _DIGITS + 1,), f"S{_DIGITS}", lines, strides=(1,)
+    )
+    windows[ends - len(_END)] = digits
+
+
+def csv_table(parts: Sequence[bytes | bytearray]) -> bytes:
+    """Joins a header and the lines of each view."""
     return b"".join([",".join(COLUMNS).encode("ascii"), b"\r\n", *parts])
 
 
