@@ -108,6 +108,8 @@ def test_the_address_waits_until_the_view_rests(visit: Visit) -> None:
 
 def test_an_address_typed_while_another_waits_stays(visit: Visit) -> None:
     visit.ask(SENTENCE)
+    # A clock that is put in the place of the browser's cannot stop what the latter has begun.
+    expect(visit.page).to_have_url(link(visit))
     visit.page.clock.install()
     held = hold(visit)
     visit.page.evaluate(
@@ -119,6 +121,24 @@ def test_an_address_typed_while_another_waits_stays(visit: Visit) -> None:
     held.wait_for(1)
     visit.page.clock.fast_forward(1_000)
     assert visit.page.url == f"{visit.url}/#layer=4&head=7"
+
+
+def test_an_address_stays_whose_event_comes_after_the_wait(visit: Visit) -> None:
+    visit.ask(SENTENCE)
+    expect(visit.page).to_have_url(link(visit))
+    address = visit.page.evaluate(
+        """() => {
+          const waiting = [];
+          const wait = window.setTimeout;
+          window.setTimeout = (act) => waiting.push(act);
+          document.querySelectorAll('.cell button')[5].click();
+          window.setTimeout = wait;
+          location.hash = '#layer=4&head=7';
+          for (const act of waiting) act();
+          return [waiting.length, location.href];
+        }"""
+    )
+    assert address == [1, f"{visit.url}/#layer=4&head=7"]
 
 
 def test_the_text_leaves_the_link_again(chosen: Visit) -> None:

@@ -25,8 +25,8 @@ export class Share {
   }
 
   /**
-   * Writes the link anew. The address takes part, so that loading the page again changes nothing;
-   * it waits until the view rests, as browsers refuse a hundred addresses in a few seconds.
+   * Writes the link anew, and the address with it, so that a reload changes nothing. The address
+   * waits until the view rests: browsers refuse a hundred new addresses in a few seconds.
    */
   update() {
     const { view, sentences } = this.current();
@@ -36,10 +36,14 @@ export class Share {
     address.hash = fragment;
     byId("link").value = address.href;
     this.drop();
-    this.waiting = setTimeout(() => history.replaceState(null, "", address), REST);
+    const before = window.location.href;
+    this.waiting = setTimeout(() => {
+      // The user can have typed another address, whose event is still to come.
+      if (window.location.href === before) history.replaceState(null, "", address);
+    }, REST);
   }
 
-  /** Leaves the address as it is, where the user has just changed it. */
+  /** Leaves the address as the user has just typed it. */
   drop() {
     clearTimeout(this.waiting);
   }
