@@ -83,6 +83,6 @@ def _number(number: int | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow([text])
-    return buffer.getvalue()
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerow(["", text])  # a row of one empty field would be quoted
+    return buffer.getvalue()[1:-2]
