@@ -1,4 +1,4 @@
-"""`headlight-serve`: the first thing that runs, so that a signal ends the process from then on."""
+"""Starts `headlight-serve`, and lets a signal end it from the first moment."""
 
 import importlib
 import os
@@ -17,11 +17,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         As `service.command.run`.
     """
-    # As the first process of a container it gets no signal that it does not handle, and the server
-    # handles them only once it runs: a replica stopped before that would go on and be killed.
+    # The first process of a container gets only the signals that it handles, and the server handles
+    # them only once it runs. Without this, a replica that is stopped before would go on until it is
+    # killed.
     before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        # Not before: torch takes seconds.
+        # Imported here, because torch takes seconds.
         code: int = importlib.import_module("service.command").run(arguments)
     finally:
         for number, handler in before.items():
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Ends the process while it has nothing in hand."""
+    """Ends the process while it has no request to answer."""
     del frame
     os._exit(128 + number)
 

@@ -1,4 +1,4 @@
-"""Every error that a client can meet, and the one table from error to status.
+"""Defines every error that a client can get, each with its status.
 
 ServiceError
 ├── MalformedJsonError          400
@@ -38,7 +38,7 @@ class FieldError:
     """One fault of a request.
 
     Args:
-        loc: where it is: `body` or `query`, then names and indices.
+        loc: where it is: `body`, `query` or `header`, then names and indices.
         msg: what is wrong and what would be right.
     """
 
@@ -47,12 +47,12 @@ class FieldError:
 
 
 class ServiceError(Exception):
-    """Base of all that is answered with a problem.
+    """Base of all errors; each is answered with a problem.
 
     Args:
         detail: what happened, the value, the limit, and what to do.
-        errors: the single faults, where there are some.
-        retry_after: when to come back, in seconds; sent as whole seconds, rounded up.
+        errors: the single faults, if there are several places to name.
+        retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
     """
 
@@ -75,7 +75,7 @@ class ServiceError(Exception):
         self.headers = dict(headers or {})
 
     def problem(self) -> dict[str, object]:
-        """The members of the problem, in the order in which they are sent."""
+        """Returns the members of the problem, in the order in which they are sent."""
         members: dict[str, object] = {
             "type": TYPE_PREFIX + self.type,
             "title": self.title,
@@ -89,7 +89,7 @@ class ServiceError(Exception):
         return members
 
     def response(self) -> Response:
-        """The whole answer."""
+        """Makes the whole answer."""
         headers = dict(self.headers)
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
@@ -102,19 +102,19 @@ class ServiceError(Exception):
 
 
 class MalformedJsonError(ServiceError):
-    """The body is empty, not UTF-8 JSON, nested too deep, or followed by something else."""
+    """The body is empty, not UTF-8 JSON, nested too deeply, or followed by something else."""
 
     type, title, status = "malformed-json", "The body is not JSON", 400
 
 
 class UnauthorizedError(ServiceError):
-    """API keys are set and the request has none that is right."""
+    """API keys are set, and the request has no valid one."""
 
     type, title, status = "unauthorized", "An API key is needed", 401
 
 
 class NotFoundError(ServiceError):
-    """Nothing lives at this path."""
+    """Nothing is at this path."""
 
     type, title, status = "not-found", "Nothing is here", 404
 
@@ -126,7 +126,7 @@ class MethodNotAllowedError(ServiceError):
 
 
 class NotAcceptableError(ServiceError):
-    """None of the forms asked for in `Accept` is offered."""
+    """No form that `Accept` names is offered."""
 
     type, title, status = "not-acceptable", "None of the forms asked for is offered", 406
 
@@ -150,7 +150,7 @@ class UnsupportedMediaTypeError(ServiceError):
 
 
 class MisdirectedError(ServiceError):
-    """The request came under a name that is not one of the service's."""
+    """The header `Host` does not name this service."""
 
     type, title, status = "misdirected", "The service has another name", 421
 
@@ -168,7 +168,7 @@ class SentenceTooLongError(ServiceError):
 
 
 class InternalError(ServiceError):
-    """A fault of ours; the detail stays in the log."""
+    """The service has a fault; the details are in the log alone."""
 
     type, title, status = "internal", "The service failed", 500
 
@@ -186,35 +186,18 @@ class NotReadyError(ServiceError):
 
 
 class DrainingError(ServiceError):
-    """The drain time is over and the process is about to end."""
+    """The drain time is over, and the process is about to end."""
 
     type, title, status = "draining", "The service is shutting down", 503
 
 
 class DeadlineError(ServiceError):
-    """The request waited past its deadline; its work is dropped."""
+    """The request missed its deadline; its work is dropped."""
 
     type, title, status = "timeout", "The request took too long", 504
 
 
-ALL_ERRORS: tuple[type[ServiceError], ...] = (
-    MalformedJsonError,
-    UnauthorizedError,
-    NotFoundError,
-    MethodNotAllowedError,
-    NotAcceptableError,
-    PayloadTooLargeError,
-    TooManyWeightsError,
-    UnsupportedMediaTypeError,
-    MisdirectedError,
-    InvalidRequestError,
-    SentenceTooLongError,
-    InternalError,
-    OverloadedError,
-    NotReadyError,
-    DrainingError,
-    DeadlineError,
-)
+ALL_ERRORS = tuple(ServiceError.__subclasses__())  # in the order above
 
 NOT_FOUND_DETAIL = "Nothing is at this path: GET /docs shows what there is."
 INTERNAL_DETAIL = (

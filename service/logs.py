@@ -1,7 +1,7 @@
-"""Logs: from records to one line each, JSON for machines or text for a terminal.
+"""Writes each log record as one line: JSON for machines, or text for a terminal.
 
-Nothing here may show text of a user. The message of an exception could hold some, so an exception
-is logged as its type and the places it passed through, never as its message.
+No log may show text of a user. The message of an exception could hold some, so an exception is
+logged as its type and the places it passed through, never with its message.
 """
 
 import logging
@@ -34,7 +34,7 @@ def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, then what else the record holds."""
+    """Writes one JSON object a line: time, level, logger, message, then the extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Renders a record."""
@@ -49,7 +49,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """The same for people: time, level, message, then name=value."""
+    """Writes the same for people: time, level, message, then name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Renders a record."""

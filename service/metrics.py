@@ -1,4 +1,4 @@
-"""Prometheus metrics: one registry an application, every series there from the start."""
+"""Counts what a replica does, as Prometheus metrics that all exist from the start."""
 
 from collections.abc import Iterable
 
@@ -19,8 +19,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED = "unmatched"
 FUSED, EXPLICIT, GRADIENT = "fused", "explicit", "gradient"
 
-# What a request can be answered that no route ever sees: what a page elsewhere asks first (200,
-# 400), no such path, another name, a wrong header, and the end of the process.
+# Statuses of requests that reach no route: preflights of pages from elsewhere (200, 400), no such
+# path, another host, a wrong header, and the end of the process.
 _UNROUTED = ("200", "400", "404", "421", "422", "503")
 
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -29,15 +29,15 @@ _TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 
 class Metrics:
-    """All that one replica counts.
+    """Everything that one replica counts.
 
     Args:
-        routes: path, method and possible statuses of every route, so that their series exist
-            before a request.
+        routes: path, method and possible statuses of every route; their series exist before the
+            first request.
     """
 
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
-        disable_created_metrics()  # they would double the series to say when each began
+        disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "headlight_requests",
@@ -119,11 +119,11 @@ class Metrics:
         self.model.labels(name, version, device, dtype)
 
     def describe_model(self, info: ModelInfo) -> None:
-        """Says that the model is loaded."""
+        """Marks the model as loaded."""
         self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
 
     def observe_pass(self, encodings: list[Encoding], seconds: float, path: str) -> None:
-        """Counts a forward pass that worked."""
+        """Counts a forward pass that succeeded."""
         lengths = [len(encoding.input_ids) for encoding in encodings]
         self.forward_seconds.labels(path).observe(seconds)
         self.batch_texts.observe(len(lengths))
@@ -133,5 +133,5 @@ class Metrics:
         self.truncated.inc(sum(encoding.truncated for encoding in encodings))
 
     def render(self) -> bytes:
-        """The exposition text."""
+        """Returns all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -1,1 +1,1 @@
-"""Holds bytes, connections and who may come in; knows no sentence."""
+"""Handles bytes, connections and access; knows nothing of sentences."""

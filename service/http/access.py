@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -67,7 +66,7 @@ def load_api_keys(settings: Settings) -> ApiKeys:
     if settings.api_keys_file is not None:
         name = f"{PREFIX}API_KEYS_FILE"
         try:
-            lines = _read_lines(settings.api_keys_file)
+            lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             faults.append(f"{name}: cannot read {settings.api_keys_file}: {reason}")
@@ -76,10 +75,6 @@ def load_api_keys(settings: Settings) -> ApiKeys:
     if faults:
         raise SettingsError(faults)
     return ApiKeys(frozenset(keys))
-
-
-def _read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> None:

@@ -1,16 +1,20 @@
-"""Where the process stands between its start and its end, as everybody may ask."""
+"""Holds how far the end of the process has come.
+
+A file of its own: the server sets the flags, and the gate, which the server imports, reads them.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """Flags that only ever turn from False to True.
+    """Flags that only turn from False to True.
 
     Args:
-        draining: readiness is off, all else is answered, and connections are closed behind it.
-        ended: the drain time is over; what still comes in is refused.
-        stuck: a thread is in a forward pass that does not end, so the process must be ended.
+        draining: readiness is off, everything else is answered, and each answer closes its
+            connection.
+        ended: the drain time is over; new requests are refused.
+        stuck: a forward pass does not end, so the process must be killed.
     """
 
     draining: bool = False

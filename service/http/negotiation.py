@@ -1,4 +1,4 @@
-"""From an `Accept` header to the form of the answer (RFC 9110, section 12.5.1)."""
+"""Chooses the form of an answer from the header `Accept` (RFC 9110, section 12.5.1)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ def negotiate(accept: Sequence[str], offered: Sequence[str]) -> str:
     """Chooses the form of an answer.
 
     Args:
-        accept: values of all `Accept` headers; none means that anything is welcome.
+        accept: values of all `Accept` headers; without one, any form will do.
         offered: media types, the preferred one first, at least one.
 
     Returns:
@@ -49,7 +49,7 @@ def _number(text: str) -> float:
 
 
 def _quality(media_type: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """The quality that the most exact range gives; 0 if none fits."""
+    """The quality that the most specific range gives; 0 if none fits."""
     family = media_type.partition("/")[0]
     for pattern in (media_type, f"{family}/*", "*/*"):
         qualities = [quality for media_range, quality in ranges if media_range == pattern]

@@ -1,4 +1,4 @@
-"""The server process: answers until it is told to end, and then ends without losing a request."""
+"""Runs the server process, and ends it without losing a request."""
 
 import logging
 import math
@@ -19,22 +19,22 @@ from service.settings import Settings
 logger = logging.getLogger("headlight.server")
 
 _BACKLOG = 2048
-# Longer than a load balancer keeps idle connections, so that it is never the one to be surprised.
+# Longer than load balancers keep idle connections, so that the balancer always closes first.
 _KEEP_ALIVE_SECONDS = 75
 
 
 class DrainingServer(uvicorn.Server):
-    """A uvicorn server that goes on answering for a while after SIGTERM.
+    """Goes on answering for a while after SIGTERM.
 
-    On SIGTERM readiness turns off and all else is answered for `drain_seconds`, on new
-    connections too, so that a load balancer has time to notice; then the socket closes, requests
-    in hand end, and `run` returns. SIGINT skips the wait. A second signal ends the process at
-    once.
+    On SIGTERM readiness turns off. For `drain_seconds` everything else is still answered, on new
+    connections too, so that a load balancer has time to notice. Then the socket closes, the
+    current requests end, and `run` returns. SIGINT skips the wait. A second signal ends the
+    process at once.
 
     Args:
         config: of uvicorn.
         lifecycle: the flags that the application reads.
-        drain_seconds: how long to go on.
+        drain_seconds: how long to go on answering.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class DrainingServer(uvicorn.Server):
         self._drain_logged = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to drain; called by the signal, between two instructions of the main thread."""
+        """Begins to drain; a signal calls it between two instructions of the main thread."""
         del frame
         if self._lifecycle.draining:
             os._exit(128 + sig)
@@ -56,7 +56,7 @@ class DrainingServer(uvicorn.Server):
         self._end_at = time.monotonic() + wait
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second; whether the server should stop accepting now."""
+        """Whether the server should stop now; uvicorn asks ten times a second."""
         if self._lifecycle.draining and not self._drain_logged:
             self._drain_logged = True
             seconds = max(0.0, self._end_at - time.monotonic())
@@ -66,13 +66,13 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept, and says where."""
+        """Starts to accept connections, and logs the address of the page."""
         await super().startup(sockets)
         for listening in sockets or []:
             logger.info("the page is at %s", address(listening))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops accepting and waits for what is in hand."""
+        """Stops accepting connections, and waits for the current requests."""
         self._lifecycle.ended = True
         await super().shutdown(sockets)
 
@@ -82,10 +82,10 @@ def listen(host: str, port: int) -> socket.socket:
 
     Args:
         host: a name or address.
-        port: 0 takes any that is free.
+        port: 0 takes any free one.
 
     Raises:
-        OSError: the name is unknown, or the address is taken or not of this machine.
+        OSError: the name is unknown, or the address is taken or belongs to another machine.
     """
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
@@ -106,19 +106,19 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """The URL of a listening socket, with a host that a browser on this machine can open."""
+    """The URL of a listening socket, as a browser on this machine can open it."""
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:
-    """Serves until a signal ends it; returns when all requests in hand are answered.
+    """Serves until a signal ends it; returns when all current requests are answered.
 
     Args:
         app: the application.
         listening: the open socket.
-        settings: of which the timeouts matter here.
+        settings: their timeouts.
         lifecycle: shared with the application.
     """
     config = uvicorn.Config(

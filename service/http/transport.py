@@ -1,12 +1,14 @@
-"""The way to one client, who may be slow, may still be sending, or may be gone already.
+"""Writes to one client, which may be slow, may still be sending, or may have left.
 
-Three things differ from the transport of the event loop. What is written to a client that is gone
-is dropped: uvloop raises where a connection was reset and a piece of an answer is still to be
-written, but between the reset and the call that tells of it there is always an answer on its way,
-so for a service it is no error. A client that is still sending when its last answer is written
-would lose that answer, because a connection that is closed with bytes unread is reset: so only the
-way out is closed, and what still comes is read and thrown away for a while. And a client that has
-stopped reading does not keep its answer in the memory for ever.
+It differs from the event loop's transport in three ways:
+
+- It drops output for a client that has left. uvloop raises if a connection was reset and a piece of
+  an answer is still to be written. Between the reset and the call that reports it an answer is
+  always on its way, so this is no error for a service.
+- It reads on after the last answer. A connection that is closed with unread bytes is reset, and a
+  client that is still sending would lose its answer. So only the way out is closed, and input is
+  discarded for a while.
+- It gives up a client that has stopped reading, so that no answer stays in memory for ever.
 """
 
 import asyncio
@@ -14,11 +16,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-# Until the way in is closed too, behind a last answer. With what nginx gives, a client on a slow
-# line would have 30 seconds; those who send that much too much can do with less.
+# After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
+# a client that sends that much too much can do with less.
 _LINGER_SECONDS = 10.0
 _LINGER_BYTES = 16_777_216
-# How long not one byte of an answer that waits may get through.
+# A waiting answer may stand still, with not one byte delivered, for so long.
 _STALL_SECONDS = 30.0
 _STALL_SECONDS_AT_END = 5.0
 
@@ -27,28 +29,28 @@ if sys.platform == "linux":
     import termios
 
     def _unacknowledged(transport: asyncio.Transport) -> int:
-        # Of a slow reader the kernel holds megabytes, and asks for more only when a third of them
-        # is through: by the transport's own buffer alone, it would seem to stand still till then.
+        # The kernel holds megabytes for a slow reader, and asks for more only when a third of them
+        # is through. Until then the transport's own buffer seems to stand still.
         descriptor = transport.get_extra_info("socket").fileno()
         try:
             count = fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4))
-        except OSError:  # a kernel that only looks like Linux, as of a sandbox
+        except OSError:  # a sandbox whose kernel only looks like Linux
             return 0
         return int.from_bytes(count, sys.byteorder)
 else:
 
     def _unacknowledged(transport: asyncio.Transport) -> int:
-        del transport  # elsewhere nothing tells
+        del transport  # other systems do not tell
         return 0
 
 
 class ClientTransport(asyncio.Transport):
-    """A transport to a client that is not trusted to be there, to read, or to wait; see the module.
+    """Does not trust the client to stay, to read or to wait; see the module.
 
     Args:
-        transport: of the event loop, which it passes everything on to.
-        loop: that runs it.
-        is_sending: whether the client is known to have more to say than was read of it.
+        transport: the event loop's own.
+        loop: the event loop.
+        is_sending: whether the client is known to send more than was read so far.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class ClientTransport(asyncio.Transport):
         self._watch: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Writes to a client that is still there."""
+        """Writes, unless the client has left."""
         if self.is_closing():
             return
         self._written += len(data)
@@ -81,7 +83,7 @@ class ClientTransport(asyncio.Transport):
             self._watch_writing()
 
     def close(self) -> None:
-        """Closes behind a last answer; what the client is still sending is read for a while."""
+        """Closes after the last answer; discards for a while what the client is still sending."""
         if self.is_closing():
             return
         if self._in_haste or not self._is_sending():
@@ -97,28 +99,28 @@ class ClientTransport(asyncio.Transport):
         self._ending = self._loop.call_later(_LINGER_SECONDS, self.end)
 
     def discard(self, size: int) -> None:
-        """Counts what came behind the last answer, and ends when it is too much.
+        """Counts input after the last answer, and ends the connection when it is too much.
 
         Args:
-            size: of it, in bytes.
+            size: in bytes.
         """
         self._discarded += size
         if self._discarded > _LINGER_BYTES:
             self.end()
 
     def end(self) -> None:
-        """Closes behind what was written, without waiting for the client."""
+        """Closes once the output is sent, without waiting for the client."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once, and drops what was not sent yet."""
+        """Closes at once, and drops output that is not sent yet."""
         self._transport.abort()
 
     def hurry(self, seconds: float) -> None:
-        """The process ends: waits for nobody, and for what is on its way only so long.
+        """Ends the connection soon, because the process ends.
 
         Args:
-            seconds: after which the connection is there no more.
+            seconds: until it is aborted.
         """
         self._in_haste = True
         if self._lingering:
@@ -129,38 +131,38 @@ class ClientTransport(asyncio.Transport):
             self._watch_writing()
 
     def forget(self) -> None:
-        """Lets nothing happen later that was to happen."""
+        """Cancels all timers."""
         for timer in (self._ending, self._watch):
             if timer is not None:
                 timer.cancel()
         self._ending = self._watch = None
 
     def is_closing(self) -> bool:
-        """Whether nothing more will be written."""
+        """Whether no more output is taken."""
         return self._lingering or self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        """Stops reading, as the body of a request waits to be taken."""
+        """Stops reading while a body waits for the application."""
         self._paused = True
         self._read_or_not()
 
     def resume_reading(self) -> None:
-        """Reads again, unless too much waits to be parsed."""
+        """Reads again, unless too much input waits to be parsed."""
         self._paused = False
         self._read_or_not()
 
     def set_full(self, *, full: bool) -> None:
-        """Stops reading, or reads again unless it is paused.
+        """Stops reading, or reads again unless reading is paused.
 
         Args:
-            full: whether too much waits to be parsed.
+            full: whether too much input waits to be parsed.
         """
         if full != self._full:
             self._full = full
             self._read_or_not()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
-        """What is known of the connection, such as its addresses."""
+        """Facts of the connection, such as its addresses."""
         return self._transport.get_extra_info(name, default)
 
     def _read_or_not(self) -> None:

@@ -1,6 +1,6 @@
-"""The protocol of the service over real sockets, in this process, round an application of a test.
+"""Serves a test's application with the service's protocol, over real sockets in this process.
 
-What a process of its own would hide can be looked at here: what waits, what is held in memory.
+So a test can see what another process would hide: what waits, and what is in memory.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 @dataclass
 class Served:
-    """What serves.
+    """A running server.
 
     Args:
-        port: that it listens on.
-        state: of uvicorn, with the connections that are open.
+        port: the one that it listens on.
+        state: of uvicorn, with the open connections.
         made: every connection so far.
-        clients: of them.
+        clients: every client so far.
     """
 
     port: int
@@ -39,22 +39,22 @@ class Served:
     clients: list["Client"] = field(default_factory=list)
 
     async def connect(self) -> "Client":
-        """A new connection."""
+        """Opens a connection."""
         self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
         return self.clients[-1]
 
     async def is_left(self) -> None:
-        """Waits until no connection is open any more."""
+        """Waits until every connection is closed."""
         await until(lambda: not self.state.connections)
 
 
 @dataclass
 class Client:
-    """One side of a connection.
+    """The client's side of a connection.
 
     Args:
-        reader: of what comes.
-        writer: of what is said.
+        reader: reads from the service.
+        writer: writes to the service.
     """
 
     reader: asyncio.StreamReader
@@ -73,12 +73,12 @@ class Client:
                 await asyncio.sleep(0.02)
 
     async def hear(self) -> bytes:
-        """All that comes until the service closes."""
+        """Reads until the service closes the connection."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.read()
 
     async def hear_or_be_reset(self) -> bytes:
-        """The same, for who goes on sending all the time."""
+        """Does the same for a client that goes on sending."""
         received = b""
         async with asyncio.timeout(PATIENCE):
             with suppress(ConnectionResetError):
@@ -94,10 +94,10 @@ async def serving(
     """Serves an application until the block ends.
 
     Args:
-        app: that is asked.
-        keep_alive: seconds between two requests.
-        graceful: seconds that a connection has when the process is to end.
-        gate: that may refuse.
+        app: what answers.
+        keep_alive: seconds that a connection may be idle between two requests.
+        graceful: seconds that a connection has when the process ends.
+        gate: may refuse requests.
     """
     config = uvicorn.Config(
         app,
@@ -131,18 +131,18 @@ async def serving(
 async def until(condition: Callable[[], bool]) -> None:
     """Waits until something holds."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - of all that may be asked for, little tells
+        while not condition():  # noqa: ASYNC110 - few conditions have an event
             await asyncio.sleep(0.005)
 
 
 @dataclass
 class Paced:
-    """An application that answers a path with the path, once it may.
+    """Answers each path with itself, once the test allows it.
 
     Args:
-        held: paths that are answered only when they are taken out.
-        begun: paths that were asked for.
-        left: paths of which the client has gone before the answer.
+        held: paths that wait until the test removes them.
+        begun: paths that were requested.
+        left: paths whose client left before the answer.
         headers: of the last request.
     """
 
@@ -168,7 +168,7 @@ class Paced:
 
 
 async def answer(send: Send, body: bytes, **headers: str) -> None:
-    """Sends a whole answer."""
+    """Sends a complete answer."""
     named = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [length, *named]})

@@ -24,11 +24,11 @@ TABLE = {
     "draining": 503,
     "timeout": 504,
 }
-# Can be met only where ALLOWED_HOSTS is set.
+# Occurs only if ALLOWED_HOSTS is set.
 OPTIONAL = {"misdirected": 421}
 
 
-def test_the_table_is_that_of_the_contract() -> None:
+def test_each_type_has_its_status() -> None:
     assert {error.type: error.status for error in ALL_ERRORS} == TABLE | OPTIONAL
 
 
@@ -43,7 +43,7 @@ def test_every_class_is_in_the_table_and_in_the_docstring() -> None:
         assert f" {item.__name__} " in (errors.__doc__ or "")
 
 
-def test_a_whole_answer() -> None:
+def test_a_complete_answer() -> None:
     error = OverloadedError(
         "full", errors=[FieldError(("body", "sentences", 3), "bad")], retry_after=1.2
     )
@@ -61,5 +61,5 @@ def test_a_whole_answer() -> None:
     }
 
 
-def test_it_is_never_too_early_to_come_back() -> None:
+def test_retry_after_is_at_least_one_second() -> None:
     assert OverloadedError("full", retry_after=0.0).retry_after == 1

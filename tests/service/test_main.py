@@ -1,4 +1,4 @@
-"""What is wrong at the start is told at once, and nothing is served."""
+"""A start that fails reports every fault at once, and serves nothing."""
 
 import os
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_an_unknown_name_lists_the_known_ones_if_none_is_near(refuse: Refuse) ->
     )
 
 
-def test_a_device_that_is_not_there(refuse: Refuse) -> None:
+def test_a_missing_device(refuse: Refuse) -> None:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     assert refuse("--device", "cuda:999") == (
         "headlight-serve: 1 setting is wrong:\n"
@@ -128,7 +128,7 @@ def test_a_device_that_is_not_there(refuse: Refuse) -> None:
     )
 
 
-def test_a_type_that_the_processor_has_not_is_told_with_all_else(
+def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.device.computes_int8", lambda _: False)
@@ -141,7 +141,7 @@ def test_a_type_that_the_processor_has_not_is_told_with_all_else(
     )
 
 
-def test_a_type_that_the_network_has_not(
+def test_a_type_that_the_network_does_not_support(
     refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.device.computes_int8", lambda _: True)
@@ -152,7 +152,7 @@ def test_a_type_that_the_network_has_not(
     )
 
 
-def test_a_checkpoint_that_cannot_be_looked_at(refuse: Refuse, tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_read(refuse: Refuse, tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 300)
     assert refuse(checkpoint=folder) == (
         "headlight-serve: 1 setting is wrong:\n"
@@ -171,7 +171,7 @@ def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
 @pytest.mark.parametrize(
     "name", ["config.json", "model.safetensors", "tokenizer.json", "headlight.json"]
 )
-def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(
+def test_a_damaged_checkpoint_is_refused_with_the_name_of_the_file(
     refuse: Refuse, tmp_path: Path, name: str
 ) -> None:
     folder = tiny_checkpoint(tmp_path / "damaged")
@@ -184,7 +184,7 @@ def test_a_damaged_checkpoint_is_refused_by_the_name_of_the_file(
 
 
 @pytest.mark.parametrize("host", ["no such host", "a..b", ".example", f"{'x' * 64}.org"])
-def test_a_host_that_is_unknown(refuse: Refuse, host: str) -> None:
+def test_an_unknown_host(refuse: Refuse, host: str) -> None:
     told = refuse("--host", host, "--port", "0")
     assert told.startswith(f"headlight-serve: cannot listen on {host} port 0: ")
     assert told.count("\n") == 1

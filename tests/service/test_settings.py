@@ -69,7 +69,7 @@ VALUES = {
 }
 
 
-def test_all_are_tried() -> None:
+def test_every_setting_is_tested_here() -> None:
     assert VALUES.keys() | {"api_keys"} == Settings.model_fields.keys()
 
 
@@ -89,7 +89,7 @@ def test_an_option_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.port, faults) == (2, [])
 
 
-def test_a_wrong_value_is_told_and_replaced_by_the_default(
+def test_a_wrong_value_is_reported_and_replaced_by_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HEADLIGHT_PORT", "x")
@@ -121,7 +121,7 @@ def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("allowed_origins", "https://a.example/", "'https://a.example/' is not an origin"),
     ],
 )
-def test_a_wrong_part_of_a_list_is_told(field: str, value: str, wanted: str) -> None:
+def test_a_wrong_part_of_a_list_is_reported(field: str, value: str, wanted: str) -> None:
     settings, (fault,) = read_settings({field: value})
 
     assert fault.startswith(f"--{field.replace('_', '-')}: {wanted}, such as ")

@@ -1,4 +1,4 @@
-"""Who may come in, and which pages may read an answer."""
+"""API keys, and the headers that let pages from elsewhere read an answer."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from service.settings import Settings, SettingsError
 from tests.matching import exactly
 
 
-def test_without_keys_everybody_may_come_in() -> None:
+def test_without_keys_everybody_is_admitted() -> None:
     keys = ApiKeys(frozenset())
     assert not keys
     assert keys.admits(None)
@@ -21,7 +21,7 @@ def test_without_keys_everybody_may_come_in() -> None:
 
 
 @given(st.binary(max_size=40))
-def test_only_the_right_key_comes_in(authorization: bytes) -> None:
+def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
     keys = ApiKeys(frozenset({"one", "two"}))
     assert keys
     scheme, _, key = authorization.partition(b" ")
@@ -32,7 +32,7 @@ def test_only_the_right_key_comes_in(authorization: bytes) -> None:
 
 
 def test_blank_settings_are_no_keys() -> None:
-    # set but empty, as compose files pass on what is not set
+    # Compose files pass an unset variable on as an empty one.
     assert not load_api_keys(Settings.model_validate({"api_keys": "", "api_keys_file": " "}))
 
 
@@ -47,7 +47,7 @@ def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
         load_api_keys(Settings.model_validate({"api_keys_file": path}))
 
 
-def test_keys_that_cannot_be_sent_are_refused_unseen(tmp_path: Path) -> None:
+def test_keys_that_cannot_be_sent_are_refused_and_not_shown(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_bytes(b"good\nb\xff\n")
     with pytest.raises(SettingsError) as refused:

@@ -1,4 +1,4 @@
-"""The first door: who is let in within one round of the event loop."""
+"""How many requests the gate admits in one round of the event loop."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ PATH = b"/predict"
 
 @dataclass
 class Queue:
-    """Has room for so many requests; the part of an engine that a gate asks."""
+    """Has room for some requests, in place of the engine."""
 
     room: int
     aheads: list[int] = field(default_factory=list)
 
     def check_room(self, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses whom it has no room for."""
+        """Refuses requests beyond its room."""
         assert deadline > asyncio.get_running_loop().time()
         self.aheads.append(ahead)
         if ahead >= self.room:
@@ -46,7 +46,7 @@ def make(queue: Queue) -> tuple[Gate, Metrics]:
 
 
 @pytest.mark.parametrize("room", [1, 3])
-def test_no_more_are_let_in_at_once_than_there_is_room_for(room: int) -> None:
+def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> None:
     queue = Queue(room)
 
     async def work() -> list[bool]:
@@ -57,11 +57,11 @@ def test_no_more_are_let_in_at_once_than_there_is_room_for(room: int) -> None:
         return refused
 
     assert asyncio.run(work()) == [False] * room + [True] * (6 - room)
-    # Once it is closed, nobody looks again for a while.
+    # A closed gate does not look for room again for a while.
     assert queue.aheads == list(range(room + 1))
 
 
-def test_in_the_next_round_they_stand_in_the_queue() -> None:
+def test_a_new_round_counts_from_zero() -> None:
     queue = Queue(5)
 
     async def work() -> None:
@@ -76,7 +76,7 @@ def test_in_the_next_round_they_stand_in_the_queue() -> None:
     assert queue.aheads == [0, 1, 0]
 
 
-def test_the_answer_of_a_refusal_is_whole() -> None:
+def test_a_refusal_has_a_complete_answer() -> None:
     async def work() -> bytes:
         gate, _ = make(Queue(0))
         asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]

@@ -1,4 +1,4 @@
-"""What surrounds every request, where a socket cannot bring it about: the very end, and bugs."""
+"""What surrounds every request, in cases that no socket can cause: the very end, and bugs."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from service.settings import Settings
 def application(
     checkpoint_folder: Path, lifecycle: Lifecycle | None = None, **options: tuple[str, ...]
 ) -> FastAPI:
-    """An application whose model never loads, for what needs none."""
+    """An application whose model never loads."""
     settings = Settings(device="cpu", request_timeout=0.2, **options)  # type: ignore[arg-type]
     checkpoint = open_checkpoint(checkpoint_folder)
     backend = choose_backend(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
@@ -45,7 +45,7 @@ def get(app: FastAPI, path: str, **headers: str) -> httpx.Response:
     return asyncio.run(ask())
 
 
-def test_when_the_drain_time_is_over_all_but_health_is_refused(checkpoint_folder: Path) -> None:
+def test_after_the_drain_time_only_health_is_answered(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder, Lifecycle(draining=True, ended=True))
     response = get(app, "/model")
     assert response.status_code == 503
@@ -87,7 +87,7 @@ def test_a_bug_in_a_route_answers_500_and_is_logged_without_its_message(
     assert record.exc_info[0] is LookupError
 
 
-def test_an_error_of_time_that_is_not_the_deadline_is_a_bug(checkpoint_folder: Path) -> None:
+def test_a_timeout_error_of_a_route_is_a_bug(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder)
 
     async def broken() -> None:
@@ -142,7 +142,7 @@ def test_pages_may_read_every_problem_and_each_is_counted(
     assert registry.get_sample_value("headlight_problems_total", labels) == 1
 
 
-def test_a_problem_behind_the_head_cuts_the_answer_off(
+def test_a_problem_after_the_head_cuts_the_answer_off(
     checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = application(checkpoint_folder)
@@ -160,7 +160,7 @@ def test_a_problem_behind_the_head_cuts_the_answer_off(
     assert [record.getMessage() for record in caplog.records] == ["a request failed"]
 
 
-def test_what_is_being_sent_is_no_longer_waited_for(checkpoint_folder: Path) -> None:
+def test_the_deadline_ends_when_the_answer_begins(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder)
 
     async def slow() -> StreamingResponse:
@@ -175,7 +175,7 @@ def test_what_is_being_sent_is_no_longer_waited_for(checkpoint_folder: Path) -> 
     assert get(app, "/slow").text == "first last"
 
 
-def test_a_route_that_waits_too_long_is_cut_off(checkpoint_folder: Path) -> None:
+def test_a_route_that_takes_too_long_is_cancelled(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder)
     ended: list[str] = []
 
@@ -193,7 +193,7 @@ def test_a_route_that_waits_too_long_is_cut_off(checkpoint_folder: Path) -> None
     assert ended == ["cancelled"]
 
 
-def test_a_bug_behind_the_head_cuts_the_answer_off(
+def test_a_bug_after_the_head_cuts_the_answer_off(
     checkpoint_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = application(checkpoint_folder)
@@ -211,7 +211,7 @@ def test_a_bug_behind_the_head_cuts_the_answer_off(
     assert [record.getMessage() for record in caplog.records] == ["a request failed"]
 
 
-def test_a_client_that_left_is_counted_by_a_status_of_its_own(checkpoint_folder: Path) -> None:
+def test_a_client_that_left_is_counted_as_499(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder)
 
     async def left() -> None:
@@ -225,8 +225,8 @@ def test_a_client_that_left_is_counted_by_a_status_of_its_own(checkpoint_folder:
     assert registry.get_sample_value("headlight_requests_total", labels) == 1
 
 
-def test_so_many_large_texts_at_a_time_are_read_aside(checkpoint_folder: Path) -> None:
-    """Each takes memory; asyncio by itself would let more of them run the more cores there are."""
+def test_two_large_bodies_at_most_are_parsed_at_once(checkpoint_folder: Path) -> None:
+    """Each takes memory; by default asyncio would run more of them on more cores."""
     app = application(checkpoint_folder)
     running: list[int] = []
     two_run, go_on = threading.Event(), threading.Event()

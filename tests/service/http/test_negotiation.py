@@ -1,4 +1,4 @@
-"""Which form an `Accept` header gets."""
+"""The form that an `Accept` header gets."""
 
 import pytest
 
@@ -17,12 +17,12 @@ JSON, SVG = "application/json", "image/svg+xml"
         (["application/json"], JSON),
         (["APPLICATION/JSON"], JSON),
         (["application/json;charset=utf-8"], JSON),
-        (["image/svg+xml, application/json"], JSON),  # equals: what the service prefers
+        (["image/svg+xml, application/json"], JSON),  # of equals, the one that the service prefers
         (["image/svg+xml, application/json;q=0.9"], SVG),
         (["image/*"], SVG),
         (["*/*;q=0.1, image/svg+xml;q=0.2"], SVG),
         (["application/*;q=0.1", "image/svg+xml; q=0.2"], SVG),
-        (["application/json;q=0, */*"], SVG),  # the most exact range decides
+        (["application/json;q=0, */*"], SVG),  # the most specific range decides
         (["text/html, */*;q=0.001"], JSON),
     ],
 )

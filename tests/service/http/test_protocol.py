@@ -1,4 +1,4 @@
-"""Connections: what waits on them, how much, in which order, and for how long."""
+"""Pipelines, broken input, trailers and time limits, over real sockets."""
 
 import asyncio
 from typing import cast
@@ -13,7 +13,7 @@ from tests.service.connections import NOT_HTTP, Paced, Run, answer, bodies, get,
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_of_a_pipeline_little_is_in_memory_and_all_is_answered(run: Run) -> None:
+def test_a_long_pipeline_takes_little_memory_and_is_answered_whole(run: Run) -> None:
     most = 0
     count = 5000
     ahead = protocol._MOST_UNPARSED + 262_144  # what uvloop reads at once
@@ -48,8 +48,8 @@ def test_of_a_pipeline_little_is_in_memory_and_all_is_answered(run: Run) -> None
     assert 0 < most <= protocol._PIECE // len(get("/0")) + 1
 
 
-def test_a_full_pipeline_is_not_read_on(run: Run) -> None:
-    """However often the application asks for more of the request in hand."""
+def test_a_full_pipeline_stops_reading(run: Run) -> None:
+    """However often the application asks for more of the current request."""
 
     async def work() -> None:
         async def insistent(scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +70,7 @@ def test_a_full_pipeline_is_not_read_on(run: Run) -> None:
     run(work())
 
 
-def test_who_leaves_a_pipeline_drops_the_work_in_hand(run: Run) -> None:
+def test_a_client_that_leaves_a_pipeline_cancels_the_current_request(run: Run) -> None:
     async def work() -> None:
         paced = Paced(held={"/a"})
         async with serving(paced) as served:
@@ -88,9 +88,7 @@ def test_who_leaves_a_pipeline_drops_the_work_in_hand(run: Run) -> None:
 
 
 @pytest.mark.parametrize("before", [["/a"], ["/a", "/b"]])
-def test_a_body_that_is_broken_does_not_take_the_answer_before_it(
-    run: Run, before: list[str]
-) -> None:
+def test_a_broken_body_does_not_replace_the_answer_before_it(run: Run, before: list[str]) -> None:
     async def work() -> None:
         paced = Paced(held={"/a"})
         async with serving(paced) as served:
@@ -107,7 +105,7 @@ def test_a_body_that_is_broken_does_not_take_the_answer_before_it(
     run(work())
 
 
-def test_a_body_that_is_broken_behind_its_answer_gets_no_other(run: Run) -> None:
+def test_a_body_that_breaks_after_its_answer_gets_no_second_one(run: Run) -> None:
     async def early(scope: Scope, receive: Receive, send: Send) -> None:
         del scope, receive
         await answer(send, b"/early")
@@ -123,7 +121,7 @@ def test_a_body_that_is_broken_behind_its_answer_gets_no_other(run: Run) -> None
     run(work())
 
 
-def test_trailers_are_no_headers(run: Run) -> None:
+def test_trailers_do_not_become_headers(run: Run) -> None:
     async def work() -> None:
         paced = Paced()
         async with serving(paced) as served:
@@ -140,7 +138,9 @@ def test_trailers_are_no_headers(run: Run) -> None:
 
 
 @pytest.mark.parametrize("trailer", [b"a: b\r\n" * 1000, b"a: " + b"b" * 6000], ids=["many", "one"])
-def test_trailers_end(run: Run, monkeypatch: pytest.MonkeyPatch, trailer: bytes) -> None:
+def test_trailers_have_a_largest_size(
+    run: Run, monkeypatch: pytest.MonkeyPatch, trailer: bytes
+) -> None:
     monkeypatch.setattr(protocol, "_LARGEST_HEAD", 3000)
 
     async def work() -> None:
@@ -152,7 +152,7 @@ def test_trailers_end(run: Run, monkeypatch: pytest.MonkeyPatch, trailer: bytes)
     run(work())
 
 
-def test_many_small_chunks_are_no_trailers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_chunks_do_not_count_as_trailers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_LARGEST_HEAD", 3000)
 
     async def work() -> None:
@@ -165,10 +165,10 @@ def test_many_small_chunks_are_no_trailers(run: Run, monkeypatch: pytest.MonkeyP
 
 
 class Shut:
-    """A gate that refuses all; the part of one that a connection asks."""
+    """Refuses every request, in place of the gate."""
 
     def refuse(self, method: bytes, path: bytes, headers: object) -> bytes:
-        """The whole answer."""
+        """Returns a complete answer."""
         del method, path, headers
         return b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n/x"
 
@@ -197,7 +197,7 @@ REST_OF_TRAILERS = (CHUNKED % b"early" + b"0\r\n", b"a: b\r\n")
     ],
 )
 @pytest.mark.parametrize("shut", [False, True])
-def test_no_connection_is_open_for_ever(
+def test_every_wait_for_a_client_has_a_time_limit(
     run: Run, monkeypatch: pytest.MonkeyPatch, said: bytes, then: bytes, answers: int, *, shut: bool
 ) -> None:
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.3)
@@ -222,7 +222,7 @@ def test_no_connection_is_open_for_ever(
     run(work())
 
 
-def test_a_head_that_has_begun_does_not_take_the_answer_before_it(
+def test_a_slow_head_does_not_replace_the_answer_before_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.1)
@@ -239,7 +239,7 @@ def test_a_head_that_has_begun_does_not_take_the_answer_before_it(
     run(work())
 
 
-def test_a_gate_that_refuses_for_the_last_time_closes(
+def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
@@ -249,6 +249,6 @@ def test_a_gate_that_refuses_for_the_last_time_closes(
             client = await served.connect()
             await client.say(get("/", b"Connection: close") + get("/"))
             assert bodies(await client.hear()) == [b"/x"]
-            await served.is_left()  # nothing of the request was left to be read
+            await served.is_left()  # no input of the request was left to read
 
     run(work())

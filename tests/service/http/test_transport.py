@@ -1,4 +1,4 @@
-"""Clients that do not read, that are still sending, or that stay: over real sockets."""
+"""Clients that do not read, that are still sending, or that stay, over real sockets."""
 
 import asyncio
 import socket
@@ -24,21 +24,21 @@ from tests.service.connections import (
     until,
 )
 
-SIZE = 20_000_000  # more than what the kernel holds
+SIZE = 20_000_000  # more than the kernel holds
 
 
 @dataclass
 class Large:
-    """An application whose answers are large.
+    """Gives large answers.
 
     Args:
-        gone: paths of which the client has gone before the answer was handed over.
+        gone: paths whose client had left before the answer was sent.
     """
 
     gone: list[str] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers."""
+        """Sends a large answer."""
         del receive
         try:
             await answer(send, b"x" * SIZE)
@@ -47,7 +47,7 @@ class Large:
 
 
 async def connect_without_reading(served: Served, *requests: bytes) -> None:
-    """Asks, and takes little of the first answer."""
+    """Sends requests, and reads little of the first answer."""
     client = await served.connect()
     client.reader._transport.pause_reading()  # type: ignore[attr-defined]
     await client.say(b"".join(requests))
@@ -55,7 +55,7 @@ async def connect_without_reading(served: Served, *requests: bytes) -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_who_does_not_read_is_left(
+def test_a_client_that_does_not_read_is_disconnected(
     run: Run, monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 0.3)
@@ -71,7 +71,7 @@ def test_who_does_not_read_is_left(
     assert large.gone == ["/b"] * (requests - 1)
 
 
-def test_who_reads_slowly_is_not_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_is_not_disconnected(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1.0)
 
     async def work() -> None:
@@ -81,7 +81,7 @@ def test_who_reads_slowly_is_not_left(run: Run, monkeypatch: pytest.MonkeyPatch)
                 client.setblocking(False)
                 await loop.sock_sendall(client, get("/", b"Connection: close"))
                 received = bytearray()
-                for _ in range(60):  # far less than what the kernel holds
+                for _ in range(60):  # far less than the kernel holds
                     received += await loop.sock_recv(client, 32_768)
                     await asyncio.sleep(0.05)
                 assert served.made[0].transport._transport.get_write_buffer_size() > 0
@@ -93,7 +93,7 @@ def test_who_reads_slowly_is_not_left(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]:
-    """An application that reads so much of a body, and answers that this was the last."""
+    """An application that reads some of a body, answers, and closes."""
 
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         del scope
@@ -106,7 +106,7 @@ def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, 
 
 
 @pytest.mark.parametrize("read", [0, 200_000])
-def test_a_last_answer_reaches_who_is_still_sending(run: Run, read: int) -> None:
+def test_the_last_answer_reaches_a_client_that_is_still_sending(run: Run, read: int) -> None:
     async def work() -> None:
         async with serving(refusing(read)) as served:
             for _ in range(20):
@@ -120,7 +120,7 @@ def test_a_last_answer_reaches_who_is_still_sending(run: Run, read: int) -> None
     run(work())
 
 
-def test_a_refused_head_reaches_who_is_still_sending(run: Run) -> None:
+def test_the_400_for_a_head_reaches_a_client_that_is_still_sending(run: Run) -> None:
     async def work() -> None:
         async with serving(Paced()) as served:
             client = await served.connect()
@@ -130,7 +130,9 @@ def test_a_refused_head_reaches_who_is_still_sending(run: Run) -> None:
     run(work())
 
 
-def test_who_sends_on_and_on_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_never_stops_sending_is_disconnected(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transport, "_LINGER_BYTES", 1_000_000)
 
     async def work() -> None:
@@ -144,7 +146,7 @@ def test_who_sends_on_and_on_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) 
     run(work())
 
 
-def test_who_does_not_close_behind_a_last_answer_is_left(
+def test_a_client_that_does_not_close_after_the_last_answer_is_disconnected(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.3)
@@ -154,13 +156,13 @@ def test_who_does_not_close_behind_a_last_answer_is_left(
             client = await served.connect()
             await client.say(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
             assert bodies(await client.hear()) == [b"/refused"]
-            assert served.state.connections  # half of it: only the way out is closed
+            assert served.state.connections  # half open: only the way out is closed
             await served.is_left()
 
     run(work())
 
 
-def test_at_the_end_nobody_lingers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shutdown_does_not_linger(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
 
     async def work() -> None:
@@ -180,7 +182,7 @@ def test_at_the_end_nobody_lingers(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     run(work())
 
 
-def test_at_the_end_who_does_not_read_is_left_sooner(
+def test_shutdown_disconnects_a_client_that_does_not_read_sooner(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1000)
@@ -195,7 +197,7 @@ def test_at_the_end_who_does_not_read_is_left_sooner(
     run(work())
 
 
-def test_at_the_end_there_is_not_all_the_time_to_read(run: Run) -> None:
+def test_shutdown_limits_the_time_to_read_an_answer(run: Run) -> None:
     async def work() -> None:
         loop = asyncio.get_running_loop()
         async with serving(Large(), graceful=1) as served:
