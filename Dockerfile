@@ -1,14 +1,13 @@
-# The service in an image: serving dependencies alone, not root, the default checkpoint included.
+# Image of the service: serving dependencies only, not root, with the default checkpoint.
 #
 #   docker build --tag headlight .
 #   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
 #
-# Wheels in a folder wheels/ beside this file are used where they fit, and nothing is downloaded
-# in their place.
+# pip uses fitting wheels from a folder wheels/ beside this file instead of downloading them.
 
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
-# By themselves, so that the packages are not installed anew when only the version changes.
+# A stage of its own, so that a new version of the project does not reinstall the packages.
 FROM ${BASE_IMAGE} AS requirements
 WORKDIR /build
 COPY pyproject.toml ./
@@ -22,12 +21,12 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_PYTHON=/opt/venv/bin/python
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /build
-# pip stays outside of what is copied on.
+# pip stays out of the environment that is copied to the final image.
 RUN python -m venv --without-pip /opt/venv
 COPY --from=requirements /build/requirements.txt ./
 COPY constraints.txt wheels* ./
 RUN grep '^torch==' requirements.txt >torch.txt
-# torch alone from the index of its builds for CPUs; where that does not answer, the next step takes
+# Only torch comes from the index of CPU builds. If that index does not answer, the next step takes
 # the build that pip finds, which on Linux brings CUDA.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
@@ -35,12 +34,12 @@ RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
       || echo "torch cannot be had from ${TORCH_INDEX_URL}: taking the build that pip finds elsewhere"; \
     fi
 RUN pip install --no-compile --constraint constraints.txt --requirement requirements.txt
-# What serving never reads: headers to compile against, and the tests of packages.
+# Serving never reads headers for compilers and the tests of packages.
 WORKDIR /opt/venv/lib
 RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
     rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test && \
     find . -type d -name tests -prune -exec rm -r {} +
-# The project lies beside them, so that images of two versions share the layer of all this.
+# The project lies in another folder, so that images of two versions share this layer.
 RUN echo /opt/headlight >"$(/opt/venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/headlight.pth"
 
 FROM packages AS project
@@ -48,24 +47,24 @@ WORKDIR /build
 COPY LICENSE README.md pyproject.toml ./
 COPY model model
 COPY service service
-# The training command needs packages that are not here.
+# The training command needs packages that are not installed here.
 RUN pip install --no-compile --no-deps --target /opt/headlight . && rm /opt/headlight/bin/headlight-train
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints/default checkpoints/default
-# Proves that the image works, and compiles to bytecode just those modules that serving imports.
+# Proves that the image works, and compiles exactly the modules that serving imports.
 ENV PYTHONPYCACHEPREFIX=/opt/bytecode
 RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
       checkpoint = model.open_checkpoint(pathlib.Path('checkpoints/default')); \
       model.load_predictor(checkpoint, device=torch.device('cpu'), dtype=torch.float32).warm_up()"
-# Whatever the modes where this is built.
+# File modes of the build machine must not matter.
 RUN chmod -R a+rX /app
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="Headlight" \
       org.opencontainers.image.description="A small sentiment service that shows its work" \
       org.opencontainers.image.licenses="Apache-2.0"
-# OpenBLAS would start a thread for each core of the host, and nothing here uses them.
+# OpenBLAS would start one unused thread for each core of the host.
 ENV PATH=/opt/headlight/bin:/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONPYCACHEPREFIX=/opt/bytecode \

@@ -1,4 +1,4 @@
-# What one does with the project; `make` alone lists it. Works with GNU make from 3.81 on.
+# The project's commands; `make` alone lists them. Needs GNU make 3.81 or newer.
 #
 #   PYTHON=python3.12    the Python to make .venv with (3.11 or newer)
 #   TORCH=cuda           torch for NVIDIA GPUs instead of the one for CPUs
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 CPU_INDEX_URL := https://download.pytorch.org/whl/cpu
 CHOICE := $(VENV)/torch-index-url
-# What was chosen once holds until something else is.
+# A choice stays until another is made.
 ifeq ($(TORCH),cuda)
 TORCH_INDEX_URL :=
 else ifeq ($(TORCH),cpu)
@@ -26,12 +26,12 @@ TORCH_INDEX_URL ?= $(shell cat $(CHOICE) 2>/dev/null || echo $(CPU_INDEX_URL))
 endif
 
 REQUIREMENTS := pyproject.toml constraints.txt
-# The one place that names torch's version.
+# pyproject.toml is the one place that names torch's version.
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check benchmark gpu containers fuzz overload soak lock clean torch FORCE
-# Two pips at once would spoil one environment.
+.PHONY: help install serve test check benchmark containers fuzz overload soak lock clean torch FORCE
+# Two pips at once would break an environment.
 .NOTPARALLEL:
 
 help: ## list these commands
@@ -58,14 +58,10 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peers/bentoml/installed ## measure the speed beside other servers of the same checkpoint, and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print its speed and parity
-	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
-	@$(BIN)/python -m benchmarks.device --device cuda $(ARGS)
-
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
 
-fuzz: $(VENV)/installed-dev ## send a service 110,000 requests, most of them wrong, and damaged folders (half an hour)
+fuzz: $(VENV)/installed-dev ## send a service 110,000 requests, most of them invalid, and damaged folders (half an hour)
 	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
 
 overload: $(VENV)/installed-dev ## send the default model three times what it can answer, for a minute
@@ -74,7 +70,7 @@ overload: $(VENV)/installed-dev ## send the default model three times what it ca
 soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart replicas under mixed load for twenty minutes
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
-lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
+lock: $(BIN)/python ## pin in constraints.txt every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	@$(MAKE) --no-print-directory torch BIN=build/lock/bin
 	@build/lock/bin/python -m pip install --quiet '.[benchmark,containers,dev]'
@@ -82,18 +78,18 @@ lock: $(BIN)/python ## pin in constraints.txt all that installing pulls in
 	  build/lock/bin/python -m pip freeze --all --exclude headlight --exclude pip --exclude torch | grep -Ev '^(cuda|nvidia|triton)'; \
 	} >build/constraints.txt && mv build/constraints.txt constraints.txt
 
-clean: ## remove .venv and all that tools left behind
+clean: ## remove .venv and everything that tools left behind
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info client/build client/*.egg-info client/.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pip itself comes with Python; a stamp for each set of packages, so that nothing is installed twice.
+# pip comes with Python. A stamp file for each set of packages avoids installing twice.
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not there: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: on Debian and Ubuntu install the package python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-# Changes only if another build of torch is chosen, and then has it installed anew.
+# Changes only when another build of torch is chosen, which reinstalls torch.
 $(CHOICE): FORCE | $(BIN)/python
 	@echo '$(TORCH_INDEX_URL)' | cmp -s - $@ || { \
 	  $(PIP) uninstall --quiet --yes torch 2>/dev/null; \
@@ -105,8 +101,8 @@ $(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
 	@$(PIP) install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-# torch alone from the index of its builds; whatever else pip would find there is older. When the
-# index does not answer, the next step of the installation takes the build that pip finds.
+# Only torch comes from the index of its builds, because other packages there are older. If the index
+# does not answer, the next step of the installation takes the build that pip finds.
 torch:
 	@test -z '$(TORCH_INDEX_URL)' || \
 	  $(PIP) install --quiet --no-deps --retries 0 --timeout 5 --index-url '$(TORCH_INDEX_URL)' $(TORCH_REQUIREMENT) 2>/dev/null || \
@@ -115,7 +111,7 @@ torch:
 $(VENV)/installed-dev: $(VENV)/installed-serve
 	@echo "Installing what the tests need"
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
-# It asks for the client of a cloud and for a notebook, which its views of given weights do not use.
+# Without its dependencies: a cloud client and a notebook, which views of given weights do not use.
 	@$(PIP) install --quiet --no-deps bertviz==1.4.1
 	@touch $@
 
@@ -124,8 +120,8 @@ $(VENV)/installed-benchmark: $(VENV)/installed-serve
 	@$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark]'
 	@touch $@
 
-# Peers that want versions of their own get environments of their own, with the service's Python
-# and torch, or ratios would be those of other things.
+# Peers that need versions of their own get environments of their own. They use the service's Python
+# and torch, so that ratios compare only the servers.
 build/peers/%/installed: benchmarks/peers/requirements-%.txt pyproject.toml $(CHOICE)
 	@echo "Installing $* in build/peers/$*"
 	@rm -rf build/peers/$* && $(BIN)/python -m venv build/peers/$*

@@ -1,7 +1,6 @@
-"""Health check of the container: exits with 0 if this replica is ready, else with 1.
+"""Exits with 0 if this replica is ready, else with 1: the health check of the container.
 
-Needs only the standard library, and little of it, since it is started every few seconds within
-the container's limits.
+It imports little, because it starts every few seconds within the container's limits.
 """
 
 import http.client
@@ -15,7 +14,7 @@ def is_ready(port: int) -> bool:
     """Whether the service of this machine answers 200 at `/health/ready`.
 
     Args:
-        port: where it listens.
+        port: that it listens on.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
     try:
