@@ -30,7 +30,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check benchmark containers fuzz overload soak lock clean torch FORCE
+.PHONY: help install serve test check benchmark gpu containers fuzz overload soak lock clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -57,6 +57,10 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, l
 
 benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peers/bentoml/installed ## measure the speed beside other servers of the same checkpoint, and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print its speed and parity
+	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
+	@$(BIN)/python -m benchmarks.device --device cuda $(ARGS)
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
