@@ -1,1 +1,1 @@
-"""Measures the speed of the service beside what people write otherwise, and prints the ratios."""
+"""Measures the speed of the service beside other servers, and prints the ratios."""

@@ -1,4 +1,4 @@
-"""`make benchmark`: measures the service and its peer in turns, and prints the ratios."""
+"""Measures the service and its peers in turns and prints the ratios: `make benchmark`."""
 
 import argparse
 import math
@@ -25,17 +25,17 @@ from model.backends.device import computes_bfloat16, computes_int8
 OURS = Program("headlight", "service", explains=True)
 OURS_INT8 = Program("headlight-int8", "service", ("--dtype", "int8"), explains=True)
 PIPELINE = Program("pipeline", "benchmarks.peers.pipeline_app", explains=True)
-# Of the service, by default.
+# The service's default.
 MAX_BATCH_TOKENS = 512
 _LITSERVE = "benchmarks.peers.litserve_app"
 _LITSERVE_BF16 = "litserve-bf16"
 
 
 def programs(peers: Path) -> tuple[Program, ...]:
-    """All servers that can be measured, ours first.
+    """Lists all servers that can be measured, ours first.
 
     Args:
-        peers: folder of the virtual environments of the peers that need their own.
+        peers: folder of the virtual environments of those peers that need their own.
     """
     litserve = peers / "litserve"
     return (
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it worked; 1 if not, with the reason on stderr; 130 if it was interrupted.
     """
     given = parser().parse_args(arguments)
-    # Told to end, it must end its servers first, as it does when interrupted from the keyboard.
+    # On SIGTERM it must stop its servers first, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         wrk.check_installed()
@@ -84,10 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def chosen_programs(names: Sequence[str], folder: Path) -> list[Program]:
-    """The service, and those others that are asked for.
+    """Returns the service and the other servers that are asked for.
 
     Args:
-        names: of the others; none: all that this processor computes fast.
+        names: of the others; if empty, all that this processor computes fast.
         folder: of the virtual environments.
 
     Raises:
@@ -109,7 +109,7 @@ def chosen_programs(names: Sequence[str], folder: Path) -> list[Program]:
 
 
 def _slow_here() -> set[str]:
-    """Servers that compute in what this processor has no instructions for."""
+    """Names the servers whose number type this processor has no instructions for."""
     cpu = torch.device("cpu")
     native = {_LITSERVE_BF16: computes_bfloat16(cpu), OURS_INT8.name: computes_int8(cpu)}
     slow = {name for name, is_native in native.items() if not is_native}
@@ -127,7 +127,7 @@ def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
 
 
 def chosen_loads(names: Sequence[str]) -> list[Load]:
-    """The loads of some names, and those whose rates they need; all if none is named."""
+    """Returns the named loads and those whose rates they need; all if none is named."""
     wanted = {*names, *(load.of for load in LOADS if isinstance(load, Open) and load.name in names)}
     return [load for load in LOADS if not names or load.name in wanted]
 
@@ -142,7 +142,7 @@ def _refuse(message: str, code: int) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command line."""
+    """Builds the parser of the command line."""
     options = LineParser(
         prog="benchmarks",
         description="Measures the service beside others on the same checkpoint, under "

@@ -1,6 +1,6 @@
-"""From sentences to the answer of `POST /predict`, asked once or over a connection that is kept.
+"""Asks `POST /predict`, once or over a connection that is kept.
 
-The latter does as little as a client can, because that takes time from the server beside it.
+The kept connection does little, because the client takes time from the server beside it.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import suppress
 from benchmarks.errors import AnswerError
 
 _HOST = "127.0.0.1"
-# Seconds, for the connection and then for each part of an answer.
+# Seconds for the connection, and then for each part of an answer.
 _PATIENCE = 30.0
 _SHOWN = 200
 _CLOSED_EARLY = "the server closed the connection early"
@@ -42,7 +42,7 @@ class Connection:
             sentences: of one request.
 
         Returns:
-            The body of the answer, which is not read here.
+            The body of the answer, not parsed.
 
         Raises:
             AnswerError: the status is not 200, the length is missing or the connection broke.
@@ -62,14 +62,14 @@ class Connection:
         return _right(answer_head.split(b" ", 2)[1].decode("latin-1"), content)
 
     async def close(self) -> None:
-        """Closes it."""
+        """Closes the connection."""
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
 
 
 async def open_connection(port: int) -> Connection:
-    """Opens a connection, which whoever asked for it closes.
+    """Opens a connection, which the caller closes.
 
     Args:
         port: on 127.0.0.1.
@@ -87,18 +87,17 @@ async def open_connection(port: int) -> Connection:
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:
     """Sends one request over a connection of its own and waits for the whole answer.
 
-    Without an event loop: an interrupt that comes while one is made would leave half of one.
+    It uses no event loop: an interrupt while a loop is created would leave half of one.
 
     Args:
         port: on 127.0.0.1.
         sentences: of the request.
 
     Returns:
-        The body of the answer, which is not read here.
+        The body of the answer, not parsed.
 
     Raises:
-        AnswerError: nothing listens there, there is no answer, not in time, or one that is not
-            right.
+        AnswerError: nothing listens there, or no right answer comes in time.
     """
     connection = http.client.HTTPConnection(_HOST, port, timeout=_PATIENCE)
     try:

@@ -1,4 +1,4 @@
-"""From a checkpoint to the figures of the service and its peers, taken in turns on one machine."""
+"""Measures the service and its peers on a checkpoint, in turns on one machine."""
 
 import multiprocessing
 import os
@@ -27,12 +27,12 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one start of a server.
+    """The result of one start of a server.
 
     Args:
         start_seconds: until its first answer.
         memory_bytes: of all its processes after all loads; None if unknown.
-        measurements: by the names of the loads; none for a load that the server cannot answer.
+        measurements: by load name, without loads that the server cannot answer.
     """
 
     start_seconds: float
@@ -46,9 +46,9 @@ class Comparison:
 
     Args:
         loads: that were measured.
-        runs: of each server by its name, one for each repetition.
-        limits: rates of the model alone, taken right after the service under a load, by the name
-            of the load, one for each repetition.
+        runs: by server name, one for each repetition.
+        limits: rates of the model alone, by load name, one for each repetition; each is measured
+            right after the service under that load.
     """
 
     loads: tuple[Load, ...]
@@ -57,15 +57,15 @@ class Comparison:
 
 
 class Bench:
-    """What is measured, with what, how.
+    """Runs a benchmark.
 
     Args:
-        checkpoint: the folder that all serve.
+        checkpoint: the folder that all servers serve.
         texts: that they are asked.
-        folder: where logs and texts for the client go.
-        timing: how long.
+        folder: for logs and the client's texts.
+        timing: repetitions and durations.
         max_batch_tokens: of the service, for the model alone.
-        report: is told what is done next.
+        report: is called with each next step.
     """
 
     def __init__(
@@ -87,23 +87,22 @@ class Bench:
         self._report = report
 
     def run(self, programs: Sequence[Program], loads: Sequence[Load]) -> Comparison:
-        """Measures all servers in turns, never two at once; who is first changes every time.
+        """Measures all servers in turns, never two at once, in another order each time.
 
-        All are started before the first is measured, and all but one are stopped where they are
-        at any time: so a load comes to one right after the other, and a machine whose speed
-        drifts harms all alike.
+        All start before the first is measured, and all but the measured one are paused. So a load
+        reaches one server right after the other, and a drift in the machine's speed affects all.
 
         Args:
             programs: the servers; the first is ours.
             loads: to measure.
 
         Raises:
-            BenchmarkError: a server did not start or ended, an answer is not right, or the
-                servers do not answer the same labels.
+            BenchmarkError: a server did not start or ended, an answer is wrong, or the servers do
+                not answer the same labels.
         """
         runs: dict[str, list[Run]] = {program.name: [] for program in programs}
         limits: dict[str, list[float]] = {load.name: [] for load in loads if limiting(load)}
-        # The client has a process of its own, as it would have elsewhere, and never a server's.
+        # The client has a process of its own, as it would have in practice.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn, _leave_interrupts) as client:
             meter = Meter(self._texts, folder=self._folder, timing=self._timing, client=client)
@@ -163,7 +162,7 @@ class Bench:
 
     @contextmanager
     def _started(self, programs: Sequence[Program]) -> Iterator[dict[str, Server]]:
-        """All of them, started one after the other and stopped where they are."""
+        """Starts all servers one after the other and pauses each."""
         with ExitStack() as stack:
             servers: dict[str, Server] = {}
             for program in programs:
@@ -193,5 +192,5 @@ class Bench:
 
 
 def _leave_interrupts() -> None:
-    """Leaves them to the process that started this one, which then ends the servers too."""
+    """Leaves interrupts to the parent process, which then stops the servers too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

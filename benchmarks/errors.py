@@ -1,9 +1,9 @@
-"""What can go wrong with a measurement, as one tree.
+"""Defines every error of a measurement, as one tree.
 
 BenchmarkError
 ├── ServerError     a server that did not start, or ended too early
-├── AnswerError     an answer that is no answer, or a connection that broke
-└── MismatchError   the servers answer different labels, so that their speeds cannot be compared
+├── AnswerError     a bad answer, or a broken connection
+└── MismatchError   the servers answer different labels, so their speeds cannot be compared
 """
 
 
@@ -16,8 +16,8 @@ class ServerError(BenchmarkError):
 
 
 class AnswerError(BenchmarkError):
-    """An answer that is no answer, or a connection that broke."""
+    """A bad answer, or a broken connection."""
 
 
 class MismatchError(BenchmarkError):
-    """The servers answer different labels, so that their speeds cannot be compared."""
+    """The servers answer different labels, so their speeds cannot be compared."""

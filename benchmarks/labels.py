@@ -1,4 +1,4 @@
-"""From two servers to whether they answer the same labels; only then a ratio means anything."""
+"""Checks that two servers answer the same labels; only then does a ratio mean anything."""
 
 import json
 from collections.abc import Sequence
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 from benchmarks.errors import AnswerError, MismatchError
 
-# Each probability may be off by 0.02 in bfloat16, so two that are nearer may change places.
+# In bfloat16 each probability may be off by 0.02, so two closer than this may swap.
 _NEAR = 0.04
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server says of one sentence.
+    """A server's answer to one sentence.
 
     Args:
         label: the most probable one.
-        near: whether another label is so close that rounding may turn the answer.
+        near: whether another label is so close that rounding may change the answer.
     """
 
     label: str
@@ -24,13 +24,13 @@ class Answer:
 
 
 def read_answers(body: bytes) -> list[Answer]:
-    """Reads what a server answers, in the form of the service or as a bare list.
+    """Reads predictions in the form of the service or as a bare list.
 
     Args:
         body: JSON.
 
     Raises:
-        AnswerError: it is something else.
+        AnswerError: the body holds something else.
     """
     try:
         content = json.loads(body)
@@ -43,16 +43,16 @@ def read_answers(body: bytes) -> list[Answer]:
 def compare(
     ours: Sequence[Answer], peers: Sequence[Answer], *, sentences: Sequence[str], peer: str
 ) -> None:
-    """Checks that both servers say the same of sentences.
+    """Checks that two servers answered the same labels.
 
     Args:
-        ours: which know how near the next label is.
-        peers: of which the labels matter alone.
+        ours: the service's answers, with how near the next label is.
+        peers: the peer's answers; only their labels matter.
         sentences: that both were asked.
-        peer: name of the other server.
+        peer: name of the peer.
 
     Raises:
-        MismatchError: a label differs that no rounding could have turned, or an answer is missing.
+        MismatchError: a label differs by more than rounding explains, or an answer is missing.
     """
     for name, answers in (("headlight", ours), (peer, peers)):
         if len(answers) != len(sentences):

@@ -1,4 +1,4 @@
-"""The loads that servers are measured under."""
+"""Defines the loads that servers are measured under."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,14 +8,14 @@ Kind = Literal["sentences", "reviews"]
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Connections that each send their next request when the last one is answered.
+    """Connections that send their next request when the previous one is answered.
 
     Args:
         name: in the table.
-        connections: at once.
+        connections: number of concurrent connections.
         sentences: in one request.
         texts: which texts are sent.
-        route: that is asked.
+        route: that the requests ask.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Short texts, alone and while long ones load the queue.
+    """Short texts, first alone and then beside long ones.
 
     Args:
         name: in the table.
@@ -42,7 +42,7 @@ class Mixed:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Requests of one sentence that come at a fixed rate, whether earlier ones are answered or not.
+    """Requests of one sentence at a fixed rate, whether or not earlier ones are answered.
 
     Args:
         name: in the table.
@@ -59,7 +59,7 @@ Load = Closed | Mixed | Open
 
 
 def limiting(load: Load) -> Kind | None:
-    """The texts that the model alone is asked, to compare; None if that would say nothing."""
+    """Returns the texts to ask the model alone; None if the comparison means nothing."""
     return load.texts if isinstance(load, Closed) and load.route == "predict" else None
 
 

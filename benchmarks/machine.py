@@ -1,4 +1,4 @@
-"""What figures hold for, in one line: the processor, the numbers the service computes in, torch."""
+"""Describes in one line what figures hold for: processor, type of numbers, versions."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _NAME = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 
 
 def describe() -> str:
-    """The line, about this machine; no server that is measured sees a GPU."""
+    """Describes this machine; no measured server sees a GPU."""
     dtype = dtype_name(choose_dtype("auto", torch.device("cpu")))
     return (
         f"On {os.cpu_count()} cores of {processor(_CPUINFO)}, no GPU; headlight in {dtype}; "
@@ -23,10 +23,10 @@ def describe() -> str:
 
 
 def processor(cpuinfo: Path) -> str:
-    """The name of the processor, or only its kind where nothing tells.
+    """Returns the name of the processor, or its architecture if the name is unknown.
 
     Args:
-        cpuinfo: the file in which Linux tells.
+        cpuinfo: the file in which Linux lists processors.
     """
     found = _NAME.search(cpuinfo.read_text(encoding="utf-8")) if cpuinfo.exists() else None
     return found[1] if found else platform.machine()

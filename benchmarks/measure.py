@@ -1,4 +1,4 @@
-"""One load on one server that is warm: its figures, and what they are measured with."""
+"""Measures one load on one warm server."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -14,22 +14,22 @@ from benchmarks.servers import Server
 from benchmarks.texts import Texts, write_literals
 from benchmarks.wrk import Figures
 
-# Far enough apart that no two loads on a server share a text, and short enough to be few tokens.
+# Far enough apart that no two loads on a server share a text, yet only a few tokens long.
 _FIRST_NUMBERS = 200_000
 _LEAST_ANSWERS_EACH = 2
 _MOST_SECONDS = 120.0
-# The load beside another one is ended with it, so all that matters is that it does not end before.
+# A background load is stopped with the load it accompanies; it must not end earlier.
 _SPARE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What came of one load on one server.
+    """The result of one load on one server.
 
     Args:
         figures: of the load itself.
-        undisturbed: of a mixed load: its short texts without the long ones; else None.
-        asked: requests a second of a load that comes at a fixed rate; else None.
+        undisturbed: for a mixed load, its short texts without the long ones; else None.
+        asked: for a load at a fixed rate, requests per second; else None.
     """
 
     figures: Figures
@@ -39,12 +39,12 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long things are measured.
+    """How often and how long to measure.
 
     Args:
         repetitions: how often each server is started and measured.
-        warm_up: seconds of each load before it is measured.
-        seconds: that each load is measured.
+        warm_up: seconds of each load before measuring.
+        seconds: for which each load is measured.
     """
 
     repetitions: int
@@ -53,16 +53,16 @@ class Timing:
 
 
 class _Stream:
-    """A closed load that is sent to a server time and again, never the same text twice.
+    """Sends a closed load to a server repeatedly, never the same text twice.
 
     Args:
         load: to send.
         server: that is asked.
-        texts: file of them.
+        texts: file of texts.
         first: the number before that of the first text.
 
     Attributes:
-        least: requests that must be answered, or the figures mean nothing.
+        least: number of answers below which the figures mean nothing.
     """
 
     def __init__(self, load: Closed, server: Server, *, texts: Path, first: int) -> None:
@@ -73,19 +73,19 @@ class _Stream:
         self._first = first
 
     def run(self, seconds: float) -> Figures:
-        """Sends it for a while; see `wrk.run`."""
+        """Sends the load for some seconds; see `wrk.run`."""
         with self._running(seconds) as process:
             return self._counted(wrk.read(process, self.load))
 
     @contextmanager
     def beside(self, seconds: float) -> Iterator[Callable[[], Figures]]:
-        """Sends it in the background.
+        """Sends the load in the background.
 
         Args:
-            seconds: how long at most.
+            seconds: the longest duration.
 
         Returns:
-            What ends it and has its figures until then; see `wrk.stop`.
+            A function that stops the load and returns its figures so far; see `wrk.stop`.
         """
         with self._running(seconds) as process:
             yield lambda: self._counted(wrk.stop(process, self.load))
@@ -105,16 +105,16 @@ class _Stream:
 
 
 class Meter:
-    """Sends loads, and reads the figures.
+    """Sends loads and reads their figures.
 
     Args:
-        texts: that are sent.
-        folder: where they are written for the client.
-        timing: how long.
-        client: a process for the loads that come at a fixed rate.
+        texts: to send.
+        folder: for the texts that the client reads.
+        timing: durations.
+        client: a process for the loads at a fixed rate.
 
     Attributes:
-        files: of the texts, as the client reads them.
+        files: of texts, as the client reads them.
     """
 
     def __init__(self, texts: Texts, *, folder: Path, timing: Timing, client: Executor) -> None:
@@ -131,13 +131,13 @@ class Meter:
     def measure(
         self, load: Load, server: Server, *, number: int, before: Mapping[str, Measurement]
     ) -> Measurement:
-        """Measures one load on a server, after a while of the same.
+        """Warms a server up with a load and measures it.
 
         Args:
             load: to send.
             server: that is asked; nothing else should run.
-            number: of the load, so that no two send the same text.
-            before: what came of the loads before it on the same server, by their names.
+            number: of the load, so that no two loads send the same text.
+            before: results of earlier loads on the same server, by name.
 
         Raises:
             AnswerError: a request failed, or the server is too slow to be measured.
@@ -179,7 +179,7 @@ class Meter:
         for seconds in self._durations():
             beside, disturbing = self._beside(short, long, seconds)
             server.settle()
-            # Short texts beside which no long one was answered were beside none.
+            # Without an answered long text, the short texts were beside none.
             if beside.requests >= short.least and disturbing.requests >= load.long.connections:
                 return Measurement(beside, undisturbed=alone)
         raise self._too_slow(load)
@@ -187,13 +187,13 @@ class Meter:
     def _beside(self, short: _Stream, long: _Stream, seconds: float) -> tuple[Figures, Figures]:
         with long.beside(self._timing.warm_up + seconds + _SPARE_SECONDS) as stop:
             short.run(self._timing.warm_up)
-            # What that left is done when a request behind it is; the server never rests here.
+            # The server never rests here. Earlier work is done when a later request is answered.
             short.server.wait_in_turn()
             found = short.run(seconds)
             return found, stop()
 
     def _durations(self) -> Iterator[float]:
-        """Seconds: a slow server gets as long as each connection needs for its answers."""
+        """Doubles the seconds until every connection of a slow server gets its answers."""
         seconds = self._timing.seconds
         yield seconds
         while (seconds := 2 * seconds) <= _MOST_SECONDS:

@@ -1,4 +1,4 @@
-"""Requests at a fixed rate: latency from the moment that each was due, its wait included."""
+"""Sends requests at a fixed rate and measures latency from when each was due."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ _MOST_CONNECTIONS = 1000
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank).
+    """Returns the smallest value that at least `percent` of all do not exceed (nearest rank).
 
     Args:
         values: at least one, in any order.
@@ -37,19 +37,19 @@ def run(
     """Sends requests of one sentence each at a fixed rate.
 
     Args:
-        rate: requests a second.
-        sentences: that are asked in turns.
+        rate: requests per second.
+        sentences: to ask in turn.
         port: on 127.0.0.1.
         first: the number at the end of the first one.
-        warm_up: seconds that come before and do not count, without a pause between.
-        seconds: how long after that; all that is due then is answered before the end.
+        warm_up: seconds before measuring that do not count, without a pause after them.
+        seconds: for which requests are due after that; all of them are answered before the end.
 
     Returns:
-        Figures whose rate is that of the answers, from when the first one that counts was due: as
-        many as were asked if the server keeps up, and fewer if not.
+        Figures whose rate is that of the answers, counted from when the first measured request was
+        due. It equals `rate` if the server keeps up, and is lower if not.
 
     Raises:
-        AnswerError: an answer is not right, or does not come.
+        AnswerError: an answer is wrong or missing.
     """
     skipped, count = round(rate * warm_up), max(1, round(rate * seconds))
     numbers = range(first, first + skipped + count)
@@ -60,13 +60,13 @@ def run(
     except TimeoutError as error:
         raise AnswerError(f"{rate:.0f} requests a second: the server never caught up") from error
     latencies = [at - number / rate for number, at in enumerate(answered)][skipped:]
-    # Each request has its share of the time, the last one too: so a rate is never above the asked.
+    # The last request has its share of the time too, so the rate never exceeds the asked one.
     lasted = max(count / rate, max(answered[skipped:]) - skipped / rate)
     return Figures(count / lasted, percentile(latencies, 50), percentile(latencies, 99), count)
 
 
 async def _run(rate: float, asked: Sequence[str], port: int) -> list[float]:
-    """When each was answered, in seconds from when the first was due."""
+    """Returns when each was answered, in seconds from when the first was due."""
     idle: deque[Connection] = deque()
     opened: list[Connection] = []
     answered = [0.0] * len(asked)

@@ -1,7 +1,8 @@
-"""From the id of a process to all that it started: signalled, weighed and watched as one.
+"""Signals and measures a process together with everything it started.
 
-On Linux they are known by their parents, because a server may put its workers into sessions, and so
-into groups, of their own, as BentoML does. Elsewhere the group of the first process is all.
+On Linux, processes are found by their parents, because a server may put its workers into sessions
+of their own, and so into other groups, as BentoML does. Elsewhere only the group of the first
+process is known.
 """
 
 import os
@@ -18,13 +19,13 @@ _KIBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """What the kernel says of a process.
+    """The kernel's record of a process.
 
     Args:
-        parent: the id of what started it, or of who took it over since.
-        group: of processes.
-        ticks: of processor time that it took.
-        began: in ticks since the machine was started, so that an id that is used again is noticed.
+        parent: id of the process that started or adopted it.
+        group: id of its process group.
+        ticks: of processor time that it used.
+        began: in ticks since boot, so that a reused id is noticed.
     """
 
     parent: int
@@ -34,10 +35,10 @@ class _Process:
 
 
 class ProcessTree:
-    """A process that leads a group, and all that it started.
+    """A process that leads a group, and everything it started.
 
     Args:
-        first: the id of the process and of its group.
+        first: id of the process and of its group.
 
     Attributes:
         first: the same.
@@ -45,14 +46,14 @@ class ProcessTree:
 
     def __init__(self, first: int) -> None:
         self.first = first
-        # A process outlives its parent at times, and then no parent leads to it.
+        # A process may outlive its parent; then no parent leads to it.
         self._known: dict[int, int] = {}
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to each, also to those that are started meanwhile.
+        """Sends a signal to each process, also to those that start meanwhile.
 
         Args:
-            number: of the signal; nothing happens if all have ended.
+            number: of the signal. Nothing happens if all processes have ended.
         """
         if not _PROC.exists():
             with suppress(ProcessLookupError):
@@ -66,7 +67,7 @@ class ProcessTree:
             sent |= new
 
     def memory_bytes(self) -> int | None:
-        """The memory that all hold, what several share counted once; None where nothing tells."""
+        """Returns the memory of all processes, shared memory counted once; None if unknown."""
         if not (_PROC / "self" / "smaps_rollup").exists():
             return None
         held = 0
@@ -77,7 +78,7 @@ class ProcessTree:
         return held
 
     def processor_seconds(self) -> float:
-        """The processor time that those took which run now; 0 where nothing tells."""
+        """Returns the processor time of the processes that run now; 0 if unknown."""
         return sum(each.ticks for each in self._alive().values()) / os.sysconf("SC_CLK_TCK")
 
     def _alive(self) -> dict[int, _Process]:
@@ -103,12 +104,12 @@ class ProcessTree:
 
 
 def _running() -> dict[int, _Process]:
-    """All processes of the machine that have not ended, by their ids."""
+    """Returns all running processes of the machine by id."""
     found: dict[int, _Process] = {}
     for path in _PROC.glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended meanwhile
             text = path.read_text(encoding="utf-8", errors="replace")
-            # The name, in parentheses, may hold spaces; the state is the first field behind it.
+            # The name, in parentheses, may hold spaces. The state is the first field after it.
             state, *rest = text.rpartition(")")[2].split()
             if state not in "ZX":
                 numbers = list(map(int, rest))

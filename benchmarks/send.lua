@@ -1,6 +1,6 @@
--- What wrk sends: a new body each time, of texts with a running number at their ends.
--- Arguments: the file of texts, how many in a request, the first number, "predict" or "attention",
--- and the connections.
+-- Makes the requests that wrk sends: a new body each time, of texts that end in a running number.
+-- Arguments: file of texts, texts in a request, first number, "predict" or "attention",
+-- connections.
 
 local ffi = require("ffi")
 ffi.cdef("typedef struct { long seconds; long nanoseconds; } headlight_time;"
@@ -12,8 +12,8 @@ local texts, count, number, path, kind = {}, 1, 0, "/predict", "predict"
 local headers = { ["Content-Type"] = "application/json" }
 local time = ffi.new("headlight_time")
 
--- Read by `done`. wrk asks for one request before it begins, and for the first of each connection;
--- from then on each is asked for when another has been answered.
+-- Read by `done`. wrk calls `request` once before it begins and once for each connection. After
+-- that, each call means that another request was answered.
 asked, full_at = 0, 0
 full, latest = 0.0, 0.0
 

@@ -1,4 +1,4 @@
-"""From a command to a server that answers on a port, and to its end with all that it started."""
+"""Starts a server, waits for its first answer, and stops it with everything it started."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 _START_PATIENCE = 120.0
 _END_PATIENCE = 20.0
 _SETTLE_PATIENCE = 60.0
-# Of a processor: LitServe takes 0.2 to wait for requests, and to compute takes all of one at least.
+# Share of a processor. LitServe uses 0.2 while it waits; computing uses at least 1.
 _BUSY = 0.5
 _WATCHED_SECONDS = 0.3
 _FIRST_SENTENCE = "Is anybody there?"
@@ -30,13 +30,13 @@ _FIRST_SENTENCE = "Is anybody there?"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A server that can be started; it answers `POST /predict` with `{"sentences": [...]}`.
+    """A server program that answers `POST /predict` with `{"sentences": [...]}`.
 
     Args:
         name: in the table.
         module: that Python runs; takes `--checkpoint` and `--port`.
-        options: of the command line, besides those two.
-        environment: folder of the virtual environment that it needs; None: the one of this process.
+        options: further command-line options.
+        environment: folder of its virtual environment; None for that of this process.
         explains: whether it answers `POST /attention` too.
     """
 
@@ -47,23 +47,23 @@ class Program:
     explains: bool = False
 
     def can_answer(self, load: Load) -> bool:
-        """Whether it has the route that a load asks."""
+        """Returns whether it has the route that a load asks."""
         return self.explains or not (isinstance(load, Closed) and load.route == "attention")
 
     @property
     def python(self) -> str:
-        """The interpreter that runs it."""
+        """The interpreter that runs the program."""
         return str(self.environment / "bin" / "python") if self.environment else sys.executable
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that answers.
+    """A running server.
 
     Args:
         port: on 127.0.0.1.
         start_seconds: from the start of the process to its first answered sentence.
-        processes: all that belong to it.
+        processes: all processes of the server.
     """
 
     port: int
@@ -71,12 +71,12 @@ class Server:
     processes: ProcessTree
 
     def pause(self) -> None:
-        """Stops all its processes where they are, so that it takes no time from another."""
+        """Pauses all its processes, so that it takes no time from another server."""
         self.processes.signal(signal.SIGSTOP)
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Lets a server that is paused go on for as long as the block lasts."""
+        """Resumes a paused server for the duration of the block."""
         self.processes.signal(signal.SIGCONT)
         try:
             yield
@@ -84,23 +84,23 @@ class Server:
             self.pause()
 
     def wait_in_turn(self) -> None:
-        """Waits until a sentence is answered: with turns, until all that was asked before is.
+        """Waits for the answer to a sentence; in a queue, all earlier requests are then answered.
 
         Raises:
             AnswerError: the sentence failed.
         """
-        # Of its own each time, or a cache could answer it before its turn.
+        # A new sentence each time, or a cache could answer it early.
         predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
 
     def settle(self) -> None:
-        """Waits until nothing is left to do of what clients asked that have gone.
+        """Waits until the server has finished the requests of clients that disconnected.
 
-        A server which does not notice that they have computes all of it. Where a sentence is let
-        in beside that, and not behind it, the processor tells. How long the sentence takes would
-        tell less: BentoML lets one wait for a while because those before it had to.
+        Most servers do not notice the disconnect and compute all of them. A server may answer a new
+        sentence beside that work instead of after it, so the processor time decides. The latency of
+        the sentence says less: BentoML delays it because earlier ones had to wait.
 
         Raises:
-            AnswerError: the sentence failed, or the server goes on computing for a minute.
+            AnswerError: the sentence failed, or the server still computes after a minute.
         """
         self.wait_in_turn()
         until = time.monotonic() + _SETTLE_PATIENCE
@@ -119,15 +119,15 @@ class Server:
 
 @contextmanager
 def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
-    """Runs a server for as long as the block lasts.
+    """Runs a server for the duration of the block.
 
     Args:
-        program: what to run.
+        program: to run.
         checkpoint: the folder to serve.
-        folder: where its log goes.
+        folder: for its log.
 
     Raises:
-        ServerError: it ended, or did not answer in time; holds the last line of its log.
+        ServerError: it ended, or did not answer in time. The message has the last line of its log.
     """
     log = folder / f"{program.name}.log"
     port = _free_port()
@@ -152,7 +152,7 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Lets no interrupt come between the start of a process and the knowledge of it."""
+    """Delays interrupts until a started process is recorded."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -182,14 +182,14 @@ def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subproce
 
 
 def environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What all that is measured runs in.
+    """Returns the environment variables of everything that is measured.
 
     Args:
         inherited: the variables of this process.
 
     Returns:
-        Those without settings of the service, which would make figures differ; without downloads;
-        and without GPUs, which some would take and others leave.
+        The inherited variables without settings of the service, which would change figures; with
+        downloads off; and without GPUs, which only some servers would use.
     """
     kept = {name: text for name, text in inherited.items() if not name.startswith("HEADLIGHT_")}
     return {**kept, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -202,7 +202,7 @@ def _free_port() -> int:
 
 
 def _wait(program: Program, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Asks until a sentence is answered."""
+    """Retries until a sentence is answered."""
     until = time.monotonic() + _START_PATIENCE
     while True:
         try:
@@ -225,9 +225,9 @@ def _last_line(log: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes], started: ProcessTree) -> None:
-    """Ends a server and whatever it has started, asked first and then not."""
+    """Stops a server and everything it started, first gently, then by force."""
     try:
-        # Not SIGTERM, after which the service goes on answering for a while.
+        # Not SIGTERM: the service drains for some seconds after it.
         started.signal(signal.SIGINT)
         started.signal(signal.SIGCONT)  # if it is paused
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""From a comparison to the tables that are printed: medians of repetitions, and their ratios."""
+"""Draws a comparison as tables of medians and ratios over the repetitions."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +23,10 @@ def tables(comparison: Comparison, *, ours: str) -> str:
         ours: the name of the service.
 
     Returns:
-        Lines. `asked/s` is what was asked for where that is fixed. `times` is the rate of the
-        service divided by that of the server of the line, so above 1 the service is faster; empty
-        where the rate is what was asked. `of the limit` is a rate divided by that of the model
-        alone. Both are medians of what came of each repetition.
+        The tables. `asked/s` is the fixed rate of a load, if it has one. `times` is the rate of the
+        service divided by that of the line's server, so above 1 the service is faster; empty for
+        fixed rates. `of the limit` is the rate divided by that of the model alone. Both are medians
+        of the ratios within each repetition.
     """
     return "\n\n".join(
         [
@@ -89,7 +89,7 @@ def _mixed(comparison: Comparison) -> Iterator[Sequence[str]]:
 
 
 def _ratio(rates: Sequence[float], others: Sequence[float]) -> str:
-    """Of what was measured in one repetition: a machine that drifts would spoil that of medians."""
+    """Returns the median ratio within repetitions, which a drifting machine distorts least."""
     return f"{statistics.median(map(truediv, rates, others)):.2f}"
 
 
@@ -132,7 +132,7 @@ def _milliseconds(seconds: Sequence[float] | Iterator[float]) -> str:
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Words to the left, figures to the right, columns under each other."""
+    """Aligns words to the left and figures to the right."""
     widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
 
     def line(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What servers are asked: sentences and reviews, each made new by a number at its end."""
+"""Provides the texts that servers are asked, each made unique by a number at its end."""
 
 import csv
 import gzip
@@ -41,12 +41,12 @@ _SENTENCES_OF_A_REVIEW = 14
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What servers are asked.
+    """The texts that servers are asked.
 
     Args:
         sentences: short texts.
-        reviews: long ones.
-        origin: where they come from, for the report.
+        reviews: long texts.
+        origin: their source, for the report.
     """
 
     sentences: tuple[str, ...]
@@ -55,7 +55,7 @@ class Texts:
 
 
 def own_texts() -> Texts:
-    """200 sentences from templates, and reviews of 14 of them."""
+    """Makes 200 sentences from templates, and reviews of 14 of them."""
     chance = random.Random(0)  # noqa: S311 - not for secrets
     reviews = (
         " ".join(chance.choices(SENTENCES, k=_SENTENCES_OF_A_REVIEW)) for _ in range(_REVIEWS)
@@ -64,11 +64,11 @@ def own_texts() -> Texts:
 
 
 def read_texts(sentences: Path, reviews: Path) -> Texts:
-    """The texts of two labelled files.
+    """Reads the texts of two labelled files.
 
     Args:
-        sentences: TSV with a header and the text in the first column, maybe gzipped.
-        reviews: likewise.
+        sentences: TSV with a header and the text in the first column, optionally gzipped.
+        reviews: the same for long texts.
 
     Raises:
         BenchmarkError: one cannot be read, or has no text.
@@ -78,12 +78,12 @@ def read_texts(sentences: Path, reviews: Path) -> Texts:
 
 
 def write_literals(texts: Sequence[str], path: Path) -> None:
-    """Writes texts for the client, each a JSON string without its closing quote on a line.
+    """Writes texts for the client, each line a JSON string without its closing quote.
 
-    A client that only adds a number and the quote takes little time from the server beside it.
+    The client adds only a number and the quote, so it takes little time from the server beside it.
 
     Args:
-        texts: to be asked.
+        texts: to ask.
         path: of the file.
     """
     lines = [json.dumps(text, ensure_ascii=False)[:-1] for text in texts]
@@ -91,7 +91,7 @@ def write_literals(texts: Sequence[str], path: Path) -> None:
 
 
 def numbered(text: str, number: int) -> str:
-    """A text that no server has been asked yet, so that none can remember its answer."""
+    """Makes a text that no server has been asked yet, so that no cache holds its answer."""
     return f"{text} {number}"
 
 

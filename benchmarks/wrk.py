@@ -1,4 +1,4 @@
-"""From a load to figures: wrk as the client, which takes little time from the server beside it."""
+"""Sends a load with wrk, a client that takes little time from the server beside it."""
 
 import json
 import shutil
@@ -19,14 +19,14 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What came of a load on one server.
+    """The figures of a load on one server.
 
     Args:
-        rate: sentences answered in a second, from when each connection could have had its first
-            answer to the last answer; 0 if that is none.
-        p50: of the latencies of requests, in seconds.
-        p99: of the same.
-        requests: that were answered; with none, all other figures are 0.
+        rate: sentences answered per second, counted from when each connection could have had its
+            first answer to the last answer; 0 if there were none.
+        p50: median latency of requests, in seconds.
+        p99: 99th percentile of the same.
+        requests: that were answered; if 0, all other figures are 0.
     """
 
     rate: float
@@ -36,24 +36,24 @@ class Figures:
 
 
 def check_installed() -> None:
-    """Sees that there is a wrk.
+    """Checks that wrk is installed.
 
     Raises:
-        BenchmarkError: there is none.
+        BenchmarkError: it is not.
     """
     if shutil.which("wrk") is None:
         raise BenchmarkError("wrk, the client, is not installed: apt-get install wrk")
 
 
 def run(load: Closed, *, texts: Path, port: int, first: int, seconds: float) -> Figures:
-    """Keeps a server busy for a while.
+    """Sends a load to a server for some seconds.
 
     Args:
-        load: what to send.
-        texts: as `texts.write_literals` wrote them.
+        load: to send.
+        texts: file that `texts.write_literals` wrote.
         port: on 127.0.0.1.
         first: the number before that of the first text.
-        seconds: how long.
+        seconds: duration.
 
     Raises:
         AnswerError: a request failed.
@@ -66,7 +66,7 @@ def run(load: Closed, *, texts: Path, port: int, first: int, seconds: float) -> 
 def running(
     load: Closed, *, texts: Path, port: int, first: int, seconds: float
 ) -> Iterator[subprocess.Popen[str]]:
-    """The same in the background; `read` waits for its figures, `stop` for those so far."""
+    """Sends a load in the background; `read` waits for its figures, `stop` ends it early."""
     client = shutil.which("wrk")
     if client is None:
         check_installed()
@@ -76,7 +76,7 @@ def running(
         *("--script", str(_SCRIPT), f"http://127.0.0.1:{port}", "--"),
         *(str(texts), str(load.sentences), str(first), load.route, str(load.connections)),
     ]
-    process = subprocess.Popen(  # noqa: S603 - what is installed as wrk
+    process = subprocess.Popen(  # noqa: S603 - the installed wrk
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
@@ -92,7 +92,7 @@ def read(process: subprocess.Popen[str], load: Closed) -> Figures:
     """Waits for the figures of a load.
 
     Args:
-        process: of `running`.
+        process: from `running`.
         load: that it sends.
 
     Raises:
@@ -107,20 +107,20 @@ def read(process: subprocess.Popen[str], load: Closed) -> Figures:
         raise AnswerError(f"{load.name}: {found['failed']} of {found['requests']} requests failed")
     if not found["requests"]:
         return Figures(0.0, 0.0, 0.0, 0)
-    # Over the whole time, what is on its way at the end would be missing: the more, the slower.
+    # A rate over the whole time would miss requests in flight at the end, most on slow servers.
     rate = found["counted"] * load.sentences / found["seconds"] if found["counted"] else 0.0
     return Figures(rate, found["p50"], found["p99"], found["requests"])
 
 
 def stop(process: subprocess.Popen[str], load: Closed) -> Figures:
-    """Ends a load before its time.
+    """Ends a load early.
 
     Args:
-        process: of `running`.
+        process: from `running`.
         load: that it sends.
 
     Returns:
-        The figures of what was answered until now.
+        The figures of the requests answered so far.
 
     Raises:
         AnswerError: a request failed.

@@ -1,1 +1,1 @@
-"""What people write otherwise, as plainly as they would."""
+"""Holds the peers: other servers, written as plainly as people write them."""

@@ -1,4 +1,4 @@
-"""A peer: BentoML with adaptive batching, as its manual shows it, float32."""
+"""Serves the BentoML peer: adaptive batching as in its manual, float32."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ _CHECKPOINT = "PEER_CHECKPOINT"
 
 @bentoml.service(workers=1, traffic={"timeout": 60})
 class Sentiment:
-    """Sentences of several requests in one call of `transformers.pipeline`."""
+    """Classifies sentences of several requests in one call of `transformers.pipeline`."""
 
     def __init__(self) -> None:
         self.classifier = pipeline(
@@ -24,7 +24,7 @@ class Sentiment:
         batchable=True, max_batch_size=64, max_latency_ms=60_000
     )
     def predict(self, sentences: list[str]) -> list[dict[str, object]]:
-        """A label and a score for each sentence."""
+        """Returns a label and a score for each sentence."""
         with torch.inference_mode():
             return list(self.classifier(sentences, batch_size=len(sentences)))
 
@@ -38,7 +38,7 @@ def main() -> None:
     os.environ[_CHECKPOINT] = given.checkpoint
     command = [sys.executable, "-m", "bentoml", "serve", f"{__spec__.name}:Sentiment"]
     arguments = [*command, "--host", "127.0.0.1", "--port", given.port]
-    os.execv(sys.executable, arguments)  # noqa: S606 - a server that was named above
+    os.execv(sys.executable, arguments)  # noqa: S606 - the server named above
 
 
 if __name__ == "__main__":

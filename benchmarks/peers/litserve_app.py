@@ -1,4 +1,4 @@
-"""A peer: LitServe with dynamic batching, as its manual shows it, float32 or bfloat16."""
+"""Serves the LitServe peer: dynamic batching as in its manual, float32 or bfloat16."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ _MAX_LENGTH = 512
 
 
 class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
-    """Several requests in one forward pass.
+    """Classifies several requests in one forward pass.
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
         dtype: of the weights.
         max_batch_size: requests in a pass.
-        batch_timeout: seconds that a pass waits for more of them.
+        batch_timeout: seconds that a pass waits for more requests.
     """
 
     def __init__(self, checkpoint: str, dtype: torch.dtype, **options: Any) -> None:  # noqa: ANN401
@@ -36,15 +36,15 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
         self.labels = self.model.config.id2label
 
     def decode_request(self, request: dict[str, list[str]]) -> list[str]:
-        """The sentences of a request."""
+        """Returns the sentences of a request."""
         return request["sentences"]
 
     def batch(self, inputs: list[list[str]]) -> list[list[str]]:
-        """Requests stay apart until they are read."""
+        """Keeps requests separate until `predict` reads them."""
         return inputs
 
     def predict(self, requests: list[list[str]]) -> list[list[dict[str, Any]]]:
-        """All sentences of all requests in one pass."""
+        """Classifies all sentences of all requests in one pass."""
         sentences = [sentence for request in requests for sentence in request]
         encoded = self.tokenizer(
             sentences, padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt"
@@ -60,11 +60,11 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
         return [[next(answers) for _ in request] for request in requests]
 
     def unbatch(self, outputs: Sequence[Any]) -> Sequence[Any]:
-        """One answer for each request."""
+        """Returns one answer for each request."""
         return outputs
 
     def encode_response(self, output: list[dict[str, Any]]) -> dict[str, Any]:
-        """The answer of a request."""
+        """Returns the answer to a request."""
         return {"predictions": output}
 
 

@@ -1,4 +1,4 @@
-"""The peer: a FastAPI handler round `transformers.pipeline`, and uvicorn as it comes."""
+"""Serves the pipeline peer: `transformers.pipeline` in a FastAPI handler, on plain uvicorn."""
 
 import argparse
 from pathlib import Path
@@ -11,26 +11,26 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 
 
 class PredictRequest(BaseModel):
-    """What `POST /predict` takes."""
+    """The body of `POST /predict`."""
 
     sentences: list[str]
 
 
 class AttentionRequest(BaseModel):
-    """What `POST /attention` takes."""
+    """The body of `POST /attention`."""
 
     sentence: str
 
 
 class Prediction(BaseModel):
-    """What it answers for each sentence."""
+    """The answer to one sentence."""
 
     label: str
     score: float
 
 
 def create_app(checkpoint: Path) -> FastAPI:
-    """Loads the model and puts a handler round it.
+    """Loads the model and builds the app.
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
@@ -38,12 +38,12 @@ def create_app(checkpoint: Path) -> FastAPI:
     classifier = pipeline("text-classification", model=str(checkpoint), truncation=True)
     app = FastAPI()
 
-    # Not async: FastAPI runs it on a thread, so that the event loop stays free, as its manual says.
+    # Not async: FastAPI then runs it on a thread and the event loop stays free, as its manual says.
     @app.post("/predict")
     def predict(request: PredictRequest) -> list[Prediction]:
         return [Prediction.model_validate(found) for found in classifier(request.sentences)]
 
-    # As people ask transformers for attention: the eager implementation, and lists of floats.
+    # The usual way to get attention from transformers: the eager implementation, lists of floats.
     model = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, attn_implementation="eager"
     ).eval()
@@ -63,7 +63,7 @@ def create_app(checkpoint: Path) -> FastAPI:
 
 def main() -> None:
     """Serves a checkpoint until a signal ends it."""
-    parser = argparse.ArgumentParser(description="A handler round transformers.pipeline.")
+    parser = argparse.ArgumentParser(description="A handler for transformers.pipeline.")
     parser.add_argument("--checkpoint", type=Path, required=True, help="the folder to serve")
     parser.add_argument("--port", type=int, required=True, help="to listen on")
     given = parser.parse_args()
