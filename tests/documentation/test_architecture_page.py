@@ -1,5 +1,7 @@
 """docs/concepts/architecture.md names every module of every package, and no other."""
 
+import re
+
 import pytest
 
 from tests.documentation.markdown import ROOT, codes, rows, sections
@@ -15,14 +17,28 @@ FOLDERS = {
 
 @pytest.mark.parametrize("package", FOLDERS)
 def test_every_module_is_named_once(package: str) -> None:
+    folder = FOLDERS[package]
     named = [name for cells in rows(PAGE, "module", section=package) for name in codes(cells[0])]
 
-    there = [
-        f"{entry.name}/" if entry.is_dir() else entry.name
-        for entry in FOLDERS[package].iterdir()
-        if entry.name not in ("__init__.py", "__pycache__", "py.typed")
-    ]
-    assert sorted(named) == sorted(there)
+    modules = {
+        str(module.relative_to(folder))
+        for module in folder.rglob("*.py")
+        if module.name != "__init__.py"
+    }
+    data = {
+        f"{content.parent.relative_to(folder)}/"
+        for content in folder.rglob("*")
+        if content.suffix in {".toml", ".html"}
+    }
+    assert sorted(named) == sorted(modules | data)
+
+
+def test_the_walk_of_a_sentence_is_short_and_true() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    walk = re.findall(r"^\d+\. `([^`]+)`", text, flags=re.MULTILINE)
+
+    assert 10 <= len(walk) <= 15
+    assert all((ROOT / path).is_file() for path in walk)
 
 
 def test_every_package_has_a_section() -> None:
