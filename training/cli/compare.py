@@ -21,7 +21,7 @@ from training.compare.plots import plot_curves, plot_gaps
 from training.compare.report import CURVES, GAPS, to_markdown
 from training.compare.variants import VARIANTS, Variant
 from training.data.data import Dataset
-from training.data.parts import Files, read_parts
+from training.data.parts import read_parts
 from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
 from training.fit.recipe import load_recipe
 from training.fit.rows import Standing, encode_rows
@@ -50,17 +50,19 @@ def run(arguments: argparse.Namespace) -> int:
     device = choose_device(arguments.device)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     torch.use_deterministic_algorithms(device.type == "cpu")
-    files = Files(
-        training=arguments.files,
-        validation=arguments.validation,
-        columns=columns_of(arguments),
-        labels=arguments.labels,
-    )
     recipe = load_recipe(
         "course",
         {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
     )
-    training, validation = read_parts(files, recipe)
+    training, validation = read_parts(
+        arguments.files,
+        arguments.validation,
+        columns=columns_of(arguments),
+        labels=arguments.labels,
+        hold_out=recipe.hold_out,
+        share=recipe.validation_share,
+        seed=recipe.seed,
+    )
     if BASELINE in (arguments.variants or ALL):
         check_baseline(training)  # before the networks are trained
     outcomes = []

@@ -14,10 +14,10 @@ from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.manifest import Manifest
 from training.cli import plan_command
-from training.cli.fit_options import STORE_DTYPES, recipe_of
+from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
 from training.data.data import Dataset
-from training.data.parts import Files, read_evaluated, read_parts
+from training.data.parts import read_evaluated, read_parts
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.finish import write_checkpoint
 from training.fit.recipe import Recipe
@@ -27,7 +27,6 @@ from training.fit.state import has_state, remove_state
 from training.fit.trainer import Fitting
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
-from training.places import place_run
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import undo_penn_in_some
 
@@ -121,13 +120,15 @@ def _prepare_torch(device: torch.device, threads: int | None) -> None:
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
     """The rows to learn from, some of them as people write, and the rows to validate by."""
-    files = Files(
-        training=arguments.files,
-        validation=arguments.validation or (),
+    training, validation = read_parts(
+        arguments.files,
+        arguments.validation or (),
         columns=columns_of(arguments),
         labels=arguments.labels,
+        hold_out=recipe.hold_out,
+        share=recipe.validation_share,
+        seed=recipe.seed,
     )
-    training, validation = read_parts(files, recipe)
     texts = undo_penn_in_some(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
     return replace(training, texts=texts), validation
 

@@ -1,4 +1,4 @@
-"""The options of `headlight-train fit`, and the recipe that they make of a preset."""
+"""Reads the options of `headlight-train fit`: recipe, folder of the run, what a plan excludes."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from model.arguments import positive
+from model.checkpoint import check_place
 from training.cli.shared_options import add_columns, add_device, add_files, add_labels
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
@@ -167,6 +168,33 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
             f"the plan decides what {' and '.join(given)} would: change it there, or leave out "
             "--plan"
         )
+
+
+def place_run(arguments: argparse.Namespace) -> Path:
+    """Refuses, before any work, to replace a checkpoint unasked.
+
+    Args:
+        arguments: as the parser of `add_arguments` gives them.
+
+    Returns:
+        The folder of the run: history, plot and state.
+
+    Raises:
+        RecipeError: something is there already, or the folder of the run lies in the checkpoint.
+        model.errors.CheckpointError: something else than a checkpoint is there.
+    """
+    output: Path = arguments.output
+    check_place(output)
+    if output.exists() and any(output.iterdir()) and not arguments.overwrite:
+        raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")
+    place = output.resolve()
+    run_dir: Path = arguments.run_dir or place.with_name(f"{place.name}.run")
+    if place in (run_dir.resolve(), *run_dir.resolve().parents):
+        raise RecipeError(
+            f"--run-dir {run_dir} lies in the checkpoint {output}, which is written as a whole: "
+            "choose a folder elsewhere"
+        )
+    return run_dir
 
 
 def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, object]:

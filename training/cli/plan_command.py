@@ -14,7 +14,7 @@ from model.backends.threads import choose_threads
 from model.checkpoint import CONFIG, WEIGHTS
 from model.files import digest, read_object
 from model.manifest import DataSource
-from training.cli.fit_options import STORE_DTYPES, refuse_beside_plan
+from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.data import Dataset, read_dataset
 from training.data.holdout import choose_held_out, rows_apart
@@ -23,7 +23,6 @@ from training.data.unlabelled import read_texts
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.finish import write_checkpoint
 from training.fit.setup import start_from_pretrained
-from training.places import place_run
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.pool import Pool

@@ -1,37 +1,33 @@
 """From the files of a command line to the rows to learn from and the rows to validate by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from training.data.data import Columns, Dataset, read_dataset, split, split_last
 from training.errors import RecipeError
-from training.fit.recipe import Recipe
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What a command line says of its data.
+def read_parts(
+    training_files: Sequence[Path],
+    validation_files: Sequence[Path],
+    *,
+    columns: Columns,
+    labels: Sequence[str] | None,
+    hold_out: Literal["random", "last"],
+    share: float,
+    seed: int,
+) -> tuple[Dataset, Dataset]:
+    """Reads every file, and holds training rows out if no file is for validation.
 
     Args:
-        training: labelled files.
-        validation: labelled files to validate by; none: some training rows are held out.
+        training_files: labelled files.
+        validation_files: labelled files, or none.
         columns: which columns hold what.
         labels: names of the classes, in their order; None: from the files.
-    """
-
-    training: Sequence[Path]
-    validation: Sequence[Path]
-    columns: Columns
-    labels: Sequence[str] | None
-
-
-def read_parts(files: Files, recipe: Recipe) -> tuple[Dataset, Dataset]:
-    """Reads every file and holds rows out if no file is for validation.
-
-    Args:
-        files: what the command line says.
-        recipe: which rows are held out, how many, and the seed that chooses them.
+        hold_out: which rows are held out: some of each class by chance, or the last.
+        share: of the rows to hold out.
+        seed: chooses the rows that are held out by chance.
 
     Returns:
         The rows to learn from and the rows to validate by.
@@ -40,15 +36,15 @@ def read_parts(files: Files, recipe: Recipe) -> tuple[Dataset, Dataset]:
         DataError: a file or a row cannot be used.
         RecipeError: a class has no row to learn from.
     """
-    training = read_dataset(files.training, columns=files.columns, labels=files.labels)
+    training = read_dataset(training_files, columns=columns, labels=labels)
     _check_classes(training)
-    if files.validation:
-        validation = read_dataset(files.validation, columns=files.columns, labels=training.labels)
-    elif recipe.hold_out == "last":
-        training, validation = split_last(training, share=recipe.validation_share)
+    if validation_files:
+        validation = read_dataset(validation_files, columns=columns, labels=training.labels)
+    elif hold_out == "last":
+        training, validation = split_last(training, share=share)
         _check_classes(training)
     else:
-        training, validation = split(training, share=recipe.validation_share, seed=recipe.seed)
+        training, validation = split(training, share=share, seed=seed)
     return training, validation
 
 

@@ -3,13 +3,10 @@
 Legend: B batch, C classes.
 """
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from model.conv_attention import ConvAttentionClassifier
-from model.encoder import EncoderClassifier
 from training.fit.recipe import Recipe
-from training.plan.mpnet import Trainable
 
 
 def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
@@ -23,19 +20,14 @@ def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
     return functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
 
 
-def weight_penalty(network: Trainable, recipe: Recipe) -> Tensor | float:
+def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:
     """The recipe's factor times the sum of the squares of the word embedding.
 
     Args:
-        network: whose embedding it is.
+        network: its first embedding is that of the words.
         recipe: with the factor, `embedding_l2`.
     """
     if not recipe.embedding_l2:
         return 0.0
-    if isinstance(network, ConvAttentionClassifier):
-        embedding = network.embedding
-    elif isinstance(network, EncoderClassifier):
-        embedding = network.embeddings.tokens
-    else:
-        embedding = network.tokens
-    return recipe.embedding_l2 * embedding.weight.square().sum()
+    words = next(module for module in network.modules() if isinstance(module, nn.Embedding))
+    return recipe.embedding_l2 * words.weight.square().sum()

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from torch import nn
 
 from model.tokenizer import Encoding, Tokenizer
 from training.data.data import Dataset
 from training.measure.inference import predict_logits
-from training.plan.mpnet import Trainable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
 
 
 def measure_rows(
-    network: Trainable, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
+    network: nn.Module, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
 ) -> Standing:
     """Runs a network over rows.
 

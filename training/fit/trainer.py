@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.batch import Batch, collate
 from model.tokenizer import Tokenizer
@@ -28,7 +28,6 @@ from training.fit.rows import Rows, Standing, measure_rows
 from training.fit.snapshot import clone, gather, restore
 from training.fit.state import Position, load_state, save_state
 from training.measure.history import Measurement
-from training.plan.mpnet import Trainable
 from training.progress import progress
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
@@ -56,7 +55,7 @@ class Fitting:
 
     def __init__(
         self,
-        network: Trainable,
+        network: nn.Module,
         tokenizer: Tokenizer,
         recipe: Recipe,
         *,

@@ -15,7 +15,6 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from model.architecture import Network
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.encoder import EncoderLayer
@@ -124,9 +123,6 @@ class MPNetClassifier(nn.Module):
         buckets = distance_buckets(places[None, :] - places[:, None])  # [T, T]
         biases: Tensor = self.distances(buckets).permute(2, 0, 1).unsqueeze(0)
         return biases.contiguous()  # [1, H, T, T]
-
-
-Trainable = Network | MPNetClassifier
 
 
 def distance_buckets(distances: Tensor) -> Tensor:

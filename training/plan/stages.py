@@ -11,7 +11,7 @@ from pathlib import Path
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.files import digest, sync, write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
@@ -23,7 +23,6 @@ from training.fit.trainer import Fitting
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.fingerprint import Fingerprints, of_rows
-from training.plan.mpnet import Trainable
 from training.plan.plan import Plan, Stage
 from training.plan.pool import Pool, SoftRows, draw_rows
 from training.plan.teach import Taught, start_teacher
@@ -95,7 +94,7 @@ class PlanRun:
         )
         self._taught: Taught | None = None
 
-    def run(self, network: Trainable) -> None:
+    def run(self, network: nn.Module) -> None:
         """Runs every stage that is not done, and fills the network with the mean of their weights.
 
         Args:
@@ -150,7 +149,7 @@ class PlanRun:
             raise RecipeError(f"stage {stage.name}: {error}") from error
 
     def _teacher_of(
-        self, stage: Stage, name: str, network: Trainable, tokenizer: Tokenizer, identity: str
+        self, stage: Stage, name: str, network: nn.Module, tokenizer: Tokenizer, identity: str
     ) -> Taught | None:
         """Whom a stage asks; the network itself is asked before it is fitted."""
         if not stage.rows.is_taught:
@@ -160,7 +159,7 @@ class PlanRun:
         return self._taught_by(network, tokenizer, f"{name}-labels", identity)
 
     def _taught_by(
-        self, network: Trainable, tokenizer: Tokenizer, labels: str, identity: str
+        self, network: nn.Module, tokenizer: Tokenizer, labels: str, identity: str
     ) -> Taught:
         return Taught(
             network,
@@ -201,7 +200,7 @@ class PlanRun:
     def _fit(
         self,
         name: str,
-        network: Trainable,
+        network: nn.Module,
         tokenizer: Tokenizer,
         recipe: Recipe,
         rows: SoftRows,

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
+from torch import nn
 
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError
 from training.measure.inference import predict_logits
-from training.plan.mpnet import MPNetClassifier, Trainable, load_mpnet
+from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import Teacher
 from training.plan.teacher_labels import TeacherLabels
 
@@ -60,7 +61,7 @@ class Taught:
 
     def __init__(
         self,
-        network: Trainable,
+        network: nn.Module,
         tokenizer: Tokenizer,
         labels: TeacherLabels,
         *,
