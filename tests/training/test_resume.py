@@ -16,7 +16,7 @@ from tests.builders import tiny_network, tiny_tokenizer
 from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
-from training.fit.trainer import Fitting
+from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]
@@ -49,7 +49,7 @@ class Run:
             "token_dropout": 0.2,
             "average_decay": average_decay,
         }
-        self.fitting = Fitting(
+        self.trainer = Trainer(
             self.network,
             tokenizer,
             Recipe.model_validate(recipe),
@@ -67,7 +67,7 @@ class Run:
         def record(history: Sequence[Measurement]) -> None:
             self.recorded.append(list(history))
 
-        return self.fitting.run(save_every=save_every, stop=stop, record=record)
+        return self.trainer.run(save_every=save_every, stop=stop, record=record)
 
 
 def after(asked: int, end: Callable[[], int | None]) -> Callable[[], int | None]:
@@ -130,7 +130,7 @@ def test_killed_at_any_steps(
         for steps in deaths:
             run = Run(folder, average_decay=average_decay)
             if (folder / "state").exists():
-                run.fitting.resume()
+                run.trainer.resume()
             try:
                 run.to_the_end(save_every=save_every, stop=after(steps, die))
             except KilledError:
@@ -138,7 +138,7 @@ def test_killed_at_any_steps(
             break
         run = Run(folder, average_decay=average_decay)
         if (folder / "state").exists():
-            run.fitting.resume()
+            run.trainer.resume()
         history = run.to_the_end(save_every=save_every)
 
     expected = whole[average_decay]
@@ -163,8 +163,8 @@ def test_a_signal_ends_the_run_after_the_step_or_the_epoch_in_hand(
     )
 
     again = Run(tmp_path, average_decay=0.7)
-    again.fitting.resume()
-    assert again.fitting.step == step
+    again.trainer.resume()
+    assert again.trainer.step == step
     history = again.to_the_end()
     assert same(again.network.state_dict(), whole[0.7].network.state_dict())
     assert timeless(history) == timeless(whole[0.7].recorded[-1])
@@ -177,7 +177,7 @@ def test_a_run_that_had_ended_records_its_history_again(
     Run(tmp_path, average_decay=0.7).to_the_end()
 
     again = Run(tmp_path, average_decay=0.7)
-    again.fitting.resume()
+    again.trainer.resume()
     again.to_the_end()
     assert [timeless(history) for history in again.recorded] == [timeless(whole[0.7].recorded[-1])]
     assert same(again.network.state_dict(), whole[0.7].network.state_dict())
@@ -190,7 +190,7 @@ def test_seconds_are_those_of_all_parts(tmp_path: Path) -> None:
     (first,) = run.recorded[-1]
 
     again = Run(tmp_path, average_decay=0.0)
-    again.fitting.resume()
+    again.trainer.resume()
     seconds = [measured.seconds for measured in again.to_the_end()]
     assert seconds[0] == first.seconds
     assert seconds == sorted(seconds)

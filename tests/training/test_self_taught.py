@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
 from training.__main__ import main
-from training.cli.plan_command import read_material
-from training.fit.setup import start_from_pretrained
+from training.cli.plan_command import read_plan_data
+from training.fit.setup import init_from_pretrained
 from training.measure.inference import predict_logits
 from training.plan.plan import load_plan
-from training.plan.stages import mean_of, plan_tokenizer
+from training.plan.stages import average_weights, plan_tokenizer
 from training.plan.teacher_labels import TeacherLabels
 from training.synth.groups import make_sets
 
@@ -60,7 +60,7 @@ def test_a_stage_begins_with_the_mean_of_all_before_it(run_dir: Path) -> None:
         load_file(run_dir / f"{name}.safetensors") for name in ("1-broad", "2-sharp", "3-even")
     )
 
-    mean = mean_of([(3.0, broad), (1.0, sharp)])
+    mean = average_weights([(3.0, broad), (1.0, sharp)])
     assert even.keys() == mean.keys()
     assert all(torch.equal(even[name], mean[name]) for name in mean)
     assert not any(torch.equal(broad[name], even[name]) for name in mean if "weight" in name)
@@ -68,12 +68,12 @@ def test_a_stage_begins_with_the_mean_of_all_before_it(run_dir: Path) -> None:
 
 def test_it_teaches_itself_what_it_thought_before(tiny: TinyPlan, run_dir: Path) -> None:
     plan = load_plan(tiny.plan)
-    start = start_from_pretrained(plan.stages[0].recipe, tiny.student, plan.labels)
+    start = init_from_pretrained(plan.stages[0].recipe, tiny.student, plan.labels)
     start.network.load_state_dict(load_file(run_dir / "3-even.safetensors"))
     tokenizer = plan_tokenizer(plan, tiny.student, max_length=16)
-    material = read_material(plan, tiny.data)
+    data = read_plan_data(plan, tiny.data)
     labels = kept_labels(run_dir / "3-even-labels.safetensors")
-    short = [text for text in material.pool.texts["short"] if text in labels]
+    short = [text for text in data.pool.texts["short"] if text in labels]
     groups = [text for told in make_sets(3, seed=9) for text in told]
     texts = [*short, *groups]
 

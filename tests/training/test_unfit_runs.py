@@ -28,11 +28,11 @@ _WORDS = {0: ("bad", "dull", "poor", "weak"), 1: ("good", "bright", "rich", "str
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """Arguments of a run over two columns of text."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     rows = ["sentence\tother\tlabel"]
     for number in range(64):
         label = number % 2
-        sentence = " ".join([str(number), *chance.choices(_WORDS[label], k=4)])
+        sentence = " ".join([str(number), *rng.choices(_WORDS[label], k=4)])
         rows.append(f"{sentence}\t{sentence[::-1]}\t{label}")
     (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "tiny.toml").write_text(_PRESET, encoding="utf-8")

@@ -36,12 +36,12 @@ def write_sentences(
     path: Path, *, rows: int = 240, seed: int = 0, labels: Sequence[str] = ("negative", "positive")
 ) -> Path:
     """Writes sentences of which one word decides the label; returns the path."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     lines = ["sentence\tlabel"]
     for number in range(rows):
         label = labels[number % len(labels)]
-        words = [*chance.choices(FILLERS, k=chance.randint(2, 8)), chance.choice(WORDS[label])]
-        chance.shuffle(words)
+        words = [*rng.choices(FILLERS, k=rng.randint(2, 8)), rng.choice(WORDS[label])]
+        rng.shuffle(words)
         lines.append(f"{' '.join(words)} {number}\t{label}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -24,8 +24,8 @@ from training.data.data import Dataset
 from training.data.parts import read_parts
 from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
 from training.fit.recipe import load_recipe
-from training.fit.rows import Standing, encode_rows
-from training.fit.trainer import Fitting
+from training.fit.rows import EvalResult, encode_rows
+from training.fit.trainer import Trainer
 from training.signals import noted_signals
 
 _REPORT, _FIGURES = "report.md", "comparison.json"
@@ -158,7 +158,7 @@ def _run_once(
     """The parameters of the network, and how its run went."""
     recipe = variant.recipe(epochs=epochs, seed=seed)
     network, tokenizer = variant.begin(recipe, training)
-    fitting = Fitting(
+    trainer = Trainer(
         network.to(device),
         tokenizer,
         recipe,
@@ -173,7 +173,7 @@ def _run_once(
         label=label,
     )
     try:
-        history = fitting.run(save_every=1, stop=stop, record=lambda _: None)
+        history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
     except InterruptedRunError as error:
         raise InterruptedComparisonError(error.signal) from error
     last = history[-1]
@@ -181,8 +181,8 @@ def _run_once(
     return parameters, Run(
         seed=seed,
         seconds=last.seconds,
-        training=Standing(last.training_loss, last.training_accuracy),
-        validation=Standing(last.validation_loss, last.validation_accuracy),
+        training=EvalResult(last.training_loss, last.training_accuracy),
+        validation=EvalResult(last.validation_loss, last.validation_accuracy),
         history=tuple(history),
     )
 

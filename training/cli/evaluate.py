@@ -130,14 +130,14 @@ def _probe(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
     """Asks the model, and its texts disturbed: the shorter ones, in which a change weighs."""
     texts = [text for dataset in datasets for text in dataset.texts]
     short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
-    chance = random.Random(0)  # noqa: S311 - not for secrets
+    rng = random.Random(0)  # noqa: S311 - not for secrets
 
     def answers(asked: Sequence[str]) -> NDArray[np.float64]:
         if not asked:
             return np.zeros(0)
         return predict_probabilities(predictor, asked, label="probe").values[:, 1]
 
-    return probe(answers, chance.sample(short, min(len(short), _MOST_TEXTS)))
+    return probe(answers, rng.sample(short, min(len(short), _MOST_TEXTS)))
 
 
 def evaluate(

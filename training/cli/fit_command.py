@@ -22,13 +22,13 @@ from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.finish import write_checkpoint
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
-from training.fit.setup import Start, start_from_pretrained, start_from_scratch
+from training.fit.setup import InitialModel, init_from_pretrained, init_from_scratch
 from training.fit.state import has_state, remove_state
-from training.fit.trainer import Fitting
+from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.signals import noted_signals, raised_signals
-from training.synth.augment import undo_penn_in_some
+from training.synth.augment import undo_penn_in_share
 
 _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 
@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.evaluate, columns=columns_of(arguments), labels=training.labels
     )
     start = (
-        start_from_pretrained(recipe, arguments.init_from, training.labels)
+        init_from_pretrained(recipe, arguments.init_from, training.labels)
         if arguments.init_from
-        else start_from_scratch(recipe, training.texts, training.labels)
+        else init_from_scratch(recipe, training.texts, training.labels)
     )
     bfloat16 = arguments.dtype == "bfloat16" or (
         arguments.dtype == "auto" and computes_bfloat16(device)
     )
-    fitting = Fitting(
+    trainer = Trainer(
         start.network.to(device),
         start.tokenizer,
         recipe,
@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         state=run_dir / _STATE,
         identity=_identity(recipe, training, validation, start, device, bfloat16=bfloat16),
     )
-    history = _fit(fitting, run_dir, save_every=arguments.save_every, resume=arguments.resume)
-    with raised_signals(fitting.interrupted):
+    history = _fit(trainer, run_dir, save_every=arguments.save_every, resume=arguments.resume)
+    with raised_signals(trainer.interrupted):
         plot_history(history, run_dir / _PLOT)
         manifest = write_checkpoint(
             arguments.output,
@@ -129,7 +129,7 @@ def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Datas
         share=recipe.validation_share,
         seed=recipe.seed,
     )
-    texts = undo_penn_in_some(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
+    texts = undo_penn_in_share(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
     return replace(training, texts=texts), validation
 
 
@@ -137,7 +137,7 @@ def _identity(
     recipe: Recipe,
     training: Dataset,
     validation: Dataset,
-    start: Start,
+    start: InitialModel,
     device: torch.device,
     *,
     bfloat16: bool,
@@ -163,19 +163,19 @@ def _rows_digest(dataset: Dataset) -> str:
     return hashlib.sha256(rows).hexdigest()
 
 
-def _fit(fitting: Fitting, run_dir: Path, *, save_every: int, resume: bool) -> list[Measurement]:
+def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> list[Measurement]:
     """Runs the loop, from the start or from where the run was interrupted."""
     run_dir.mkdir(parents=True, exist_ok=True)
     if resume:
-        fitting.resume()
-        _say(f"resuming after step {fitting.step}")
+        trainer.resume()
+        _say(f"resuming after step {trainer.step}")
     else:
         remove_state(run_dir / _STATE)
         for left in (_HISTORY, _PLOT):
             (run_dir / left).unlink(missing_ok=True)
     try:
         with noted_signals() as stop:
-            return fitting.run(
+            return trainer.run(
                 save_every=save_every,
                 stop=stop,
                 record=lambda history: write_history(history, run_dir / _HISTORY),

@@ -17,21 +17,21 @@ from model.manifest import DataSource
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.data import Dataset, read_dataset
-from training.data.holdout import choose_held_out, rows_apart
+from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.parts import read_evaluated
 from training.data.unlabelled import read_texts
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.finish import write_checkpoint
-from training.fit.setup import start_from_pretrained
+from training.fit.setup import init_from_pretrained
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.pool import Pool
-from training.plan.stages import PlanRun, Surroundings, plan_tokenizer
+from training.plan.stages import PlanRun, RunContext, plan_tokenizer
 from training.signals import noted_signals, raised_signals
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class PlanData:
     """The data of a plan, read and parted.
 
     Args:
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     bfloat16 = arguments.dtype == "bfloat16" or (
         arguments.dtype == "auto" and computes_bfloat16(device)
     )
-    material = read_material(plan, arguments.data)
+    data = read_plan_data(plan, arguments.data)
     say(
-        f"{len(material.training):,} rows to learn from, {len(material.held_out):,} held out "
+        f"{len(data.training):,} rows to learn from, {len(data.held_out):,} held out "
         "with all that is part of them"
     )
     evaluated = read_evaluated(
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     recipe = plan.stages[0].recipe.model_copy(update={"max_length": plan.max_length})
     start = replace(
-        start_from_pretrained(recipe, arguments.init_from, plan.labels),
+        init_from_pretrained(recipe, arguments.init_from, plan.labels),
         tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
         origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
     )
@@ -87,11 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
     with noted_signals() as stop:
         PlanRun(
             plan,
-            material.pool,
-            (material.held_out.texts, material.held_out.label_ids),
+            data.pool,
+            (data.held_out.texts, data.held_out.label_ids),
             student=arguments.init_from,
             teacher=arguments.teacher,
-            surroundings=Surroundings(run_dir, device, bfloat16, arguments.save_every, stop, say),
+            context=RunContext(run_dir, device, bfloat16, arguments.save_every, stop, say),
         ).run(network)
     count = len(plan.stages)
     with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
@@ -100,8 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
             start,
             seed=plan.seed,
             record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
-            training=material.training,
-            validation=material.held_out,
+            training=data.training,
+            validation=data.held_out,
             evaluated=evaluated,
             device=device,
             dtype=STORE_DTYPES[arguments.store_dtype],
@@ -151,7 +151,7 @@ def _check_length(folder: Path, max_length: int, *, first: int) -> None:
         )
 
 
-def read_material(plan: Plan, folder: Path) -> Material:
+def read_plan_data(plan: Plan, folder: Path) -> PlanData:
     """Reads every source, and holds rows out with all that they are part of.
 
     Args:
@@ -176,7 +176,7 @@ def read_material(plan: Plan, folder: Path) -> Material:
     used = plan.used_sources
     kept = []
     for name, dataset in labelled.items():
-        rest = dataset.take(rows_apart(dataset.texts, held_out.texts))
+        rest = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
         pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
         if name in used:
             kept.append(rest)
@@ -186,10 +186,10 @@ def read_material(plan: Plan, folder: Path) -> Material:
         if source.labelled:
             continue
         bare = read_texts(folder / source.file)
-        pool_texts[name] = [bare[at] for at in rows_apart(bare, held_out.texts)]
+        pool_texts[name] = [bare[at] for at in rows_without_overlap(bare, held_out.texts)]
         record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
         training = replace(training, sources=(*training.sources, record))
-    return Material(Pool(pool_texts, pool_labels), held_out, training)
+    return PlanData(Pool(pool_texts, pool_labels), held_out, training)
 
 
 def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from training.compare.comparison import Outcome, Run
 from training.data.data import Dataset
 from training.errors import RecipeError
-from training.fit.rows import Standing
+from training.fit.rows import EvalResult
 
 TITLE = "TF-IDF with logistic regression"
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -50,8 +50,8 @@ def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
     run = Run(
         seed=0,
         seconds=round(seconds, 3),
-        training=_standing(pipeline, training),
-        validation=_standing(pipeline, validation),
+        training=_evaluate(pipeline, training),
+        validation=_evaluate(pipeline, validation),
         history=(),
     )
     parameters = int(regression.coef_.size + regression.intercept_.size)
@@ -72,10 +72,10 @@ def check_baseline(training: Dataset) -> None:
         )
 
 
-def _standing(pipeline: Pipeline, dataset: Dataset) -> Standing:
+def _evaluate(pipeline: Pipeline, dataset: Dataset) -> EvalResult:
     probabilities = pipeline.predict_proba(dataset.texts)  # [N, C]
     classes = range(len(dataset.labels))
-    return Standing(
+    return EvalResult(
         loss=float(log_loss(dataset.label_ids, probabilities, labels=list(classes))),
         accuracy=float(accuracy_score(dataset.label_ids, probabilities.argmax(axis=1))),
     )

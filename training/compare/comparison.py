@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from training.fit.rows import Standing
+from training.fit.rows import EvalResult
 from training.measure.history import Measurement
 
 
@@ -24,8 +24,8 @@ class Run:
 
     seed: int
     seconds: float
-    training: Standing
-    validation: Standing
+    training: EvalResult
+    validation: EvalResult
     history: tuple[Measurement, ...]
 
     @property

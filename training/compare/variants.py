@@ -12,7 +12,7 @@ from training.data.data import Dataset
 from training.data.words import train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe
-from training.fit.setup import start_from_scratch
+from training.fit.setup import init_from_scratch
 
 _COURSE, _ENCODER = "course", "small"
 _TWO = 2
@@ -57,7 +57,7 @@ class Variant:
         """
         sizes = recipe.conv_attention
         if sizes is None:
-            start = start_from_scratch(recipe, training.texts, training.labels)
+            start = init_from_scratch(recipe, training.texts, training.labels)
             return start.network, start.tokenizer
         if len(training.labels) != _TWO:
             raise RecipeError(

@@ -41,18 +41,18 @@ def choose_held_out(
     """
     chosen = {}
     for name, count in counts.items():
-        chance = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
+        rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
         long = [at for at, text in enumerate(texts[name]) if len(word_key(text).split()) >= _LONG]
         if count > len(long):
             raise RecipeError(
                 f"source {name}: hold_out is {count}, but {len(long)} of its rows have {_LONG} "
                 "words and more: hold fewer out"
             )
-        chosen[name] = sorted(chance.sample(long, count))
+        chosen[name] = sorted(rng.sample(long, count))
     return chosen
 
 
-def rows_apart(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
+def rows_without_overlap(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
     """The rows that tell nothing of what is held out.
 
     A row goes if it is one of the held-out texts, compared on letters and digits; or if it is a

@@ -27,7 +27,7 @@ def read_parts(
         labels: names of the classes, in their order; None: from the files.
         hold_out: which rows are held out: some of each class by chance, or the last.
         share: of the rows to hold out.
-        seed: chooses the rows that are held out by chance.
+        seed: chooses the rows that are held out by rng.
 
     Returns:
         The rows to learn from and the rows to validate by.

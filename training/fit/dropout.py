@@ -33,7 +33,7 @@ class ByteDropout(nn.Dropout):
         return input * (drawn < kept).to(input.dtype).mul_(_LEVELS / kept)
 
 
-def quicken_dropout(network: nn.Module) -> None:
+def use_byte_dropout(network: nn.Module) -> None:
     """Puts `ByteDropout` in the place of each `torch.nn.Dropout`.
 
     Args:

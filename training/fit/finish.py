@@ -13,7 +13,7 @@ from model.architecture import Network
 from model.checkpoint import save_checkpoint
 from model.manifest import Manifest, Metric
 from training.data.data import Dataset
-from training.fit.setup import Start
+from training.fit.setup import InitialModel
 from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits
 from training.measure.metrics import measure
@@ -21,7 +21,7 @@ from training.measure.metrics import measure
 
 def write_checkpoint(
     output: Path,
-    start: Start,
+    start: InitialModel,
     *,
     seed: int,
     record: Mapping[str, Any],
@@ -85,7 +85,7 @@ def _round(network: Network, dtype: torch.dtype) -> None:
 
 
 def _logits(
-    start: Start, dataset: Dataset, device: torch.device, label: str
+    start: InitialModel, dataset: Dataset, device: torch.device, label: str
 ) -> NDArray[np.float32]:
     return predict_logits(
         start.network,

@@ -34,7 +34,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EvalResult:
     """How well a network does on some rows, in evaluation mode.
 
     Args:
@@ -58,7 +58,7 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
 
 def measure_rows(
     network: nn.Module, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
-) -> Standing:
+) -> EvalResult:
     """Runs a network over rows.
 
     Args:
@@ -74,6 +74,6 @@ def measure_rows(
     logits = logits.astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
-    return Standing(
+    return EvalResult(
         loss=float(losses.mean()), accuracy=float((logits.argmax(axis=1) == truth).mean())
     )

@@ -24,7 +24,7 @@ from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialModel:
     """What a run begins with.
 
     Args:
@@ -40,7 +40,7 @@ class Start:
     origin: dict[str, str]
 
 
-def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> Start:
+def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
     """Learns a vocabulary and draws weights.
 
     Args:
@@ -74,12 +74,12 @@ def start_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[st
         pad_token_id=PAD_ID,
         labels=tuple(labels),
     )
-    return Start(config, _draw(config, recipe.seed), tokenizer, {})
+    return InitialModel(config, _draw(config, recipe.seed), tokenizer, {})
 
 
 def _start_conv_attention(
     recipe: Recipe, sizes: ConvAttentionSizes, texts: Sequence[str], labels: Sequence[str]
-) -> Start:
+) -> InitialModel:
     if len(labels) != 2:
         raise RecipeError(
             f"the course's classifier tells 2 classes apart, the rows have {len(labels)}: "
@@ -98,10 +98,10 @@ def _start_conv_attention(
     )
     network = build_conv_attention(config)
     network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
-    return Start(config, network, tokenizer, {})
+    return InitialModel(config, network, tokenizer, {})
 
 
-def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> Start:
+def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> InitialModel:
     """Takes vocabulary, sizes and weights of a BERT-family folder; a head that fits too.
 
     Args:
@@ -132,7 +132,7 @@ def start_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -
     network = _draw(config, recipe.seed)
     load_encoder_weights(folder / WEIGHTS, network)
     origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
-    return Start(config, network, tokenizer, origin)
+    return InitialModel(config, network, tokenizer, origin)
 
 
 def _adapt(

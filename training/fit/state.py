@@ -26,7 +26,7 @@ _SHOWN = 40
 
 
 @dataclass(slots=True)
-class Position:
+class TrainerState:
     """Where a run stands.
 
     Args:
@@ -49,7 +49,7 @@ class Position:
 
 
 def save_state(
-    folder: Path, position: Position, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+    folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
 ) -> None:
     """Writes the state, replacing the one before.
 
@@ -87,7 +87,7 @@ def save_state(
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dict[str, Tensor]]:
+def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state of an interrupted run.
 
     Args:
@@ -114,7 +114,7 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[Position, dic
     _check_identity(folder, content["identity"], identity)
     position = content["position"]
     history = [Measurement(**measurement) for measurement in position.pop("history")]
-    return Position(**position, history=history), safetensors.torch.load(tensors)
+    return TrainerState(**position, history=history), safetensors.torch.load(tensors)
 
 
 def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:

@@ -19,14 +19,14 @@ from model.batch import Batch, collate
 from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.errors import DivergedRunError, InterruptedRunError, ResumeError
-from training.fit.dropout import quicken_dropout
+from training.fit.dropout import use_byte_dropout
 from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows, Standing, measure_rows
+from training.fit.rows import EvalResult, Rows, measure_rows
 from training.fit.snapshot import clone, gather, restore
-from training.fit.state import Position, load_state, save_state
+from training.fit.state import TrainerState, load_state, save_state
 from training.measure.history import Measurement
 from training.progress import progress
 
@@ -34,7 +34,7 @@ from training.progress import progress
 _SEED_STRIDE = 1_000_003
 
 
-class Fitting:
+class Trainer:
     """One run.
 
     Args:
@@ -68,7 +68,7 @@ class Fitting:
         measure_training: bool = False,
         label: str = "fit",
     ) -> None:
-        quicken_dropout(network)
+        use_byte_dropout(network)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
@@ -87,7 +87,7 @@ class Fitting:
         self._identity = identity
         self._measure_training = measure_training
         self._label = label
-        self._position = Position()
+        self._position = TrainerState()
         self._pad_token_id = tokenizer.pad_token_id
         self._unknown_id = tokenizer.token_id("[UNK]")
         specials = [tokenizer.token_id(token) for token in tokenizer.special_tokens().values()]
@@ -254,10 +254,10 @@ class Fitting:
 
     def _measure(self, epoch: int) -> None:
         position = self._position
-        validation = self._standing(self._validation)
-        training = Standing(position.loss_sum / position.seen, position.correct / position.seen)
+        validation = self._evaluate(self._validation)
+        training = EvalResult(position.loss_sum / position.seen, position.correct / position.seen)
         if self._measure_training:
-            training = self._standing(self._training)
+            training = self._evaluate(self._training)
         measurement = Measurement(
             step=position.step,
             epoch=epoch + 1,
@@ -275,7 +275,7 @@ class Fitting:
         position.history.append(measurement)
         position.loss_sum, position.correct, position.seen = 0.0, 0, 0
 
-    def _standing(self, rows: Rows) -> Standing:
+    def _evaluate(self, rows: Rows) -> EvalResult:
         return measure_rows(
             self._averaged,
             rows,

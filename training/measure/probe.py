@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from training.synth.behaviours import Kind, fill, read_templates, tell
-from training.synth.noise import add_link, contract, lose_apostrophes, shout, slip
+from training.synth.behaviours import Kind, fill, fill_for_each, read_templates
+from training.synth.noise import add_link, add_typo, change_case, contract, drop_apostrophes
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
 _CHANGES: Mapping[str, Callable[[str, random.Random], str]] = {
-    "a slip of the finger": slip,
-    "capitals": shout,
-    "apostrophes": lose_apostrophes,
+    "a slip of the finger": add_typo,
+    "capitals": change_case,
+    "apostrophes": drop_apostrophes,
     "short and long forms": contract,
     "a link or a name": add_link,
 }
@@ -88,36 +88,34 @@ def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Prob
         seed: decides which sentences are made.
     """
     probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
-    found = [
-        _ask_kind(answers, kind, probes.lists, _chance(seed, kind.name)) for kind in probes.kinds
-    ]
+    found = [_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name)) for kind in probes.kinds]
     found += [_ask_said(answers, kind) for kind in probes.said]
     for pairs in probes.pairs:
         found += _ask_pairs(answers, pairs)
     for swap in probes.swaps:
-        found += _ask_swap(answers, swap, probes.lists, _chance(seed, swap.name))
+        found += _ask_swap(answers, swap, probes.lists, _rng(seed, swap.name))
     before = answers(texts)
     for name, change in _CHANGES.items():
-        chance = _chance(seed, name)
-        changed = [change(text, chance) for text in texts]
+        rng = _rng(seed, name)
+        changed = [change(text, rng) for text in texts]
         places = [at for at, text in enumerate(texts) if changed[at] != text]
         after = answers([changed[at] for at in places])
         found.append(_change(name, before[places], after))
     return found
 
 
-def _chance(seed: int, name: str) -> random.Random:
+def _rng(seed: int, name: str) -> random.Random:
     """Its own for each test, so that a new one changes none of the others."""
     return random.Random(f"{seed}/probe/{name}")  # noqa: S311 - not for secrets
 
 
 def _ask_kind(
-    answers: Answers, kind: Kind, lists: Mapping[str, Sequence[str]], chance: random.Random
+    answers: Answers, kind: Kind, lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> Probe:
     made: dict[str, bool] = {}
     for positive, templates in ((True, kind.positive), (False, kind.negative)):
         for _ in range(_OF_EACH_KIND // 2):
-            made[fill(chance.choice(templates), lists, chance)] = positive
+            made[fill(rng.choice(templates), lists, rng)] = positive
     return _judge(answers, kind.name, made)
 
 
@@ -145,13 +143,13 @@ def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
 
 
 def _ask_swap(
-    answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], chance: random.Random
+    answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> list[Probe]:
     """Each member against the first of all, and each group against the mean of all members."""
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
     said = []
     for _ in range(_OF_EACH_SWAP):
-        said += tell(chance.choice(swap.templates), everyone, lists, chance)
+        said += fill_for_each(rng.choice(swap.templates), everyone, lists, rng)
     values = answers(said).reshape(_OF_EACH_SWAP, len(everyone))  # [sentences, members]
     first = np.broadcast_to(values[:, :1], values[:, 1:].shape)
     found = [_change(swap.name, first.ravel(), values[:, 1:].ravel())]

@@ -116,7 +116,7 @@ class Stage(_Part):
     begin: Literal["last", "mean"] = "last"
 
 
-class Teacher(_Part):
+class TeacherPlan(_Part):
     """The larger network that labels texts.
 
     Args:
@@ -156,7 +156,7 @@ class Plan(_Part):
     emoji: bool = False
     pretrained: Pretrained
     sources: Mapping[str, SourceFile]
-    teacher: Teacher | None = None
+    teacher: TeacherPlan | None = None
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
 
     @property

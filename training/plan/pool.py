@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from training.errors import RecipeError
 from training.plan.plan import StageRows
-from training.synth.augment import undo_penn_in_some
+from training.synth.augment import undo_penn_in_share
 from training.synth.behaviours import make_examples
 from training.synth.groups import make_sets
-from training.synth.noise import disturb_some
+from training.synth.noise import perturb_share
 
 Targets = NDArray[np.float32]
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
@@ -39,7 +39,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftRows:
+class SoftDataset:
     """What a stage learns from.
 
     Args:
@@ -59,7 +59,7 @@ def draw_rows(
     seed: int,
     teach: Callable[[Sequence[str]], Targets] | None,
     fits_teacher: Callable[[str], bool] | None = None,
-) -> SoftRows:
+) -> SoftDataset:
     """Draws the rows of a stage.
 
     Args:
@@ -73,14 +73,14 @@ def draw_rows(
     Raises:
         RecipeError: there are no rows.
     """
-    chance = random.Random(f"{seed}/rows")  # noqa: S311 - not for secrets
+    rng = random.Random(f"{seed}/rows")  # noqa: S311 - not for secrets
     texts: list[str] = []
     label_ids: list[int] = []
     for name, passes in rows.passes.items():
-        for at in _places(len(pool.texts[name]), passes, chance):
+        for at in _places(len(pool.texts[name]), passes, rng):
             texts.append(pool.texts[name][at])
             label_ids.append(pool.label_ids[name][at])
-    texts = list(undo_penn_in_some(texts, share=undo_penn_share, seed=seed))
+    texts = list(undo_penn_in_share(texts, share=undo_penn_share, seed=seed))
     targets = np.eye(_TWO, dtype=np.float32)[label_ids]  # [N, C]
     if rows.soft and teach is not None and fits_teacher is not None:
         short = [at for at, text in enumerate(texts) if fits_teacher(text)]
@@ -97,7 +97,7 @@ def draw_rows(
         cut = [
             sentence
             for name, count in rows.sentences.items()
-            for sentence in cut_sentences(pool.texts[name], count, chance)
+            for sentence in cut_sentences(pool.texts[name], count, rng)
         ]
         texts += cut
         parts.append(teach(cut))
@@ -108,8 +108,8 @@ def draw_rows(
     if not texts:
         raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
     # After the teacher has read them, so that the network learns to read them all the same.
-    disturbed = disturb_some(texts, share=rows.noise, seed=seed)
-    return SoftRows(disturbed, np.concatenate(parts))
+    disturbed = perturb_share(texts, share=rows.noise, seed=seed)
+    return SoftDataset(disturbed, np.concatenate(parts))
 
 
 def _tell_of_groups(
@@ -121,29 +121,29 @@ def _tell_of_groups(
     classification through robustness"), by targets instead of a term of the loss.
     """
     sets = make_sets(count, seed=seed)
-    chance = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
+    rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
     said = teach([text for told in sets for text in told])
     means = said.reshape(len(sets), -1, _TWO).mean(axis=1)  # [sets, C]
-    texts = [text for told in sets for text in chance.sample(told, _TOLD_OF_EACH)]
+    texts = [text for told in sets for text in rng.sample(told, _TOLD_OF_EACH)]
     return texts, means.repeat(_TOLD_OF_EACH, axis=0)
 
 
-def _places(count: int, passes: float, chance: random.Random) -> list[int]:
+def _places(count: int, passes: float, rng: random.Random) -> list[int]:
     whole = int(passes)
     places = [at for at in range(count) for _ in range(whole)]
-    return places + chance.sample(range(count), round((passes - whole) * count))
+    return places + rng.sample(range(count), round((passes - whole) * count))
 
 
-def cut_sentences(texts: Sequence[str], count: int, chance: random.Random) -> list[str]:
+def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[str]:
     """Cuts different sentences of 4 to 40 words out of texts.
 
     Args:
         texts: whole reviews.
         count: how many sentences; fewer if there are not so many.
-        chance: decides which.
+        rng: decides which.
     """
     order = list(range(len(texts)))
-    chance.shuffle(order)
+    rng.shuffle(order)
     found: dict[str, None] = {}
     for at in order:
         sentences = [sentence.strip() for sentence in _SENTENCE.findall(texts[at])]
@@ -153,7 +153,7 @@ def cut_sentences(texts: Sequence[str], count: int, chance: random.Random) -> li
             if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS
         ]
         # A few of each text, so that many texts have a say.
-        found.update(dict.fromkeys(chance.sample(good, min(len(good), 1 + count // len(texts)))))
+        found.update(dict.fromkeys(rng.sample(good, min(len(good), 1 + count // len(texts)))))
         if len(found) >= count:
             break
     return list(found)[:count]

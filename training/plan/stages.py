@@ -19,13 +19,13 @@ from training.errors import DivergedRunError, InterruptedRunError, RecipeError, 
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.state import has_state, remove_state
-from training.fit.trainer import Fitting
+from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.fingerprint import Fingerprints, of_rows
 from training.plan.plan import Plan, Stage
-from training.plan.pool import Pool, SoftRows, draw_rows
-from training.plan.teach import Taught, start_teacher
+from training.plan.pool import Pool, SoftDataset, draw_rows
+from training.plan.teach import Teacher, start_teacher
 from training.plan.teacher_labels import TeacherLabels
 from training.synth.emoji import read_emoji
 
@@ -33,7 +33,7 @@ _TEACHER = "teacher"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RunContext:
     """What all stages of a run share.
 
     Args:
@@ -62,7 +62,7 @@ class PlanRun:
         validation: rows that each epoch is measured on.
         student: folder of the pretrained encoder.
         teacher: folder of the pretrained teacher, if the plan has one.
-        surroundings: what all stages share.
+        context: what all stages share.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class PlanRun:
         *,
         student: Path,
         teacher: Path | None,
-        surroundings: Surroundings,
+        context: RunContext,
     ) -> None:
         self._plan = plan
         self._pool = pool
         self._validation = validation
         self._student = student
         self._teacher = teacher
-        self._here = surroundings
+        self._context = context
         self._fingerprints = Fingerprints(
             plan,
             pool,
@@ -88,11 +88,11 @@ class PlanRun:
             teacher=teacher,
             shared={
                 "validation": of_rows(*validation),
-                "device": surroundings.device.type,
-                "bfloat16": surroundings.bfloat16,
+                "device": context.device.type,
+                "bfloat16": context.bfloat16,
             },
         )
-        self._taught: Taught | None = None
+        self._asked_teacher: Teacher | None = None
 
     def run(self, network: nn.Module) -> None:
         """Runs every stage that is not done, and fills the network with the mean of their weights.
@@ -110,9 +110,9 @@ class PlanRun:
             identity = self._fingerprints.of_stage(number)
             weights = self._finished(name, identity)
             if weights is None:
-                self._here.say(f"stage {name}")
+                self._context.say(f"stage {name}")
                 if stage.begin == "mean":
-                    network.load_state_dict(mean_of(left))
+                    network.load_state_dict(average_weights(left))
                 tokenizer = plan_tokenizer(
                     self._plan, self._student, max_length=stage.recipe.max_length
                 )
@@ -123,34 +123,34 @@ class PlanRun:
                 weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
                 self._finish(name, weights, identity)
             else:
-                self._here.say(f"stage {name} is done already")
+                self._context.say(f"stage {name} is done already")
                 network.load_state_dict(weights)
             left.append((stage.weight, weights))
             self._end_if_told(number + 1)
-        network.load_state_dict(mean_of(left))
+        network.load_state_dict(average_weights(left))
         network.eval()
 
     def _end_if_told(self, done: int) -> None:
-        signal = self._here.stop()
+        signal = self._context.stop()
         if signal is not None:
             raise InterruptedRunError(signal, done, len(self._plan.stages), of="stage")
 
-    def _rows(self, stage: Stage, taught: Taught | None) -> SoftRows:
+    def _rows(self, stage: Stage, teacher: Teacher | None) -> SoftDataset:
         try:
             return draw_rows(
                 self._pool,
                 stage.rows,
                 undo_penn_share=stage.recipe.undo_penn_share,
                 seed=stage.recipe.seed,
-                teach=taught.probabilities if taught else None,
-                fits_teacher=taught.fits if taught else None,
+                teach=teacher.probabilities if teacher else None,
+                fits_teacher=teacher.fits if teacher else None,
             )
         except RecipeError as error:
             raise RecipeError(f"stage {stage.name}: {error}") from error
 
     def _teacher_of(
         self, stage: Stage, name: str, network: nn.Module, tokenizer: Tokenizer, identity: str
-    ) -> Taught | None:
+    ) -> Teacher | None:
         """Whom a stage asks; the network itself is asked before it is fitted."""
         if not stage.rows.is_taught:
             return None
@@ -160,19 +160,19 @@ class PlanRun:
 
     def _taught_by(
         self, network: nn.Module, tokenizer: Tokenizer, labels: str, identity: str
-    ) -> Taught:
-        return Taught(
+    ) -> Teacher:
+        return Teacher(
             network,
             tokenizer,
-            TeacherLabels(self._here.run_dir / f"{labels}.safetensors", identity),
-            device=self._here.device,
-            bfloat16=self._here.bfloat16,
-            stop=self._here.stop,
+            TeacherLabels(self._context.run_dir / f"{labels}.safetensors", identity),
+            device=self._context.device,
+            bfloat16=self._context.bfloat16,
+            stop=self._context.stop,
         )
 
-    def _ask_teacher(self) -> Taught:
+    def _ask_teacher(self) -> Teacher:
         """The fitted teacher; fits it the first time."""
-        if self._taught is None:
+        if self._asked_teacher is None:
             teacher = self._plan.teacher
             if teacher is None or self._teacher is None:
                 raise RecipeError("the plan has no [teacher], or no folder was given for it")
@@ -180,7 +180,7 @@ class PlanRun:
             identity = self._fingerprints.of_teacher()
             weights = self._finished(_TEACHER, identity)
             if weights is None:
-                self._here.say("the teacher")
+                self._context.say("the teacher")
                 rows = draw_rows(
                     self._pool,
                     teacher.rows,
@@ -188,14 +188,14 @@ class PlanRun:
                     seed=teacher.recipe.seed,
                     teach=None,
                 )
-                network.to(self._here.device)
+                network.to(self._context.device)
                 self._fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
                 self._finish(_TEACHER, network.state_dict(), identity)
             else:
                 network.load_state_dict(weights)
-            network.to(self._here.device)
-            self._taught = self._taught_by(network, tokenizer, "teacher-labels", identity)
-        return self._taught
+            network.to(self._context.device)
+            self._asked_teacher = self._taught_by(network, tokenizer, "teacher-labels", identity)
+        return self._asked_teacher
 
     def _fit(
         self,
@@ -203,12 +203,12 @@ class PlanRun:
         network: nn.Module,
         tokenizer: Tokenizer,
         recipe: Recipe,
-        rows: SoftRows,
+        rows: SoftDataset,
         identity: str,
     ) -> None:
         texts, label_ids = self._validation
         state = self._state(name)
-        fitting = Fitting(
+        trainer = Trainer(
             network,
             tokenizer,
             recipe,
@@ -218,47 +218,49 @@ class PlanRun:
                 rows.targets,
             ),
             validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
-            device=self._here.device,
-            bfloat16=self._here.bfloat16,
+            device=self._context.device,
+            bfloat16=self._context.bfloat16,
             state=state,
             identity={"fingerprint": identity},
             label=name,
         )
         if has_state(state):
-            self._resume(fitting, name)
+            self._resume(trainer, name)
 
         def record(history: Sequence[Measurement]) -> None:
-            write_history(history, self._here.run_dir / f"{name}.jsonl")
+            write_history(history, self._context.run_dir / f"{name}.jsonl")
 
         try:
-            history = fitting.run(
-                save_every=self._here.save_every, stop=self._here.stop, record=record
+            history = trainer.run(
+                save_every=self._context.save_every, stop=self._context.stop, record=record
             )
         except DivergedRunError:
             remove_state(state)  # nothing comes of it but the same
             raise
-        plot_history(history, self._here.run_dir / f"{name}.png")
+        plot_history(history, self._context.run_dir / f"{name}.png")
         last = history[-1]
-        self._here.say(
+        self._context.say(
             f"{name}: {len(rows.texts):,} texts, validation accuracy "
             f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
         )
 
-    def _resume(self, fitting: Fitting, name: str) -> None:
+    def _resume(self, trainer: Trainer, name: str) -> None:
         try:
-            fitting.resume()
+            trainer.resume()
         except ResumeError:
-            self._here.say(f"{name} begins anew: its state is damaged or of another plan or data")
+            self._context.say(
+                f"{name} begins anew: its state is damaged or of another plan or data"
+            )
             remove_state(self._state(name))
         else:
-            self._here.say(f"resuming {name} after step {fitting.step}")
+            self._context.say(f"resuming {name} after step {trainer.step}")
 
     def _state(self, name: str) -> Path:
-        return self._here.run_dir / f"{name}-state"
+        return self._context.run_dir / f"{name}-state"
 
     def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
         """What a finished piece of work left, if it is sound and of this run."""
-        path = self._here.run_dir / f"{name}.safetensors"
+        path = self._context.run_dir / f"{name}.safetensors"
         note = path.with_suffix(".json")
         if not (path.is_file() and note.is_file()):
             return None
@@ -273,7 +275,7 @@ class PlanRun:
 
     def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
         """Keeps the weights, and only then gives up the state that they came from."""
-        path = self._here.run_dir / f"{name}.safetensors"
+        path = self._context.run_dir / f"{name}.safetensors"
         contiguous = {key: value.cpu().contiguous() for key, value in tensors.items()}
         write_whole(path, safetensors.torch.save(contiguous))
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
@@ -294,7 +296,7 @@ def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
     return read_emoji(tokenizer, max_length=max_length) if plan.emoji else tokenizer
 
 
-def mean_of(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
+def average_weights(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
     """The weighted mean of several sets of weights (Wortsman et al. 2022, "Model soups").
 
     Args:

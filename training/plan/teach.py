@@ -18,7 +18,7 @@ from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError
 from training.measure.inference import predict_logits
 from training.plan.mpnet import MPNetClassifier, load_mpnet
-from training.plan.plan import Teacher
+from training.plan.plan import TeacherPlan
 from training.plan.teacher_labels import TeacherLabels
 
 # So many texts are lost at most when a run is stopped.
@@ -26,7 +26,7 @@ _TEXTS_AT_ONCE = 1024
 _CLASSES = 2
 
 
-def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Tokenizer]:
+def start_teacher(folder: Path, teacher: TeacherPlan) -> tuple[MPNetClassifier, Tokenizer]:
     """Reads the pretrained network that the teacher begins as.
 
     Args:
@@ -47,7 +47,7 @@ def start_teacher(folder: Path, teacher: Teacher) -> tuple[MPNetClassifier, Toke
     return network, load_tokenizer(folder, max_length=recipe.max_length)
 
 
-class Taught:
+class Teacher:
     """Answers for a network that is done learning, or is yet to go on.
 
     Args:

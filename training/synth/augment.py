@@ -27,7 +27,7 @@ def undo_penn(text: str) -> str:
     return _AFTER_BRACKET.sub("", text)
 
 
-def undo_penn_in_some(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
+def undo_penn_in_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
     """Rewrites a share of the texts that are in the Penn style.
 
     Args:
@@ -35,8 +35,7 @@ def undo_penn_in_some(texts: Sequence[str], *, share: float, seed: int) -> tuple
         share: of those in the Penn style.
         seed: decides which.
     """
-    chance = random.Random(f"{seed}/penn")  # noqa: S311 - not for secrets
+    rng = random.Random(f"{seed}/penn")  # noqa: S311 - not for secrets
     return tuple(
-        undo_penn(text) if _PENN.search(text) and chance.random() < share else text
-        for text in texts
+        undo_penn(text) if _PENN.search(text) and rng.random() < share else text for text in texts
     )

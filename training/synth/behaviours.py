@@ -72,7 +72,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
         name: of the file of templates in `training/recipes`.
     """
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
-    chance = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
+    rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
     share = count // (2 * len(templates.kinds))
     examples = []
     for kind in templates.kinds:
@@ -81,28 +81,28 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
             for _ in range(20 * share):
                 if len(made) == share:
                     break
-                made[fill(chance.choice(sentences), templates.lists, chance)] = None
+                made[fill(rng.choice(sentences), templates.lists, rng)] = None
             examples += [Example(kind.name, sentence, positive) for sentence in made]
     return examples
 
 
-def fill(template: str, lists: Mapping[str, Sequence[str]], chance: random.Random) -> str:
+def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) -> str:
     """Fills the gaps of a template.
 
     Args:
         template: with names of lists in braces.
         lists: what may stand in a gap.
-        chance: decides what does.
+        rng: decides what does.
     """
-    filled = _GAP.sub(lambda gap: chance.choice(lists[gap[1]]), template)
+    filled = _GAP.sub(lambda gap: rng.choice(lists[gap[1]]), template)
     # "a" before what has an article of its own goes, and becomes "an" before a vowel.
     filled = _TWO_ARTICLES.sub("", filled)
     filled = _ARTICLE.sub(lambda match: f"{match[1]}n ", filled)
     return _SENTENCE_START.sub(lambda match: match[0].upper(), filled)
 
 
-def tell(
-    template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], chance: random.Random
+def fill_for_each(
+    template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> list[str]:
     """One sentence told of each of several people, with nothing else that differs.
 
@@ -110,8 +110,8 @@ def tell(
         template: as of `fill`, with `{who}` for the person.
         people: of whom it is told.
         lists: what may stand in the other gaps.
-        chance: decides what does.
+        rng: decides what does.
     """
-    sentence = fill(template.replace("{who}", "\0"), lists, chance)
+    sentence = fill(template.replace("{who}", "\0"), lists, rng)
     told = [sentence.replace("\0", person) for person in people]
     return [text[0].upper() + text[1:] for text in told]

@@ -5,7 +5,7 @@ import tomllib
 
 from pydantic import BaseModel, ConfigDict
 
-from training.synth.behaviours import read_templates, tell
+from training.synth.behaviours import fill_for_each, read_templates
 
 
 class _Groups(BaseModel):
@@ -28,10 +28,10 @@ def make_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     """
     groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
     people = [person for members in groups.people.values() for person in members]
-    chance = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
+    rng = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
     made: dict[tuple[str, ...], None] = {}
     for _ in range(20 * count):
         if len(made) == count:
             break
-        made[tuple(tell(chance.choice(groups.templates), people, groups.lists, chance))] = None
+        made[tuple(fill_for_each(rng.choice(groups.templates), people, groups.lists, rng))] = None
     return list(made)

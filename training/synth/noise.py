@@ -23,75 +23,73 @@ _ENDS = ("", ".", "!", "!!", "...", " :", " -", "?!")
 _FINAL = re.compile(r"[\s.!]+$")
 
 
-def slip(text: str, chance: random.Random) -> str:
+def add_typo(text: str, rng: random.Random) -> str:
     """One slip of the finger in a longer word: two letters swapped, one lost, doubled or wrong."""
     words = list(_LONG_WORD.finditer(text))
     if not words:
         return text
-    word = chance.choice(words)
+    word = rng.choice(words)
     # The first letter stays: most readers, and most slips, leave it alone.
-    at = chance.randrange(word.start() + 1, word.end() - 1)
-    kind = chance.randrange(4)
+    at = rng.randrange(word.start() + 1, word.end() - 1)
+    kind = rng.randrange(4)
     if kind == 0:
         return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
     if kind == 1:
         return text[:at] + text[at + 1 :]
     if kind == 2:
         return text[:at] + text[at] + text[at:]
-    return text[:at] + chance.choice(_LETTERS) + text[at + 1 :]
+    return text[:at] + rng.choice(_LETTERS) + text[at + 1 :]
 
 
-def shout(text: str, chance: random.Random) -> str:
+def change_case(text: str, rng: random.Random) -> str:
     """All letters large, or all small, or each word with a large one."""
-    return chance.choice((text.upper(), text.lower(), text.lower(), text.title()))
+    return rng.choice((text.upper(), text.lower(), text.lower(), text.title()))
 
 
-def lose_apostrophes(text: str, chance: random.Random) -> str:
+def drop_apostrophes(text: str, rng: random.Random) -> str:
     """`dont` for `don't`, or the curly apostrophe of phones."""
-    return text.replace("'", chance.choice(("", "\N{RIGHT SINGLE QUOTATION MARK}")))
+    return text.replace("'", rng.choice(("", "\N{RIGHT SINGLE QUOTATION MARK}")))
 
 
-def contract(text: str, chance: random.Random) -> str:
+def contract(text: str, rng: random.Random) -> str:
     """`isn't` for `is not`, or the other way round."""
-    if chance.random() < 0.5 and _SHORT_FORM.search(text):
+    if rng.random() < 0.5 and _SHORT_FORM.search(text):
         return _SHORT_FORM.sub(lambda match: _alike(match[0], _LONG_FORMS), text)
     return _LONG_FORM.sub(lambda match: _alike(match[0], _CONTRACTIONS), text)
 
 
-def end(text: str, chance: random.Random) -> str:
+def end(text: str, rng: random.Random) -> str:
     """Another end than a full stop; a question stays one."""
     if text.rstrip().endswith("?"):
         return text
-    return _FINAL.sub("", text) + chance.choice(_ENDS)
+    return _FINAL.sub("", text) + rng.choice(_ENDS)
 
 
-def add_link(text: str, chance: random.Random) -> str:
+def add_link(text: str, rng: random.Random) -> str:
     """A link, a name or a tag before or behind the text, which says nothing."""
-    letters = "".join(chance.choices(_LETTERS + "0123456789", k=8))
-    extra = chance.choice(
-        (f"https://t.co/{letters}", chance.choice(_HANDLES), chance.choice(_TAGS))
-    )
-    return f"{extra} {text}" if chance.random() < 0.5 else f"{text} {extra}"
+    letters = "".join(rng.choices(_LETTERS + "0123456789", k=8))
+    extra = rng.choice((f"https://t.co/{letters}", rng.choice(_HANDLES), rng.choice(_TAGS)))
+    return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
 
 
 _CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
-    slip, slip, shout, lose_apostrophes, contract, contract, end, add_link,
+    add_typo, add_typo, change_case, drop_apostrophes, contract, contract, end, add_link,
 )  # fmt: skip
 
 
-def disturb(text: str, chance: random.Random) -> str:
+def perturb(text: str, rng: random.Random) -> str:
     """One or two of the changes above.
 
     Args:
         text: of a training row.
-        chance: decides which.
+        rng: decides which.
     """
-    for change in chance.sample(_CHANGES, chance.choice((1, 1, 2))):
-        text = change(text, chance)
+    for change in rng.sample(_CHANGES, rng.choice((1, 1, 2))):
+        text = change(text, rng)
     return text
 
 
-def disturb_some(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
+def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
     """Disturbs a share of the texts.
 
     Args:
@@ -99,8 +97,8 @@ def disturb_some(texts: Sequence[str], *, share: float, seed: int) -> tuple[str,
         share: of them.
         seed: decides which, and how.
     """
-    chance = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
-    return tuple(disturb(text, chance) if chance.random() < share else text for text in texts)
+    rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
+    return tuple(perturb(text, rng) if rng.random() < share else text for text in texts)
 
 
 def _alike(found: str, table: dict[str, str]) -> str:

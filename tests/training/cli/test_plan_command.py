@@ -13,10 +13,10 @@ from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import ROOT
 from training.__main__ import main
-from training.cli.plan_command import read_material
+from training.cli.plan_command import read_plan_data
 from training.plan import fingerprint
 from training.plan.plan import load_plan
-from training.plan.stages import mean_of
+from training.plan.stages import average_weights
 from training.synth.behaviours import read_templates
 
 
@@ -261,17 +261,17 @@ def test_other_pretrained_weights_are_refused(
 
 
 def test_nothing_held_out_is_trained_on(tiny: TinyPlan) -> None:
-    material = read_material(load_plan(tiny.plan), tiny.data)
+    data = read_plan_data(load_plan(tiny.plan), tiny.data)
 
-    held = set(material.held_out.texts)
+    held = set(data.held_out.texts)
     assert len(held) == 20
-    assert not held & {text for texts in material.pool.texts.values() for text in texts}
-    assert len(material.pool.texts["short"]) == 180
-    assert len(material.pool.texts["bare"]) == 30
+    assert not held & {text for texts in data.pool.texts.values() for text in texts}
+    assert len(data.pool.texts["short"]) == 180
+    assert len(data.pool.texts["bare"]) == 30
 
 
 def test_the_mean_of_weights() -> None:
     one, other = {"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([3.0, 6.0])}
 
-    assert mean_of([(1.0, one), (3.0, other)])["w"].tolist() == [2.5, 5.0]
-    assert mean_of([(0.0, one), (2.0, other)])["w"].tolist() == [3.0, 6.0]
+    assert average_weights([(1.0, one), (3.0, other)])["w"].tolist() == [2.5, 5.0]
+    assert average_weights([(0.0, one), (2.0, other)])["w"].tolist() == [3.0, 6.0]

@@ -6,7 +6,7 @@ import pytest
 
 from training.compare.comparison import Comparison, Outcome, Run, Source, from_json, spread, to_json
 from training.compare.report import to_markdown
-from training.fit.rows import Standing
+from training.fit.rows import EvalResult
 from training.measure.history import Measurement
 
 
@@ -27,15 +27,17 @@ def run(seed: int, training: float, validation: float) -> Run:
     return Run(
         seed=seed,
         seconds=4.0 + seed,
-        training=Standing(0.25, training),
-        validation=Standing(0.5, validation),
+        training=EvalResult(0.25, training),
+        validation=EvalResult(0.5, validation),
         history=(point(1, 0.6), point(2, 0.4 + seed), point(3, 0.5)),
     )
 
 
 FIRST = Outcome("four", "four heads", 12_345, (run(0, 0.99, 0.80), run(1, 0.97, 0.82)))
 SECOND = Outcome("one", "one head", 345, (run(0, 0.95, 0.79), run(1, 0.94, 0.83)))
-ALONE = Outcome("tf-idf", "TF-IDF", 99, (Run(0, 1.5, Standing(0.1, 1.0), Standing(0.4, 0.84), ()),))
+ALONE = Outcome(
+    "tf-idf", "TF-IDF", 99, (Run(0, 1.5, EvalResult(0.1, 1.0), EvalResult(0.4, 0.84), ()),)
+)
 COMPARISON = Comparison(
     command="headlight-train compare uci/amazon.tsv",
     machine="a processor, 2 threads",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.holdout import choose_held_out, rows_apart, word_key
+from training.data.holdout import choose_held_out, rows_without_overlap, word_key
 from training.errors import RecipeError
 
 HELD = "A warm and funny film with a superb cast, all in all."
@@ -24,13 +24,15 @@ def test_the_words_of_a_text() -> None:
 )
 def test_the_same_words_in_the_penn_style(penn: str, plain: str) -> None:
     assert word_key(penn) == word_key(plain)
-    assert rows_apart([f"well , {penn} so it is", plain], [f"Well, {plain} So it is."]) == []
+    assert (
+        rows_without_overlap([f"well , {penn} so it is", plain], [f"Well, {plain} So it is."]) == []
+    )
 
 
 def test_the_same_letters_are_the_same_text() -> None:
     texts = ["I 'm gon na see it , do n`t ask", "im gonna see it dont ask", "a gon na"]
 
-    assert rows_apart(texts, ["I'm gonna see it, don't ask"]) == [2]
+    assert rows_without_overlap(texts, ["I'm gonna see it, don't ask"]) == [2]
 
 
 def test_a_source_without_enough_long_rows_is_told() -> None:
@@ -51,11 +53,11 @@ def test_rows_that_tell_of_a_held_out_text_go() -> None:
         "a dull film",
     ]
 
-    assert rows_apart(texts, [HELD]) == [2, 3, 5, 6]
+    assert rows_without_overlap(texts, [HELD]) == [2, 3, 5, 6]
 
 
 def test_copies_of_a_held_out_text_all_go() -> None:
-    assert rows_apart([HELD, HELD, f"{HELD} x", "other"], [HELD]) == [3]
+    assert rows_without_overlap([HELD, HELD, f"{HELD} x", "other"], [HELD]) == [3]
 
 
 def test_longer_texts_are_chosen_as_the_seed_says() -> None:
@@ -83,6 +85,6 @@ def test_what_stays_shares_no_text(texts: list[str], held_out: list[str]) -> Non
         one, other = word_key(text), word_key(held)
         return one == other or other in one or (len(text.split()) >= 3 and one in other)
 
-    assert rows_apart(texts, held_out) == [
+    assert rows_without_overlap(texts, held_out) == [
         at for at, text in enumerate(texts) if not any(tells(text, held) for held in held_out)
     ]

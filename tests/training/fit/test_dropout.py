@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.builders import tiny_config, tiny_network
-from tests.training.fit.test_trainer import fitting, still_network
-from training.fit.dropout import ByteDropout, quicken_dropout
+from tests.training.fit.test_trainer import make_trainer, still_network
+from training.fit.dropout import ByteDropout, use_byte_dropout
 
 
 def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
@@ -91,7 +91,7 @@ def test_a_network_keeps_its_weights_and_probabilities() -> None:
     names = list(network.state_dict())
     before = [module.p for module in network.modules() if isinstance(module, nn.Dropout)]
 
-    quicken_dropout(network)
+    use_byte_dropout(network)
 
     after = [module for module in network.modules() if isinstance(module, nn.Dropout)]
     assert {type(module) for module in after} == {ByteDropout}
@@ -102,7 +102,7 @@ def test_a_network_keeps_its_weights_and_probabilities() -> None:
 def test_a_run_drops_by_bytes(tmp_path: Path) -> None:
     network = still_network()
 
-    fitting(tmp_path, network)
+    make_trainer(tmp_path, network)
 
     kinds = {type(module) for module in network.modules() if isinstance(module, nn.Dropout)}
     assert kinds == {ByteDropout}

@@ -14,7 +14,7 @@ from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
-from training.fit.trainer import Fitting
+from training.fit.trainer import Trainer
 
 CPU = torch.device("cpu")
 FUSED = "ScaledDotProductFlashAttentionForCpuBackward0"
@@ -72,7 +72,7 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
             seen.append(gradient_functions(output.logits))
 
     network.register_forward_hook(look)
-    fitting = Fitting(
+    trainer = Trainer(
         network,
         tokenizer,
         recipe,
@@ -84,5 +84,5 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
         identity={},
     )
     histories: list[object] = []
-    fitting.run(save_every=500, stop=lambda: None, record=histories.append)
+    trainer.run(save_every=500, stop=lambda: None, record=histories.append)
     assert [FUSED in names for names in seen] == [is_fused]

@@ -26,7 +26,7 @@ from tests.matching import exactly
 from tests.model.folders import edit
 from training.errors import RecipeError
 from training.fit.recipe import NetworkSizes, Recipe
-from training.fit.setup import Start, start_from_pretrained, start_from_scratch
+from training.fit.setup import InitialModel, init_from_pretrained, init_from_scratch
 
 SIZES = NetworkSizes(
     vocab_size=120,
@@ -66,12 +66,12 @@ def drawn(config: EncoderConfig, seed: int) -> dict[str, Tensor]:
     return network.state_dict()
 
 
-def encoder_of(start: Start) -> EncoderClassifier:
+def encoder_of(start: InitialModel) -> EncoderClassifier:
     assert isinstance(start.network, EncoderClassifier)
     return start.network
 
 
-def dropouts(start: Start) -> list[float]:
+def dropouts(start: InitialModel) -> list[float]:
     """Of embeddings, first sublayer, attention and classifier."""
     network = encoder_of(start)
     layer = network.layers[0]
@@ -85,7 +85,7 @@ def dropouts(start: Start) -> list[float]:
 
 
 def test_from_scratch_the_recipe_gives_the_sizes() -> None:
-    start = start_from_scratch(SCRATCH, TEXTS, LABELS)
+    start = init_from_scratch(SCRATCH, TEXTS, LABELS)
 
     assert start.config == EncoderConfig(
         vocab_size=start.tokenizer.vocab_size,
@@ -108,12 +108,12 @@ def test_from_scratch_the_recipe_gives_the_sizes() -> None:
 
 
 def test_the_seed_draws_the_weights() -> None:
-    weights = start_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
+    weights = init_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
     other = SCRATCH.model_copy(update={"seed": 8})
 
-    same = start_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
+    same = init_from_scratch(SCRATCH, TEXTS, LABELS).network.state_dict()
     assert all(torch.equal(weights[name], same[name]) for name in weights)
-    fresh = start_from_scratch(other, TEXTS, LABELS).network.state_dict()
+    fresh = init_from_scratch(other, TEXTS, LABELS).network.state_dict()
     assert not torch.equal(weights["pooler.weight"], fresh["pooler.weight"])
     assert float(weights["layers.1.output.weight"].std()) == pytest.approx(0.05, rel=0.2)
 
@@ -124,13 +124,13 @@ def test_a_recipe_without_sizes_needs_a_folder() -> None:
         "choose another preset"
     )
     with pytest.raises(RecipeError, match=exactly(message)):
-        start_from_scratch(RECIPE, TEXTS, LABELS)
+        init_from_scratch(RECIPE, TEXTS, LABELS)
 
 
 def test_a_classifier_of_as_many_classes_is_taken_with_its_head(tmp_path: Path) -> None:
     theirs = save(tmp_path, BertForSequenceClassification)
 
-    start = start_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
+    start = init_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
 
     read = batch(start.tokenizer)
     with torch.no_grad():
@@ -156,7 +156,7 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
 ) -> None:
     theirs = save(tmp_path, kind)
 
-    start = start_from_pretrained(RECIPE, tmp_path, LABELS)
+    start = init_from_pretrained(RECIPE, tmp_path, LABELS)
 
     read = batch(start.tokenizer)
     with torch.no_grad():
@@ -180,7 +180,7 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
 def test_one_of_ours(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "ours", seed=3)
 
-    start = start_from_pretrained(RECIPE, folder, LABELS)
+    start = init_from_pretrained(RECIPE, folder, LABELS)
 
     assert start.config == tiny_config(
         hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125, classifier_dropout=0.25
@@ -197,7 +197,7 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
     folder = tiny_checkpoint(tmp_path / "ours")
     recipe = RECIPE.model_copy(update={"max_length": asked})
 
-    start = start_from_pretrained(recipe, folder, LABELS)
+    start = init_from_pretrained(recipe, folder, LABELS)
 
     assert start.tokenizer.max_length == read
     assert start.config.length_limit == MAX_LENGTH
@@ -220,7 +220,7 @@ def test_other_kinds_are_refused(tmp_path: Path, changes: dict[str, object], fau
 
     message = f"{folder / 'config.json'}: {fault}"
     with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
-        start_from_pretrained(RECIPE, folder, LABELS)
+        init_from_pretrained(RECIPE, folder, LABELS)
 
 
 def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     edit(config, hidden_size=9)
     message = f"{config}: hidden_size (9) is not divisible by num_attention_heads (2)"
     with pytest.raises(CheckpointError, match=exactly(message)):
-        start_from_pretrained(RECIPE, folder, LABELS)
+        init_from_pretrained(RECIPE, folder, LABELS)
 
     edit(config, hidden_size=8, vocab_size=50)
     size = tiny_tokenizer().vocab_size
@@ -239,20 +239,20 @@ def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         "network 50 embeddings"
     )
     with pytest.raises(CheckpointError, match=exactly(message)):
-        start_from_pretrained(RECIPE, folder, LABELS)
+        init_from_pretrained(RECIPE, folder, LABELS)
 
     edit(config, vocab_size=size, num_hidden_layers=3)
     with pytest.raises(CheckpointError, match=r"bert\.encoder\.layer\.2\.\S+ is missing, the "):
-        start_from_pretrained(RECIPE, folder, LABELS)
+        init_from_pretrained(RECIPE, folder, LABELS)
 
     edit(config, num_hidden_layers=2)
     (folder / "tokenizer.json").unlink()
     message = f"{folder / 'tokenizer.json'}: is missing, and there is no vocab.txt instead"
     with pytest.raises(CheckpointError, match=exactly(message)):
-        start_from_pretrained(RECIPE, folder, LABELS)
+        init_from_pretrained(RECIPE, folder, LABELS)
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     message = f"{tmp_path / 'none' / 'config.json'}: is missing"
     with pytest.raises(CheckpointError, match=exactly(message)):
-        start_from_pretrained(RECIPE, tmp_path / "none", LABELS)
+        init_from_pretrained(RECIPE, tmp_path / "none", LABELS)

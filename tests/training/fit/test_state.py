@@ -10,15 +10,15 @@ from torch import Tensor
 
 from tests.matching import exactly
 from training.errors import ResumeError
-from training.fit.state import Position, has_state, load_state, remove_state, save_state
+from training.fit.state import TrainerState, has_state, load_state, remove_state, save_state
 from training.measure.history import Measurement
 
 IDENTITY = {"seed": 1, "threads": 2, "training_rows": "a" * 64}
 HISTORY = [Measurement(5, 1, 0.7, 0.5, 0.1 + 0.2, 0.6, 1e-3, 0.123)]
 
 
-def position(step: int = 7) -> Position:
-    return Position(
+def position(step: int = 7) -> TrainerState:
+    return TrainerState(
         step=step,
         loss_sum=1 / 3,
         correct=3,

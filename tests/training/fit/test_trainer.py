@@ -17,7 +17,7 @@ from training.errors import DivergedRunError, ResumeError
 from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
-from training.fit.trainer import Fitting
+from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
 
@@ -44,18 +44,18 @@ def rows(tokenizer: Tokenizer) -> Rows:
     return Rows([tokenizer.encode(text) for text in (*GOOD, *BAD)], TRUTH.tolist())
 
 
-def fitting(
+def make_trainer(
     folder: Path,
     network: EncoderClassifier,
     *,
     bfloat16: bool = False,
     measure_training: bool = False,
     **changes: object,
-) -> Fitting:
+) -> Trainer:
     """A run over a dozen texts, which are also those that it is validated by."""
     tokenizer = tiny_tokenizer()
     known = rows(tokenizer)
-    return Fitting(
+    return Trainer(
         network,
         tokenizer,
         Recipe.model_validate({**RECIPE, **changes}),
@@ -69,8 +69,8 @@ def fitting(
     )
 
 
-def run(fitted: Fitting) -> list[Measurement]:
-    return fitted.run(save_every=1000, stop=lambda: None, record=lambda _: None)
+def run(trainer: Trainer) -> list[Measurement]:
+    return trainer.run(save_every=1000, stop=lambda: None, record=lambda _: None)
 
 
 def logits(network: EncoderClassifier) -> Tensor:
@@ -92,7 +92,7 @@ def batches_seen(network: EncoderClassifier) -> list[tuple[bool, Batch]]:
 
 def test_a_dozen_texts_are_learnt(tmp_path: Path) -> None:
     network = still_network()
-    history = run(fitting(tmp_path, network, epochs=12, patience=12, batch_size=2))
+    history = run(make_trainer(tmp_path, network, epochs=12, patience=12, batch_size=2))
 
     assert history[-1].validation_accuracy == 1.0
     assert history[-1].training_accuracy == 1.0
@@ -103,7 +103,7 @@ def test_a_dozen_texts_are_learnt(tmp_path: Path) -> None:
 
 
 def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path) -> None:
-    history = run(fitting(tmp_path, still_network(), warmup_share=0.5))
+    history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5))
 
     assert [measurement.learning_rate for measurement in history] == [
         learning_rate(step, total_steps=9, warmup_share=0.5, peak=1e-2) for step in (2, 5, 8)
@@ -111,7 +111,7 @@ def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path) -> None:
 
 
 def test_a_constant_rate_stays(tmp_path: Path) -> None:
-    history = run(fitting(tmp_path, still_network(), warmup_share=0.5, schedule="constant"))
+    history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5, schedule="constant"))
 
     assert [measurement.learning_rate for measurement in history] == [
         pytest.approx(rate) for rate in (1e-2 * 3 / 4.5, 1e-2, 1e-2)
@@ -122,7 +122,7 @@ def test_the_penalty_pulls_the_embedding_and_is_not_recorded(tmp_path: Path) -> 
     def trained(factor: float) -> tuple[float, float]:
         network = still_network()
         changes: dict[str, Any] = {"batch_size": 12, "embedding_l2": factor}
-        first, *_ = run(fitting(tmp_path, network, **changes))
+        first, *_ = run(make_trainer(tmp_path, network, **changes))
         return first.training_loss, float(network.embeddings.tokens.weight.detach().norm())
 
     loss, norm = trained(0.0)
@@ -133,7 +133,9 @@ def test_the_penalty_pulls_the_embedding_and_is_not_recorded(tmp_path: Path) -> 
 
 def test_training_rows_are_measured_like_validation_rows_if_asked(tmp_path: Path) -> None:
     network = tiny_network(tiny_config(hidden_dropout_prob=0.5))
-    for measured in run(fitting(tmp_path, network, measure_training=True, label_smoothing=0.3)):
+    for measured in run(
+        make_trainer(tmp_path, network, measure_training=True, label_smoothing=0.3)
+    ):
         assert measured.training_loss == measured.validation_loss
         assert measured.training_accuracy == measured.validation_accuracy
 
@@ -142,7 +144,7 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
     """At such a rate the last epoch is not the best, and patience would end the run."""
     changes: dict[str, Any] = {"epochs": 6, "patience": 1, "learning_rate": 0.5}
     network = still_network()
-    history = run(fitting(tmp_path, network, keep="last", schedule="constant", **changes))
+    history = run(make_trainer(tmp_path, network, keep="last", schedule="constant", **changes))
 
     assert len(history) == 6
     least = min(measurement.validation_loss for measurement in history)
@@ -155,7 +157,7 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
 def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
     known = rows(tokenizer)
-    without = Fitting(
+    without = Trainer(
         still_network(),
         tokenizer,
         Recipe.model_validate(RECIPE),
@@ -181,7 +183,7 @@ def test_the_loss_of_training_has_smoothed_targets(tmp_path: Path, smoothing: fl
     expected = -((1 - smoothing) * right + smoothing * chances.mean(dim=1)).mean()
 
     (measured,) = run(
-        fitting(tmp_path, network, epochs=1, batch_size=12, label_smoothing=smoothing)
+        make_trainer(tmp_path, network, epochs=1, batch_size=12, label_smoothing=smoothing)
     )
 
     assert measured.training_loss == pytest.approx(float(expected), abs=1e-6)
@@ -191,7 +193,7 @@ def test_the_loss_of_training_has_smoothed_targets(tmp_path: Path, smoothing: fl
 
 def test_the_loss_of_validation_is_not_smoothed(tmp_path: Path) -> None:
     network = still_network()
-    (measured,) = run(fitting(tmp_path, network, epochs=1, label_smoothing=0.5))
+    (measured,) = run(make_trainer(tmp_path, network, epochs=1, label_smoothing=0.5))
 
     expected = functional.cross_entropy(logits(network).double(), TRUTH)
     assert measured.validation_loss == pytest.approx(float(expected), abs=1e-6)
@@ -200,7 +202,7 @@ def test_the_loss_of_validation_is_not_smoothed(tmp_path: Path) -> None:
 def test_gradients_are_scaled_down_to_the_norm(tmp_path: Path) -> None:
     def norm(max_grad_norm: float) -> float:
         network = still_network()
-        run(fitting(tmp_path, network, epochs=1, batch_size=12, max_grad_norm=max_grad_norm))
+        run(make_trainer(tmp_path, network, epochs=1, batch_size=12, max_grad_norm=max_grad_norm))
         gradients = [parameter.grad for parameter in network.parameters()]
         return float(torch.stack([g.norm() for g in gradients if g is not None]).norm())
 
@@ -214,7 +216,7 @@ def test_gradients_are_scaled_down_to_the_norm(tmp_path: Path) -> None:
 def test_weights_decay(tmp_path: Path) -> None:
     def weight(weight_decay: float) -> Tensor:
         network = still_network()
-        run(fitting(tmp_path, network, epochs=1, batch_size=12, weight_decay=weight_decay))
+        run(make_trainer(tmp_path, network, epochs=1, batch_size=12, weight_decay=weight_decay))
         return network.pooler.weight.detach()
 
     before = still_network().pooler.weight.detach()
@@ -224,8 +226,8 @@ def test_weights_decay(tmp_path: Path) -> None:
 def test_the_mean_of_the_weights_is_kept(tmp_path: Path) -> None:
     before = still_network()
     last, mean = still_network(), still_network()
-    run(fitting(tmp_path, last, epochs=1, batch_size=12))
-    (measured,) = run(fitting(tmp_path, mean, epochs=1, batch_size=12, average_decay=0.999))
+    run(make_trainer(tmp_path, last, epochs=1, batch_size=12))
+    (measured,) = run(make_trainer(tmp_path, mean, epochs=1, batch_size=12, average_decay=0.999))
 
     for name, tensor in mean.state_dict().items():
         # After one step the mean has nine tenths of the new weights in it.
@@ -243,8 +245,10 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
     """So high a rate ruins what the first epochs learnt."""
     network = still_network()
     changes: dict[str, Any] = {"epochs": 40, "patience": 2, "warmup_share": 0.5}
-    fitted = fitting(tmp_path, network, average_decay=average_decay, learning_rate=0.5, **changes)
-    history = run(fitted)
+    trainer = make_trainer(
+        tmp_path, network, average_decay=average_decay, learning_rate=0.5, **changes
+    )
+    history = run(trainer)
 
     losses = [measurement.validation_loss for measurement in history]
     best = losses.index(min(losses))
@@ -257,7 +261,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
 def test_dropped_tokens_are_read_as_unknown_and_never_special_ones(tmp_path: Path) -> None:
     network, tokenizer = still_network(), tiny_tokenizer()
     seen = batches_seen(network)
-    run(fitting(tmp_path, network, epochs=1, batch_size=12, token_dropout=0.9999))
+    run(make_trainer(tmp_path, network, epochs=1, batch_size=12, token_dropout=0.9999))
 
     unknown, first, last, padding = (
         tokenizer.token_id(token) for token in ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
@@ -277,7 +281,7 @@ def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
         network = still_network()
         seen = batches_seen(network)
         changes: dict[str, Any] = {"epochs": 10, "patience": 10, "learning_rate": 1e-9}
-        run(fitting(tmp_path, network, batch_size=12, token_dropout=token_dropout, **changes))
+        run(make_trainer(tmp_path, network, batch_size=12, token_dropout=token_dropout, **changes))
         return torch.cat([batch.input_ids.flatten() for training, batch in seen if training])
 
     dropped, whole = read(0.3), read(0.0)
@@ -293,7 +297,7 @@ def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
 def test_no_token_is_dropped_in_evaluation(tmp_path: Path) -> None:
     network, tokenizer = still_network(), tiny_tokenizer()
     seen = batches_seen(network)
-    run(fitting(tmp_path, network, epochs=1, token_dropout=0.9999))
+    run(make_trainer(tmp_path, network, epochs=1, token_dropout=0.9999))
 
     read = [ids for training, batch in seen if not training for ids in batch.input_ids.tolist()]
     given = [encoding.input_ids for encoding in rows(tokenizer).encodings]
@@ -311,7 +315,7 @@ def test_matrix_products_are_in_the_type_asked_for(
         seen.add((module.training, output.dtype))
 
     network.layers[0].get_submodule("intermediate").register_forward_hook(note)
-    run(fitting(tmp_path, network, bfloat16=bfloat16))
+    run(make_trainer(tmp_path, network, bfloat16=bfloat16))
 
     assert seen == {(True, dtype), (False, dtype)}
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
@@ -323,14 +327,14 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
         network.pooler.weight.fill_(torch.nan)
 
     with pytest.raises(DivergedRunError, match="the loss is nan after 0 steps: "):
-        run(fitting(tmp_path, network))
+        run(make_trainer(tmp_path, network))
 
 
 def test_the_seed_decides(tmp_path: Path) -> None:
     def weights(seed: int, change: Callable[[], object] = lambda: None) -> Tensor:
         network = tiny_network()
         change()
-        run(fitting(tmp_path, network, seed=seed, token_dropout=0.3))
+        run(make_trainer(tmp_path, network, seed=seed, token_dropout=0.3))
         return network.pooler.weight.detach()
 
     first = weights(seed=1)

@@ -12,7 +12,7 @@ from tests.training.tiny_plans import TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import InterruptedRunError
 from training.plan.plan import load_plan
-from training.plan.teach import Taught, start_teacher
+from training.plan.teach import Teacher, start_teacher
 from training.plan.teacher_labels import TeacherLabels
 
 TEXTS = [f"good film {number}" for number in range(1500)]
@@ -41,7 +41,7 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("training.fit.trainer.Fitting._measure", lambda *_: signal.raise_signal(2))
+        patch.setattr("training.fit.trainer.Trainer._measure", lambda *_: signal.raise_signal(2))
         assert main(tiny.command(tmp_path / "out", "--save-every", "1")) == 130
     assert "interrupted after step " in capsys.readouterr().err
     run_dir = tmp_path / "out.run"
@@ -130,11 +130,11 @@ def test_a_state_is_kept_until_the_stage_is(
     assert (tmp_path / "out.run" / "teacher-state").is_dir()
 
 
-def taught(tiny: TinyPlan, path: Path, stops: list[int | None]) -> Taught:
+def make_teacher(tiny: TinyPlan, path: Path, stops: list[int | None]) -> Teacher:
     teacher = load_plan(tiny.plan).teacher
     assert teacher is not None
     network, tokenizer = start_teacher(tiny.teacher, teacher)
-    return Taught(
+    return Teacher(
         network,
         tokenizer,
         TeacherLabels(path, "one"),
@@ -149,14 +149,14 @@ def test_a_signal_ends_the_asking_of_a_teacher_and_keeps_what_it_said(
 ) -> None:
     path = tmp_path / "labels.safetensors"
 
-    asked = taught(tiny, path, [None, 15])
+    asked = make_teacher(tiny, path, [None, 15])
     with pytest.raises(InterruptedRunError, match="interrupted after text 1024 of 1500; ") as told:
         asked.probabilities(TEXTS)
 
     assert told.value.signal == 15
     kept = TeacherLabels(path, "one")
     assert [text in kept for text in TEXTS] == [True] * 1024 + [False] * 476
-    whole = taught(tiny, path, [None]).probabilities(TEXTS)
+    whole = make_teacher(tiny, path, [None]).probabilities(TEXTS)
     np.testing.assert_array_equal(whole[:1024], kept.of(TEXTS[:1024]))
     assert whole.shape == (1500, 2)
 
@@ -165,7 +165,7 @@ def test_no_texts_have_no_answers(tiny: TinyPlan) -> None:
     teacher = load_plan(tiny.plan).teacher
     assert teacher is not None
 
-    assert taught(tiny, tiny.data / "none", []).probabilities([]).shape == (0, 2)
+    assert make_teacher(tiny, tiny.data / "none", []).probabilities([]).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

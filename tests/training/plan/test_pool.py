@@ -102,10 +102,10 @@ def test_noise_comes_after_the_teacher() -> None:
 
 @pytest.mark.parametrize(("count", "found"), [(5, 5), (1000, 40)])
 def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None:
-    chance = random.Random(0)
+    rng = random.Random(0)
     texts = [f"This is number {number}. So? Is it number {number}?!" for number in range(20)]
 
-    sentences = cut_sentences(texts, count, chance)
+    sentences = cut_sentences(texts, count, rng)
 
     assert len(set(sentences)) == len(sentences) == found
     assert all(sentence.endswith((".", "?!")) for sentence in sentences)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.synth.augment import undo_penn, undo_penn_in_some
+from training.synth.augment import undo_penn, undo_penn_in_share
 
 # What treebanks are made of, and what looks like it.
 PIECES = (
@@ -65,14 +65,14 @@ def test_no_word_is_lost(text: str) -> None:
 
 def test_a_share_of_those_in_the_style_is_changed_and_always_the_same() -> None:
     texts = [f"do n't {number}" for number in range(200)] + ["fine , really"] * 10
-    changed = undo_penn_in_some(texts, share=0.5, seed=1)
-    assert changed == undo_penn_in_some(texts, share=0.5, seed=1)
-    assert changed != undo_penn_in_some(texts, share=0.5, seed=2)
+    changed = undo_penn_in_share(texts, share=0.5, seed=1)
+    assert changed == undo_penn_in_share(texts, share=0.5, seed=1)
+    assert changed != undo_penn_in_share(texts, share=0.5, seed=2)
     assert 70 < sum(text.startswith("don't") for text in changed) < 130
     assert changed[200:] == ("fine , really",) * 10
 
 
 def test_none_and_all() -> None:
     texts = [f"do n't {number}" for number in range(9)]
-    assert undo_penn_in_some(texts, share=0.0, seed=1) == tuple(texts)
-    assert undo_penn_in_some(texts, share=1.0, seed=1) == tuple(map(undo_penn, texts))
+    assert undo_penn_in_share(texts, share=0.0, seed=1) == tuple(texts)
+    assert undo_penn_in_share(texts, share=1.0, seed=1) == tuple(map(undo_penn, texts))

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from training.synth.noise import (
     add_link,
+    add_typo,
+    change_case,
     contract,
-    disturb,
-    disturb_some,
+    drop_apostrophes,
     end,
-    lose_apostrophes,
-    shout,
-    slip,
+    perturb,
+    perturb_share,
 )
 
 TEXT = "I do not like it, but the acting isn't bad."
@@ -27,7 +27,7 @@ def seeded(seed: int) -> random.Random:
 @given(seed=st.integers(0, 10_000))
 def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> None:
     before = TEXT.split()
-    after = slip(TEXT, seeded(seed)).split()
+    after = add_typo(TEXT, seeded(seed)).split()
 
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert len(changed) <= 1  # two letters that are alike can be swapped
@@ -39,16 +39,16 @@ def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> 
 
 @pytest.mark.parametrize("text", ["", "no", "a b c", "!!!", "ä ö ü"])
 def test_short_words_have_no_slips(text: str) -> None:
-    assert slip(text, seeded(0)) == text
+    assert add_typo(text, seeded(0)) == text
 
 
 @given(seed=st.integers(0, 1000))
 def test_shouting_changes_case_alone(seed: int) -> None:
-    assert shout(TEXT, seeded(seed)).lower() == TEXT.lower()
+    assert change_case(TEXT, seeded(seed)).lower() == TEXT.lower()
 
 
 def test_apostrophes_go_or_curl() -> None:
-    found = {lose_apostrophes("isn't", seeded(seed)) for seed in range(20)}
+    found = {drop_apostrophes("isn't", seeded(seed)) for seed in range(20)}
 
     assert found == {"isnt", "isn\N{RIGHT SINGLE QUOTATION MARK}t"}
 
@@ -76,15 +76,15 @@ def test_a_link_stands_before_or_behind(seed: int) -> None:
 
 @given(text=st.text(max_size=60), seed=st.integers(0, 1000))
 def test_any_text_can_be_disturbed_and_the_seed_decides(text: str, seed: int) -> None:
-    assert disturb(text, seeded(seed)) == disturb(text, seeded(seed))
+    assert perturb(text, seeded(seed)) == perturb(text, seeded(seed))
 
 
 def test_a_share_is_disturbed() -> None:
     texts = [f"{TEXT} Number {number}." for number in range(1000)]
 
-    changed = disturb_some(texts, share=0.3, seed=0)
+    changed = perturb_share(texts, share=0.3, seed=0)
 
-    assert changed == disturb_some(texts, share=0.3, seed=0)
-    assert changed != disturb_some(texts, share=0.3, seed=1)
-    assert disturb_some(texts, share=0.0, seed=0) == tuple(texts)
+    assert changed == perturb_share(texts, share=0.3, seed=0)
+    assert changed != perturb_share(texts, share=0.3, seed=1)
+    assert perturb_share(texts, share=0.0, seed=0) == tuple(texts)
     assert 200 < sum(old != new for old, new in zip(texts, changed, strict=True)) < 340
