@@ -10,6 +10,9 @@ from model.errors import ModelError
 from training.cli import compare_options, evaluate_options, fit_options
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
+# Who needs a package, and which extras bring it; of any other `train` does.
+_EXTRAS = {"transformers": ("the teacher of a plan", "train,teacher")}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand.
@@ -26,11 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Not before it is asked for: scikit-learn and matplotlib take seconds.
         code: int = importlib.import_module(given.module).run(given)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in {"model", "training"}:
+        package = (error.name or "").partition(".")[0]
+        if package in {"model", "training"}:
             raise
+        who, extras = _EXTRAS.get(package, ("training", "train"))
         return _refuse(
-            f"{error.name} is not installed, which training needs and serving does not: "
-            ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
+            f"{error.name} is not installed, which {who} needs and serving does not: "
+            f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'",
             1,
         )
     except (InterruptedRunError, InterruptedComparisonError) as error:

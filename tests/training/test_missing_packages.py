@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.test_architecture import ROOT
+from tests.training.tiny_plans import write_plan
 
 COMMANDS = {
     "fit": ["fit", "reviews.csv", "--output", "never"],
@@ -41,3 +43,31 @@ def test_one_line_says_what_to_install(command: str) -> None:
         "installed, which training needs and serving does not: "
         ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'"
     )
+
+
+def test_a_plan_with_a_teacher_says_before_any_work_that_transformers_is_missing(
+    tmp_path: Path,
+) -> None:
+    tiny = write_plan(tmp_path)
+    program = (
+        "import sys; sys.modules['transformers'] = None; "
+        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *tiny.command(tmp_path / "out")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        1,
+        "",
+        "headlight-train: transformers is not installed, which the teacher of a plan needs and "
+        "serving does not: .venv/bin/pip install --constraint constraints.txt --editable "
+        "'.[train,teacher]'\n",
+    )
+    assert not (tmp_path / "out.run").exists()

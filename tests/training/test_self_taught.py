@@ -15,7 +15,7 @@ from training.fit.setup import init_from_pretrained
 from training.measure.inference import predict_logits
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights, plan_tokenizer
-from training.plan.teacher_labels import TeacherLabels
+from training.plan.teacher import TeacherLabels
 from training.synth.groups import make_sets
 
 # So low a rate that no weight moves: what the stage leaves is what it began with.

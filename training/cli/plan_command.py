@@ -1,6 +1,7 @@
 """`headlight-train fit --plan`: from a plan and its files to a checkpoint, in several stages."""
 
 import argparse
+import importlib
 import math
 import sys
 from collections.abc import Sequence
@@ -130,6 +131,7 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
     if plan.teacher is not None:
         _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
         _check_length(arguments.teacher, plan.teacher.recipe.max_length, first=FIRST_POSITION)
+        importlib.import_module("transformers")  # missing, it is missed before any work
 
 
 def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:

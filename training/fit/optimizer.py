@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 _BETA1 = 0.9
-_LAYER = re.compile(r"layers\.(\d+)\.")
+_LAYER = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # ours, and as transformers has it
 # The running mean follows quickly at first: after n steps its memory is at most n / 10 long.
 _YOUNG = 10
 
@@ -56,7 +56,7 @@ def build_optimizer(
 
 def _depth(name: str, top: int) -> int:
     """0 of embeddings, then that of the layer, and the top of what reads the last layer."""
-    layer = _LAYER.match(name)
+    layer = _LAYER.search(name)
     if layer is not None:
         return int(layer[1]) + 1
     return top if name.startswith(("pooler.", "classifier.")) else 0

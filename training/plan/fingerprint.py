@@ -19,6 +19,8 @@ _READ = (
     "tokenizer_config.json",
     "vocab.txt",
 )
+# Another implementation rounds otherwise and names its weights otherwise.
+_TEACHER_NETWORK = "transformers.MPNetModel"
 # People read these; nothing else does.
 _NAMES = {"pretrained": {"name", "licence"}}
 
@@ -56,6 +58,7 @@ class Fingerprints:
         return _seal(
             {
                 **self._shared,
+                "network": _TEACHER_NETWORK,
                 "plan": teacher.model_dump(mode="json", exclude_defaults=True, exclude=_NAMES),
                 "files": self._teacher,
                 **self._of_rows([teacher.rows]),

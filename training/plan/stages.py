@@ -25,8 +25,7 @@ from training.measure.plots import plot_history
 from training.plan.fingerprint import Fingerprints, of_rows
 from training.plan.plan import Plan, Stage
 from training.plan.pool import Pool, SoftDataset, draw_rows
-from training.plan.teach import Teacher, start_teacher
-from training.plan.teacher_labels import TeacherLabels
+from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 from training.synth.emoji import read_emoji
 
 _TEACHER = "teacher"
@@ -176,7 +175,7 @@ class PlanRun:
             teacher = self._plan.teacher
             if teacher is None or self._teacher is None:
                 raise RecipeError("the plan has no [teacher], or no folder was given for it")
-            network, tokenizer = start_teacher(self._teacher, teacher)
+            network, tokenizer = load_teacher(self._teacher, teacher)
             identity = self._fingerprints.of_teacher()
             weights = self._finished(_TEACHER, identity)
             if weights is None:

@@ -1,4 +1,4 @@
-"""The network that teaches, against transformers' own on the same weights."""
+"""The network that teaches: masks, positions and pooling, against transformers' own."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 
 from model.batch import Batch
 from model.errors import CheckpointError
@@ -14,7 +13,8 @@ from tests.builders import VOCABULARY
 from tests.matching import exactly
 from tests.model.folders import edit
 from tests.training.tiny_plans import tiny_mpnet, write_mpnet
-from training.plan.mpnet import distance_buckets, load_mpnet
+from training.fit.optimizer import build_optimizer
+from training.plan.mpnet import load_mpnet
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,6 @@ def test_same_as_transformers(folder: Path, lengths: list[int], seed: int) -> No
     if not padding.any():
         with torch.no_grad():
             torch.testing.assert_close(ours(Batch(input_ids, None)).logits, found)
-
-
-@given(distance=st.integers(-600, 600))
-def test_distances_fall_into_the_buckets_of_transformers(distance: int) -> None:
-    distances = torch.tensor([distance])
-
-    expected = MPNetEncoder.relative_position_bucket(distances)  # type: ignore[no-untyped-call]
-    assert distance_buckets(distances).equal(expected)
 
 
 def test_the_classifier_follows_from_the_seed(folder: Path) -> None:
@@ -86,5 +78,19 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
     other = write_mpnet(tmp_path / "other")
     edit(other / "config.json", num_hidden_layers=3)
 
-    with pytest.raises(CheckpointError, match=r"lacks layers\.2\.attention\.key\.bias, "):
+    with pytest.raises(
+        CheckpointError, match=r"lacks encoder\.layer\.2\.attention\.LayerNorm\.bias, "
+    ):
         load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
+
+
+def test_its_layers_learn_at_their_own_rates_if_asked(folder: Path) -> None:
+    network = load_mpnet(folder, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
+
+    groups = build_optimizer(network, weight_decay=0.0, layer_decay=0.5).param_groups
+
+    scales = {id(weight): group["scale"] for group in groups for weight in group["params"]}
+    layers = {"layer.0.": 0.25, "layer.1.": 0.5, "classifier.": 1.0}
+    for name, weight in network.named_parameters():
+        (expected, *_) = [scale for part, scale in layers.items() if part in name] or [0.125]
+        assert scales[id(weight)] == expected, name

@@ -12,8 +12,7 @@ from tests.training.tiny_plans import TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import InterruptedRunError
 from training.plan.plan import load_plan
-from training.plan.teach import Teacher, start_teacher
-from training.plan.teacher_labels import TeacherLabels
+from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 
 TEXTS = [f"good film {number}" for number in range(1500)]
 
@@ -133,7 +132,7 @@ def test_a_state_is_kept_until_the_stage_is(
 def make_teacher(tiny: TinyPlan, path: Path, stops: list[int | None]) -> Teacher:
     teacher = load_plan(tiny.plan).teacher
     assert teacher is not None
-    network, tokenizer = start_teacher(tiny.teacher, teacher)
+    network, tokenizer = load_teacher(tiny.teacher, teacher)
     return Teacher(
         network,
         tokenizer,

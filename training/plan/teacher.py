@@ -1,4 +1,4 @@
-"""Who teaches a stage: the fitted teacher of a plan or the network itself, asked for probabilities.
+"""Asks a teacher for probabilities, and keeps its answers on disk: most of what teaching costs.
 
 Hinton et al. 2015, "Distilling the knowledge in a neural network".
 
@@ -6,37 +6,41 @@ Legend: N texts, C classes.
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from scipy.special import softmax
 from torch import nn
 
+from model.files import write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError
 from training.measure.inference import predict_logits
 from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import TeacherPlan
-from training.plan.teacher_labels import TeacherLabels
 
-# So many texts are lost at most when a run is stopped.
-_TEXTS_AT_ONCE = 1024
+_TEXTS_AT_ONCE = 1024  # lost at most when a run is stopped
 _CLASSES = 2
+_KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"
 
 
-def start_teacher(folder: Path, teacher: TeacherPlan) -> tuple[MPNetClassifier, Tokenizer]:
+def load_teacher(folder: Path, plan: TeacherPlan) -> tuple[MPNetClassifier, Tokenizer]:
     """Reads the pretrained network that the teacher begins as.
 
     Args:
         folder: in the layout of transformers.
-        teacher: of the plan.
+        plan: of the teacher.
 
     Raises:
         CheckpointError: a file is missing, or the network is another one.
+        ModuleNotFoundError: transformers is not installed.
     """
-    recipe = teacher.recipe
+    recipe = plan.recipe
     network = load_mpnet(
         folder,
         num_labels=_CLASSES,
@@ -45,6 +49,65 @@ def start_teacher(folder: Path, teacher: TeacherPlan) -> tuple[MPNetClassifier, 
         seed=recipe.seed,
     )
     return network, load_tokenizer(folder, max_length=recipe.max_length)
+
+
+class TeacherLabels:
+    """Probabilities by text, of one teacher. Texts themselves are not written.
+
+    Args:
+        path: of the file; None: nothing is kept.
+        teacher: fingerprint of the teacher; what a file holds of another is passed over.
+    """
+
+    def __init__(self, path: Path | None, teacher: str) -> None:
+        self._path = path
+        self._teacher = teacher
+        self._known: dict[int, NDArray[np.float32]] = {}
+        if path is not None and path.is_file():
+            self._read(path)
+
+    def __contains__(self, text: str) -> bool:
+        return _key(text) in self._known
+
+    def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What is known of texts.
+
+        Args:
+            texts: N of them.
+
+        Returns:
+            [N, C].
+
+        Raises:
+            KeyError: nothing is known of one.
+        """
+        return np.stack([self._known[_key(text)] for text in texts])
+
+    def add(self, texts: Sequence[str], probabilities: NDArray[np.float32]) -> None:
+        """Remembers, on disk too.
+
+        Args:
+            texts: N of them.
+            probabilities: [N, C].
+        """
+        self._known.update(zip(map(_key, texts), probabilities, strict=True))
+        if self._path is None:
+            return
+        content: dict[str, NDArray[np.generic]] = {
+            _KEYS: np.fromiter(self._known, np.int64, len(self._known)),
+            _VALUES: np.stack(list(self._known.values())),
+        }
+        write_whole(self._path, safetensors.numpy.save(content, {_TEACHER: self._teacher}))
+
+    def _read(self, path: Path) -> None:
+        try:
+            with safe_open(path, "numpy") as file:
+                if (file.metadata() or {}).get(_TEACHER) != self._teacher:
+                    return
+                keys, values = file.get_tensor(_KEYS), file.get_tensor(_VALUES)
+        except SafetensorError:
+            return  # a damaged file: the teacher is asked again
+        self._known.update(zip(keys.tolist(), values, strict=True))
 
 
 class Teacher:
@@ -117,3 +180,7 @@ class Teacher:
             )
         values: NDArray[np.float32] = softmax(logits.astype(np.float64), axis=1).astype(np.float32)
         return values  # [N, C]
+
+
+def _key(text: str) -> int:
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big", signed=True)

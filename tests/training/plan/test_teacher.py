@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.plan.teacher_labels import TeacherLabels
+from training.plan.teacher import TeacherLabels
 
 TEXTS = ["good \N{PILE OF POO}", "", "bad"]
 VALUES = np.array([[0.1, 0.9], [0.5, 0.5], [0.75, 0.25]], np.float32)
