@@ -1,11 +1,60 @@
-"""What a run was made on, for the record: processor, threads, versions."""
+"""Chooses where a run computes, and describes the machine for the record."""
 
 import platform
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
+
+from model.backends.device import choose_device, computes_bfloat16
+from model.backends.threads import choose_threads
 
 _CPU_INFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """Where a run computes, and in what. Only this value knows how many devices that are.
+
+    Args:
+        device: of networks and batches.
+        bfloat16: whether matrix products are computed in it.
+    """
+
+    device: torch.device
+    bfloat16: bool = False
+
+    def autocast(self) -> torch.autocast:
+        """Where a forward pass runs."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
+
+    def send(self, tensor: Tensor) -> Tensor:
+        """Copies a tensor of the host to the device; a GPU goes on computing meanwhile."""
+        if self.device.type != "cuda":
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+
+def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accelerator:
+    """Chooses where a run computes, and prepares torch for it.
+
+    Args:
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: to compute with; None: the CPU quota, or the cores.
+        dtype: of matrix products: `float32`, `bfloat16`, or `auto`: bfloat16 where the processor
+            has it.
+
+    Raises:
+        model.errors.ConfigurationError: the device is not there.
+    """
+    chosen = choose_device(device)
+    torch.set_num_threads(choose_threads(threads or 0))
+    # On a GPU the fused attention has no deterministic form.
+    torch.use_deterministic_algorithms(chosen.type == "cpu")
+    return Accelerator(
+        chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(chosen))
+    )
 
 
 def describe(device: torch.device) -> str:

@@ -8,9 +8,11 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-Advance = Callable[[int, str], None]
+Words = str | Callable[[], str]
+Advance = Callable[[int, Words], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_BARS = 0.1
 
 
 @contextmanager
@@ -26,14 +28,19 @@ def progress(
         stream: where it shows; standard error if None.
 
     Yields:
-        A function to call with the units just done and a few words on how they went.
+        A function to call with the units just done and a few words on how they went. Words that
+        take time to find are given as a function, which is called when they are shown.
     """
     stream = sys.stderr if stream is None else stream
     if stream.isatty():
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
+            last = -_SECONDS_BETWEEN_BARS
 
-            def advance_bar(units: int, words: str) -> None:
-                bar.set_postfix_str(words, refresh=False)
+            def advance_bar(units: int, words: Words) -> None:
+                nonlocal last
+                if time.monotonic() - last >= _SECONDS_BETWEEN_BARS:
+                    last = time.monotonic()
+                    bar.set_postfix_str(_text(words), refresh=False)
                 bar.update(units)
 
             yield advance_bar
@@ -51,7 +58,7 @@ class _Lines:
         self._stream = stream
         self._started = self._last = time.monotonic()
 
-    def advance(self, units: int, words: str) -> None:
+    def advance(self, units: int, words: Words) -> None:
         self._done += units
         now = time.monotonic()
         if self._done < self._total and now - self._last < _SECONDS_BETWEEN_LINES:
@@ -64,5 +71,10 @@ class _Lines:
             f"{rate:.1f}/s",
             f"{left:.0f} s left",
         ]
-        self._stream.write(", ".join([*parts, words] if words else parts) + "\n")
+        text = _text(words)
+        self._stream.write(", ".join([*parts, text] if text else parts) + "\n")
         self._stream.flush()
+
+
+def _text(words: Words) -> str:
+    return words if isinstance(words, str) else words()

@@ -91,3 +91,27 @@ def test_it_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> No
     output, errors = capsys.readouterr()
     assert output == ""
     assert errors.startswith("fit: 1/1, ")
+
+
+def test_words_that_take_time_are_found_when_they_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    stream = io.StringIO()
+    asked: list[int] = []
+
+    def words(number: int) -> str:
+        asked.append(number)
+        return f"loss 0.{number}"
+
+    with progress(8, "fit", stream=stream) as advance:
+        for number in range(8):
+            clock.now += 4.0
+            advance(1, lambda number=number: words(number))  # type: ignore[misc]
+
+    assert asked == [2, 5, 7]
+    assert [line.rpartition(", ")[2] for line in stream.getvalue().splitlines()] == [
+        "loss 0.2",
+        "loss 0.5",
+        "loss 0.7",
+    ]

@@ -17,6 +17,7 @@ from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
+from training.machine import Accelerator
 from training.measure.history import Measurement
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]
@@ -55,9 +56,8 @@ class Run:
             Recipe.model_validate(recipe),
             training=rows,
             validation=rows,
-            device=torch.device("cpu"),
-            bfloat16=False,
-            state=folder / "state",
+            accelerator=Accelerator(torch.device("cpu")),
+            state_dir=folder / "state",
             identity={"folder": folder.name},
         )
 

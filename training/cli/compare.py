@@ -7,12 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-
-from model.backends.device import choose_device
-from model.backends.threads import choose_threads
 from model.files import sync
-from training import machine
 from training.cli.compare_options import ALL, BASELINE
 from training.cli.shared_options import columns_of
 from training.compare.baseline import check_baseline, run_baseline
@@ -26,6 +21,7 @@ from training.errors import InterruptedComparisonError, InterruptedRunError, Rec
 from training.fit.recipe import load_recipe
 from training.fit.rows import EvalResult, encode_rows
 from training.fit.trainer import Trainer
+from training.machine import Accelerator, choose_accelerator, describe
 from training.signals import noted_signals
 
 _REPORT, _FIGURES = "report.md", "comparison.json"
@@ -47,9 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         OSError: the report cannot be written.
     """
     _check(arguments)
-    device = choose_device(arguments.device)
-    torch.set_num_threads(choose_threads(arguments.threads or 0))
-    torch.use_deterministic_algorithms(device.type == "cpu")
+    # Networks so small gain nothing by 16 bits.
+    accelerator = choose_accelerator(arguments.device, threads=arguments.threads, dtype="float32")
     recipe = load_recipe(
         "course",
         {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
@@ -71,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             if name == BASELINE:
                 outcome = run_baseline(training, validation)
             else:
-                outcome = _run_variant(name, training, validation, arguments, device, stop)
+                outcome = _run_variant(name, training, validation, arguments, accelerator, stop)
             outcomes.append(outcome)
             _say(_summary(outcome))
             signal = stop()
@@ -81,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     sources = [*training.sources, *(validation.sources if arguments.validation else ())]
     comparison = Comparison(
         command=_command(arguments),
-        machine=machine.describe(device),
+        machine=describe(accelerator.device),
         sources=tuple(
             Source(file=_shown(path), rows=source.rows, sha256=source.sha256)
             for path, source in zip(paths, sources, strict=True)
@@ -123,7 +118,7 @@ def _run_variant(
     training: Dataset,
     validation: Dataset,
     arguments: argparse.Namespace,
-    device: torch.device,
+    accelerator: Accelerator,
     stop: Callable[[], int | None],
 ) -> Outcome:
     variant = VARIANTS[name]
@@ -136,7 +131,7 @@ def _run_variant(
             validation,
             seed=seed,
             epochs=arguments.epochs,
-            device=device,
+            accelerator=accelerator,
             stop=stop,
             label=f"{name}, seed {seed}",
         )
@@ -151,7 +146,7 @@ def _run_once(
     *,
     seed: int,
     epochs: int,
-    device: torch.device,
+    accelerator: Accelerator,
     stop: Callable[[], int | None],
     label: str,
 ) -> tuple[int, Run]:
@@ -159,15 +154,13 @@ def _run_once(
     recipe = variant.recipe(epochs=epochs, seed=seed)
     network, tokenizer = variant.begin(recipe, training)
     trainer = Trainer(
-        network.to(device),
+        network.to(accelerator.device),
         tokenizer,
         recipe,
         training=encode_rows(tokenizer, training),
         validation=encode_rows(tokenizer, validation),
-        device=device,
-        # Networks so small gain nothing by 16 bits.
-        bfloat16=False,
-        state=None,
+        accelerator=accelerator,
+        state_dir=None,
         identity={},
         measure_training=True,
         label=label,

@@ -10,8 +10,6 @@ from typing import Any
 
 import torch
 
-from model.backends.device import choose_device, computes_bfloat16
-from model.backends.threads import choose_threads
 from model.manifest import Manifest
 from training.cli import plan_command
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
@@ -25,6 +23,7 @@ from training.fit.rows import encode_rows
 from training.fit.setup import InitialModel, init_from_pretrained, init_from_scratch
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
+from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.signals import noted_signals, raised_signals
@@ -57,8 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     run_dir = place_run(arguments)
     _check_state(arguments, run_dir / _STATE)
     recipe = recipe_of(arguments)
-    device = choose_device(arguments.device)
-    _prepare_torch(device, arguments.threads)
+    accelerator = choose_accelerator(
+        arguments.device, threads=arguments.threads, dtype=arguments.dtype
+    )
     training, validation = _read(arguments, recipe)
     evaluated = read_evaluated(
         arguments.evaluate, columns=columns_of(arguments), labels=training.labels
@@ -68,19 +68,15 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.init_from
         else init_from_scratch(recipe, training.texts, training.labels)
     )
-    bfloat16 = arguments.dtype == "bfloat16" or (
-        arguments.dtype == "auto" and computes_bfloat16(device)
-    )
     trainer = Trainer(
-        start.network.to(device),
+        start.network.to(accelerator.device),
         start.tokenizer,
         recipe,
         training=encode_rows(start.tokenizer, training),
         validation=encode_rows(start.tokenizer, validation),
-        device=device,
-        bfloat16=bfloat16,
-        state=run_dir / _STATE,
-        identity=_identity(recipe, training, validation, start, device, bfloat16=bfloat16),
+        accelerator=accelerator,
+        state_dir=run_dir / _STATE,
+        identity=_identity(recipe, training, validation, start, accelerator),
     )
     history = _fit(trainer, run_dir, save_every=arguments.save_every, resume=arguments.resume)
     with raised_signals(trainer.interrupted):
@@ -93,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
             training=training,
             validation=validation,
             evaluated=evaluated,
-            device=device,
+            device=accelerator.device,
             dtype=STORE_DTYPES[arguments.store_dtype],
         )
         remove_state(run_dir / _STATE)
@@ -110,12 +106,6 @@ def _check_state(arguments: argparse.Namespace, state: Path) -> None:
             f"{state} holds an interrupted run: go on with it with --resume, or give it up with "
             "--overwrite"
         )
-
-
-def _prepare_torch(device: torch.device, threads: int | None) -> None:
-    torch.set_num_threads(choose_threads(threads or 0))
-    # On a GPU the fused attention has no deterministic form.
-    torch.use_deterministic_algorithms(device.type == "cpu")
 
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
@@ -138,16 +128,14 @@ def _identity(
     training: Dataset,
     validation: Dataset,
     start: InitialModel,
-    device: torch.device,
-    *,
-    bfloat16: bool,
+    accelerator: Accelerator,
 ) -> dict[str, Any]:
     """What an interrupted run must share with this one to end in the same weights."""
     return {
         **recipe.model_dump(mode="json"),
         **start.origin,
-        "device": device.type,
-        "bfloat16": bfloat16,
+        "device": accelerator.device.type,
+        "bfloat16": accelerator.bfloat16,
         "threads": torch.get_num_threads(),
         "labels": list(training.labels),
         "training_data": [source.sha256 for source in training.sources],

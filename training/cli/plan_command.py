@@ -8,10 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
-from model.backends.device import choose_device, computes_bfloat16
-from model.backends.threads import choose_threads
 from model.checkpoint import CONFIG, WEIGHTS
 from model.files import digest, read_object
 from model.manifest import DataSource
@@ -24,6 +20,7 @@ from training.data.unlabelled import read_texts
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.finish import write_checkpoint
 from training.fit.setup import init_from_pretrained
+from training.machine import choose_accelerator
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.pool import Pool
@@ -63,11 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_beside_plan(arguments)
     _check_folders(arguments, plan)
     run_dir = place_run(arguments)
-    device = choose_device(arguments.device)
-    torch.set_num_threads(choose_threads(arguments.threads or 0))
-    torch.use_deterministic_algorithms(device.type == "cpu")
-    bfloat16 = arguments.dtype == "bfloat16" or (
-        arguments.dtype == "auto" and computes_bfloat16(device)
+    accelerator = choose_accelerator(
+        arguments.device, threads=arguments.threads, dtype=arguments.dtype
     )
     data = read_plan_data(plan, arguments.data)
     say(
@@ -83,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
         origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
     )
-    network = start.network.to(device)
+    network = start.network.to(accelerator.device)
     run_dir.mkdir(parents=True, exist_ok=True)
     with noted_signals() as stop:
         PlanRun(
@@ -92,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             (data.held_out.texts, data.held_out.label_ids),
             student=arguments.init_from,
             teacher=arguments.teacher,
-            context=RunContext(run_dir, device, bfloat16, arguments.save_every, stop, say),
+            context=RunContext(run_dir, accelerator, arguments.save_every, stop, say),
         ).run(network)
     count = len(plan.stages)
     with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
@@ -104,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             training=data.training,
             validation=data.held_out,
             evaluated=evaluated,
-            device=device,
+            device=accelerator.device,
             dtype=STORE_DTYPES[arguments.store_dtype],
         )
     say(f"temperature {manifest.temperature:.3f}")

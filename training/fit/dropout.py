@@ -1,11 +1,15 @@
-"""Dropout whose mask takes a byte of randomness for each element.
+"""Drops features and tokens by chance in training.
 
-torch's own drawing was a tenth of a training step on a processor of AMD's
-(docs/decisions/0013-default-model.md).
+The mask of features takes a byte of randomness for each element: torch's own was a tenth of a
+training step on an AMD processor (docs/decisions/0013-default-model.md).
 """
 
 import torch
 from torch import Tensor, nn
+
+from model.batch import Batch
+from model.tokenizer import Tokenizer
+from training.machine import Accelerator
 
 _LEVELS = 256
 _LEAST = torch.iinfo(torch.int64).min
@@ -43,3 +47,30 @@ def use_byte_dropout(network: nn.Module) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
                 setattr(module, name, ByteDropout(child.p))
+
+
+class TokenDropout:
+    """Reads some tokens of each batch as unknown; never special ones.
+
+    Args:
+        tokenizer: of the texts; without a token for unknown words nothing is dropped.
+        share: of the tokens.
+        accelerator: where the batches are.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, share: float, accelerator: Accelerator) -> None:
+        self._share = share
+        self._unknown_id = tokenizer.token_id("[UNK]")
+        specials = [tokenizer.token_id(token) for token in tokenizer.special_tokens().values()]
+        self._special_ids = accelerator.send(
+            torch.tensor([number for number in specials if number is not None])
+        )
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch with tokens dropped anew."""
+        if not self._share or self._unknown_id is None:
+            return batch
+        input_ids = batch.input_ids
+        drop = torch.rand(input_ids.shape, device=input_ids.device) < self._share  # [B, T]
+        drop &= ~torch.isin(input_ids, self._special_ids)
+        return Batch(input_ids.masked_fill(drop, self._unknown_id), batch.key_padding_mask)

@@ -1,19 +1,21 @@
 """Encoded texts with their classes, and how well a network does on them.
 
-Legend: N rows, C classes.
+Legend: N rows, B rows of a batch, C classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from torch import nn
+from torch import Tensor, nn
 
+from model.batch import Batch, collate
 from model.tokenizer import Encoding, Tokenizer
 from training.data.data import Dataset
+from training.machine import Accelerator
 from training.measure.inference import predict_logits
 
 
@@ -46,6 +48,21 @@ class EvalResult:
     accuracy: float
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """What a step reads, on the device.
+
+    Args:
+        inputs: B texts.
+        label_ids: their classes, int64 [B].
+        targets: what is to be learnt: the classes, or their probabilities, float32 [B, C].
+    """
+
+    inputs: Batch
+    label_ids: Tensor
+    targets: Tensor
+
+
 def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
     """Encodes every text of a dataset.
 
@@ -56,21 +73,61 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
     return Rows([tokenizer.encode(text) for text in dataset.texts], dataset.label_ids)
 
 
+def load_batches(
+    rows: Rows, batches: Iterable[Sequence[int]], *, pad_token_id: int, accelerator: Accelerator
+) -> Iterator[TrainingBatch]:
+    """Makes batches of rows, always one before it is asked for: its copy passes computing by.
+
+    Args:
+        rows: N of them.
+        batches: places of the rows of each.
+        pad_token_id: the id that pads a batch.
+        accelerator: where they go.
+
+    Yields:
+        The batches, in their order.
+    """
+    ahead = None
+    for places in batches:
+        following = _load(rows, places, pad_token_id, accelerator)
+        if ahead is not None:
+            yield ahead
+        ahead = following
+    if ahead is not None:
+        yield ahead
+
+
+def _load(
+    rows: Rows, places: Sequence[int], pad_token_id: int, accelerator: Accelerator
+) -> TrainingBatch:
+    inputs = collate(
+        [rows.encodings[place] for place in places],
+        pad_token_id=pad_token_id,
+        device=accelerator.device,
+    )
+    label_ids = accelerator.send(torch.tensor([rows.label_ids[place] for place in places]))
+    if rows.targets is None:
+        return TrainingBatch(inputs, label_ids, label_ids)
+    targets = accelerator.send(torch.from_numpy(rows.targets[list(places)]))
+    return TrainingBatch(inputs, label_ids, targets)
+
+
 def measure_rows(
-    network: nn.Module, rows: Rows, *, pad_token_id: int, device: torch.device, bfloat16: bool
+    network: nn.Module, rows: Rows, *, pad_token_id: int, accelerator: Accelerator
 ) -> EvalResult:
     """Runs a network over rows.
 
     Args:
-        network: on `device`; left in evaluation mode.
+        network: on the device; left in evaluation mode.
         rows: N of them, at least one.
         pad_token_id: the id that pads a batch.
-        device: where the batches go.
-        bfloat16: whether matrix products are computed in it.
+        accelerator: where the batches go.
     """
     network.eval()
-    with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-        logits = predict_logits(network, rows.encodings, pad_token_id=pad_token_id, device=device)
+    with accelerator.autocast():
+        logits = predict_logits(
+            network, rows.encodings, pad_token_id=pad_token_id, device=accelerator.device
+        )
     logits = logits.astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]

@@ -16,7 +16,7 @@ from model.classifier import Classifier
 from model.predictor import Predictor
 from model.tokenizer import Encoding
 from training.data.batches import MAX_BATCH_TOKENS
-from training.progress import progress
+from training.progress import Words, progress
 
 _WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
 
@@ -106,7 +106,7 @@ def predict_logits(
     return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
 
 
-def _unseen(units: int, words: str) -> None:
+def _unseen(units: int, words: Words) -> None:
     del units, words
 
 

@@ -20,6 +20,7 @@ from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
+from training.machine import Accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.fingerprint import Fingerprints, of_rows
@@ -37,16 +38,14 @@ class RunContext:
 
     Args:
         run_dir: where weights, histories and states go.
-        device: where the networks run.
-        bfloat16: whether matrix products are computed in it.
+        accelerator: where the networks run.
         save_every: steps between two states on disk.
         stop: asked after each step; the number of a signal ends the run.
         say: told in a line what goes on.
     """
 
     run_dir: Path
-    device: torch.device
-    bfloat16: bool
+    accelerator: Accelerator
     save_every: int
     stop: Callable[[], int | None]
     say: Callable[[str], None]
@@ -87,8 +86,8 @@ class PlanRun:
             teacher=teacher,
             shared={
                 "validation": of_rows(*validation),
-                "device": context.device.type,
-                "bfloat16": context.bfloat16,
+                "device": context.accelerator.device.type,
+                "bfloat16": context.accelerator.bfloat16,
             },
         )
         self._asked_teacher: Teacher | None = None
@@ -164,8 +163,7 @@ class PlanRun:
             network,
             tokenizer,
             TeacherLabels(self._context.run_dir / f"{labels}.safetensors", identity),
-            device=self._context.device,
-            bfloat16=self._context.bfloat16,
+            accelerator=self._context.accelerator,
             stop=self._context.stop,
         )
 
@@ -187,12 +185,12 @@ class PlanRun:
                     seed=teacher.recipe.seed,
                     teach=None,
                 )
-                network.to(self._context.device)
+                network.to(self._context.accelerator.device)
                 self._fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
                 self._finish(_TEACHER, network.state_dict(), identity)
             else:
                 network.load_state_dict(weights)
-            network.to(self._context.device)
+            network.to(self._context.accelerator.device)
             self._asked_teacher = self._taught_by(network, tokenizer, "teacher-labels", identity)
         return self._asked_teacher
 
@@ -217,9 +215,8 @@ class PlanRun:
                 rows.targets,
             ),
             validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
-            device=self._context.device,
-            bfloat16=self._context.bfloat16,
-            state=state,
+            accelerator=self._context.accelerator,
+            state_dir=state,
             identity={"fingerprint": identity},
             label=name,
         )

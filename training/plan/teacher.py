@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from scipy.special import softmax
@@ -20,6 +19,7 @@ from torch import nn
 from model.files import write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError
+from training.machine import Accelerator
 from training.measure.inference import predict_logits
 from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import TeacherPlan
@@ -114,11 +114,10 @@ class Teacher:
     """Answers for a network that is done learning, or is yet to go on.
 
     Args:
-        network: on `device`; set to evaluation mode when it is asked.
+        network: on the device; set to evaluation mode when it is asked.
         tokenizer: of the same folder.
         labels: what it said before.
-        device: where the network runs.
-        bfloat16: whether matrix products are computed in it.
+        accelerator: where the network runs.
         stop: asked before each piece of work; the number of a signal ends the run.
     """
 
@@ -128,15 +127,13 @@ class Teacher:
         tokenizer: Tokenizer,
         labels: TeacherLabels,
         *,
-        device: torch.device,
-        bfloat16: bool,
+        accelerator: Accelerator,
         stop: Callable[[], int | None],
     ) -> None:
         self._network = network
         self._tokenizer = tokenizer
         self._labels = labels
-        self._device = device
-        self._bfloat16 = bfloat16
+        self._accelerator = accelerator
         self._stop = stop
 
     def fits(self, text: str) -> bool:
@@ -170,12 +167,12 @@ class Teacher:
 
     def _compute(self, texts: Sequence[str], label: str) -> NDArray[np.float32]:
         self._network.eval()
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+        with self._accelerator.autocast():
             logits = predict_logits(
                 self._network,
                 [self._tokenizer.encode(text) for text in texts],
                 pad_token_id=self._tokenizer.pad_token_id,
-                device=self._device,
+                device=self._accelerator.device,
                 label=label,
             )
         values: NDArray[np.float32] = softmax(logits.astype(np.float64), axis=1).astype(np.float32)

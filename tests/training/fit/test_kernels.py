@@ -15,6 +15,7 @@ from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
+from training.machine import Accelerator
 
 CPU = torch.device("cpu")
 FUSED = "ScaledDotProductFlashAttentionForCpuBackward0"
@@ -78,9 +79,8 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
         recipe,
         training=known,
         validation=known,
-        device=CPU,
-        bfloat16=False,
-        state=None,
+        accelerator=Accelerator(CPU),
+        state_dir=None,
         identity={},
     )
     histories: list[object] = []

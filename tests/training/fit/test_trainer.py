@@ -18,6 +18,7 @@ from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
+from training.machine import Accelerator
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
 
@@ -61,9 +62,8 @@ def make_trainer(
         Recipe.model_validate({**RECIPE, **changes}),
         training=known,
         validation=known,
-        device=CPU,
-        bfloat16=bfloat16,
-        state=folder / "state",
+        accelerator=Accelerator(CPU, bfloat16),
+        state_dir=folder / "state",
         identity={},
         measure_training=measure_training,
     )
@@ -163,9 +163,8 @@ def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> N
         Recipe.model_validate(RECIPE),
         training=known,
         validation=known,
-        device=CPU,
-        bfloat16=False,
-        state=None,
+        accelerator=Accelerator(CPU),
+        state_dir=None,
         identity={},
     )
 
@@ -328,6 +327,18 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
 
     with pytest.raises(DivergedRunError, match="the loss is nan after 0 steps: "):
         run(make_trainer(tmp_path, network))
+
+
+def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> None:
+    """Nobody else looks at the loss by then: no line of progress is due."""
+    network = still_network()
+    changes: dict[str, Any] = {"learning_rate": 1e30, "max_grad_norm": 0.0}
+    trainer = make_trainer(tmp_path, network, **changes)
+
+    with pytest.raises(DivergedRunError, match="the loss is nan after 1 steps: "):
+        trainer.run(save_every=2, stop=lambda: None, record=lambda _: None)
+    assert trainer.step == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_seed_decides(tmp_path: Path) -> None:

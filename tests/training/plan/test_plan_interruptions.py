@@ -11,6 +11,7 @@ from model.files import write_whole
 from tests.training.tiny_plans import TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import InterruptedRunError
+from training.machine import Accelerator
 from training.plan.plan import load_plan
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 
@@ -137,8 +138,7 @@ def make_teacher(tiny: TinyPlan, path: Path, stops: list[int | None]) -> Teacher
         network,
         tokenizer,
         TeacherLabels(path, "one"),
-        device=torch.device("cpu"),
-        bfloat16=False,
+        accelerator=Accelerator(torch.device("cpu")),
         stop=lambda: stops.pop(0),
     )
 

@@ -1,0 +1,57 @@
+"""Adds up how the steps of an epoch went, and reads it from the device only when it is needed."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from training.errors import DivergedRunError
+from training.fit.state import TrainerState
+
+
+class StepLog:
+    """The steps whose results are still on the device: each read would wait for it.
+
+    Args:
+        learning_rate: the highest of the run, for the error of a run that diverged.
+    """
+
+    def __init__(self, learning_rate: float) -> None:
+        self._learning_rate = learning_rate
+        self._unread: list[tuple[int, Tensor, Tensor]] = []
+
+    def add(self, rows: int, loss: Tensor, correct: Tensor) -> None:
+        """Notes a step.
+
+        Args:
+            rows: of its batch.
+            loss: their mean, a scalar on the device.
+            correct: how many were right, a scalar on the device.
+        """
+        self._unread.append((rows, loss.detach(), correct))
+
+    def read_into(self, state: TrainerState) -> None:
+        """Adds the noted steps to the sums of the epoch.
+
+        Args:
+            state: of the run, after the last of the steps.
+
+        Raises:
+            DivergedRunError: a loss is not a finite number; names the first step with such a loss.
+        """
+        if not self._unread:
+            return
+        rows, losses, correct = zip(*self._unread, strict=True)
+        self._unread.clear()
+        step = state.step - len(rows)
+        for count, loss in zip(rows, torch.stack(losses).tolist(), strict=True):
+            state.loss_sum += self.check_finite(loss, step) * count
+            step += 1
+        state.correct += int(torch.stack(correct).sum())
+        state.seen += sum(rows)
+
+    def check_finite(self, loss: float, step: int) -> float:
+        """Returns the loss after so many steps, or raises `DivergedRunError`."""
+        if not math.isfinite(loss):
+            raise DivergedRunError(loss, step, self._learning_rate)
+        return loss
