@@ -11,7 +11,7 @@ from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.manifest import Manifest
 from model.tokenizer import Tokenizer, wordpiece_tokenizer
-from training.data.words import train_word_tokenizer
+from training.data.vocabulary import train_word_tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # fmt: off

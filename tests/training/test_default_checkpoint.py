@@ -7,7 +7,7 @@ import torch
 from model import Predictor, load_predictor, open_checkpoint
 from tests.documentation.markdown import ROOT
 from tests.shared_data import shared_file
-from training.data.data import read_dataset
+from training.data.dataset import read_dataset
 from training.measure.inference import predict_probabilities
 
 # Far enough below what was measured on the whole sets that another processor passes too.

@@ -15,8 +15,8 @@ from training.compare.comparison import Comparison, Outcome, Run, Source, to_jso
 from training.compare.plots import plot_curves, plot_gaps
 from training.compare.report import CURVES, GAPS, to_markdown
 from training.compare.variants import VARIANTS, Variant
-from training.data.data import Dataset
-from training.data.parts import read_parts
+from training.data.dataset import Dataset
+from training.data.splits import read_and_split
 from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
 from training.fit.recipe import load_recipe
 from training.fit.rows import EvalResult, encode_rows
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         "course",
         {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
     )
-    training, validation = read_parts(
+    training, validation = read_and_split(
         arguments.files,
         arguments.validation,
         columns=columns_of(arguments),

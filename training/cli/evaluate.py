@@ -21,7 +21,7 @@ from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from training.cli.shared_options import columns_of
 from training.data.batches import MAX_BATCH_TOKENS
-from training.data.data import Dataset, read_dataset
+from training.data.dataset import Dataset, read_dataset
 from training.errors import DataError, RecipeError
 from training.measure.inference import predict_probabilities
 from training.measure.metrics import expected_calibration_error, measure, uncalibrated

@@ -14,8 +14,8 @@ from model.manifest import Manifest
 from training.cli import plan_command
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
-from training.data.data import Dataset
-from training.data.parts import read_evaluated, read_parts
+from training.data.dataset import Dataset
+from training.data.splits import read_and_split, read_evaluated
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.finish import write_checkpoint
 from training.fit.recipe import Recipe
@@ -110,7 +110,7 @@ def _check_state(arguments: argparse.Namespace, state: Path) -> None:
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
     """The rows to learn from, some of them as people write, and the rows to validate by."""
-    training, validation = read_parts(
+    training, validation = read_and_split(
         arguments.files,
         arguments.validation or (),
         columns=columns_of(arguments),

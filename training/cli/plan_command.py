@@ -13,10 +13,10 @@ from model.files import digest, read_object
 from model.manifest import DataSource
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
-from training.data.data import Dataset, read_dataset
+from training.data.dataset import Dataset, read_dataset
 from training.data.holdout import choose_held_out, rows_without_overlap
-from training.data.parts import read_evaluated
-from training.data.unlabelled import read_texts
+from training.data.readers import read_texts
+from training.data.splits import read_evaluated
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.finish import write_checkpoint
 from training.fit.setup import init_from_pretrained

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from training.compare.comparison import Outcome, Run
-from training.data.data import Dataset
+from training.data.dataset import Dataset
 from training.errors import RecipeError
 from training.fit.rows import EvalResult
 

@@ -8,8 +8,8 @@ import torch
 from model.architecture import Network
 from model.conv_attention import ConvAttentionClassifier
 from model.tokenizer import Tokenizer
-from training.data.data import Dataset
-from training.data.words import train_word_tokenizer
+from training.data.dataset import Dataset
+from training.data.vocabulary import train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe
 from training.fit.setup import init_from_scratch

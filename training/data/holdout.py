@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from training.data.data import text_key
+from training.data.splits import text_key
 from training.errors import RecipeError
 
 _GAPS = re.compile(r"[\W_]+")

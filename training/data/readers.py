@@ -1,7 +1,7 @@
-"""From a labelled file to its rows: TSV, CSV, JSON Lines and Parquet, told apart by their suffix.
+"""Reads the rows of TSV, CSV, JSON Lines and Parquet files, told apart by their suffix.
 
-A row is returned as the file spells it. `training.data.data` and `training.data.labels` judge its
-text and label; here only a row without a value to take is at fault.
+A row is returned as the file spells it. `training.data.dataset` judges its text and label; here
+only a row without a value to take is at fault.
 """
 
 import csv
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.errors import InputError
+from model.text import check_text
 from training.errors import DataError
 
 TEXT_COLUMNS = ("sentence", "text", "review", "content")
@@ -74,31 +76,43 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
         shown = suffix + ".gz" * compressed
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
         raise DataError(path, f"{named}: use {FORMATS}")
-    return reader(path, decode(path, content), columns)
+    return reader(path, _decode(path, content), columns)
 
 
-def decode(path: Path, content: bytes) -> str:
-    """The text of a file, which may be compressed.
+def read_texts(path: Path) -> list[str]:
+    """Reads a file without labels, one text a line; a header that names the column is left out.
 
     Args:
-        path: tells by its suffix whether it is.
-        content: of the file, as it lies on disk.
+        path: a TSV of one column, or plain lines; also .gz.
 
     Raises:
-        DataError: the file is damaged, empty or not UTF-8.
+        DataError: the file cannot be read, or a line has no text in it.
     """
-    compressed = path.name.lower().endswith(".gz")
-    return _decode(path, _unpack(path, content) if compressed else content)
-
-
-def _unpack(path: Path, content: bytes) -> bytes:
     try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(path, f"is not a whole gzip file: {error}") from error
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    lines = [line.removesuffix("\r") for line in _decode(path, content).split("\n")]
+    first = 1 if lines[0].strip().casefold() in TEXT_COLUMNS else 0
+    texts = []
+    for number, line in enumerate(lines[first:], start=first + 1):
+        if not line:
+            continue
+        try:
+            check_text(line)
+        except InputError as error:
+            raise DataError(path, str(error), row=number) from error
+        texts.append(line)
+    return texts
 
 
 def _decode(path: Path, content: bytes) -> str:
+    """The text of a file, which is compressed if its suffix says so."""
+    if path.name.lower().endswith(".gz"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(path, f"is not a whole gzip file: {error}") from error
     try:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

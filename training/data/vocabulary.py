@@ -1,26 +1,28 @@
-"""From training texts to a WordPiece tokenizer of their own (Wu et al. 2016)."""
+"""Trains tokenizers on the training texts: of word pieces, or of whole words as in the course."""
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import Regex, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
 from model.tokenizer import Tokenizer, wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1
+_PAD, _UNKNOWN = SPECIAL_TOKENS[:2]
 _LEAST_FREQUENCY = 2
 # A letter takes two places, alone and within a word: at most two thirds of all go to letters.
 _PLACES_FOR_A_LETTER = 3
 # Treebanks write `do n't`, people `don't`, and phones a curly apostrophe: all read alike.
 _NOT = Regex("(?i)n't\\b")
 _CURLY, _STRAIGHT = "\u2019", "'"
+_NOT_LETTER_OR_DIGIT = Regex(r"[^\p{L}\p{N}]")
 
 
 def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
-    """Learns the pieces of words that are frequent; the same texts give the same tokenizer.
+    """Learns frequent pieces of words (Wu et al. 2016); the same texts give the same tokenizer.
 
     Args:
         texts: of the training rows alone.
@@ -70,3 +72,41 @@ def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str], *, most: int)
     ]
     # A stable sort: of letters as frequent as each other the first of Unicode are taken.
     return sorted(sorted(frequent, key=counts.__getitem__, reverse=True)[:most])
+
+
+def train_word_tokenizer(
+    texts: Sequence[str], *, num_words: int, max_length: int, padded_length: int | None = None
+) -> Tokenizer:
+    """Numbers the most frequent words from 1, the most frequent first.
+
+    Texts are lower-cased, and everything but letters and digits becomes a space. The course drops
+    the words that it does not know; here `[UNK]` stands for each, so that a text keeps its order
+    and `/attention` shows where such a word was.
+
+    Args:
+        texts: of the training rows alone.
+        num_words: the most words; of those as frequent as each other the first in the order of
+            Unicode are taken.
+        max_length: the most words of a text.
+        padded_length: of every text, for a network that reads padding too.
+    """
+    prepare = _word_backend({})
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(prepare.normalizer.normalize_str(text).split())
+    frequent = sorted(sorted(counts), key=counts.__getitem__, reverse=True)[:num_words]
+    vocabulary = {_PAD: 0, **{word: number for number, word in enumerate(frequent, start=1)}}
+    vocabulary[_UNKNOWN] = len(vocabulary)
+    backend = _word_backend(vocabulary)
+    # Never found in a text, whose brackets become spaces: only so that they are known as such.
+    backend.add_special_tokens([_PAD, _UNKNOWN])
+    return Tokenizer(backend, max_length=max_length, padded_length=padded_length)
+
+
+def _word_backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Lowercase(), normalizers.Replace(_NOT_LETTER_OR_DIGIT, " ")]
+    )
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return backend

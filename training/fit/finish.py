@@ -12,7 +12,7 @@ from scipy.special import softmax
 from model.architecture import Network
 from model.checkpoint import save_checkpoint
 from model.manifest import Manifest, Metric
-from training.data.data import Dataset
+from training.data.dataset import Dataset
 from training.fit.setup import InitialModel
 from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits

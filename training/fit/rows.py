@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.batch import Batch, collate
 from model.tokenizer import Encoding, Tokenizer
-from training.data.data import Dataset
+from training.data.dataset import Dataset
 from training.machine import Accelerator
 from training.measure.inference import predict_logits
 

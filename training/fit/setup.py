@@ -17,8 +17,7 @@ from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import digest, read_object
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import load_encoder_weights
-from training.data.vocabulary import PAD_ID, train_tokenizer
-from training.data.words import train_word_tokenizer
+from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 

@@ -3,7 +3,7 @@
 Legend: N texts, C classes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from model.batch import collate
 from model.classifier import Classifier
 from model.predictor import Predictor
 from model.tokenizer import Encoding
-from training.data.batches import MAX_BATCH_TOKENS
+from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
 from training.progress import Words, progress
 
 _WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
@@ -62,7 +62,8 @@ def predict_probabilities(
         for start in range(0, len(texts), _WINDOW):
             encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
             truncated += sum(encoding.truncated for encoding in encodings)
-            for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+            lengths = [len(encoding.input_ids) for encoding in encodings]
+            for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
                 predictions = predictor.predict([encodings[place] for place in batch])
                 for place, prediction in zip(batch, predictions, strict=True):
                     values[start + place] = list(prediction.probabilities.values())
@@ -93,10 +94,11 @@ def predict_logits(
     Returns:
         Logits in the order of the texts [N, C].
     """
+    lengths = [len(encoding.input_ids) for encoding in encodings]
     logits: dict[int, NDArray[np.float32]] = {}
     shown = nullcontext(_unseen) if label is None else progress(len(encodings), label)
     with torch.inference_mode(), shown as advance:
-        for batch in batches_by_length(encodings, max_batch_tokens=max_batch_tokens):
+        for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
             )
@@ -108,29 +110,3 @@ def predict_logits(
 
 def _unseen(units: int, words: Words) -> None:
     del units, words
-
-
-def batches_by_length(
-    encodings: Sequence[Encoding], *, max_batch_tokens: int
-) -> Iterator[list[int]]:
-    """Groups texts of like lengths, the longest first.
-
-    Starting with the longest, a batch too large for the memory fails at once and not at the end.
-
-    Args:
-        encodings: the texts.
-        max_batch_tokens: the most tokens in a batch, padding counted; a text longer than that is
-            a batch of its own.
-
-    Yields:
-        Places of the texts of a batch; each text is in one.
-    """
-    by_length = sorted(
-        range(len(encodings)), key=lambda index: len(encodings[index].input_ids), reverse=True
-    )
-    start = 0
-    while start < len(by_length):
-        longest = len(encodings[by_length[start]].input_ids)
-        end = start + max(1, max_batch_tokens // longest)
-        yield by_length[start:end]
-        start = end

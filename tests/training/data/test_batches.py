@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.batches import make_batches
+from tests.builders import MAX_LENGTH
+from training.data.batches import batches_by_length, make_batches
 
 LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=300)
 
@@ -59,3 +60,23 @@ def test_a_batch_holds_like_lengths() -> None:
     assert padded < 1.05 * sum(lengths)
     longest = [max(lengths[place] for place in batch) for batch in batches]
     assert longest != sorted(longest)
+
+
+def test_the_longest_texts_come_first() -> None:
+    batches = batches_by_length([2, 9, 4, 4, 1, 3], max_batch_tokens=8)
+
+    assert list(batches) == [[1], [2, 3], [5, 0], [4]]
+
+
+@given(
+    lengths=st.lists(st.integers(1, MAX_LENGTH), max_size=50), max_batch_tokens=st.integers(1, 200)
+)
+def test_batches_hold_every_text_once_and_keep_to_the_budget(
+    lengths: list[int], max_batch_tokens: int
+) -> None:
+    batches = list(batches_by_length(lengths, max_batch_tokens=max_batch_tokens))
+
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= max_batch_tokens

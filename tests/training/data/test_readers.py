@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from tests.matching import exactly
 from tests.training.labelled_files import SUFFIXES, write_rows
-from training.data.readers import Columns, Row, read_rows
+from training.data.readers import Columns, Row, read_rows, read_texts
 from training.errors import DataError
 
 ROWS = [('Good, "really" good', "positive"), ("Bad.", "negative"), ("  café 😀 ", "positive")]
@@ -339,3 +339,16 @@ def test_a_bare_carriage_return_in_csv(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"row 3: is not CSV \(new-line character seen") as error:
         read(path)
     assert error.value.row == 3
+
+
+def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "bare.tsv"
+    path.write_text("sentence\nOne text.\r\n\nAnother.\n", encoding="utf-8")
+    assert read_texts(path) == ["One text.", "Another."]
+    path.write_text("One text.\n", encoding="utf-8")
+    assert read_texts(path) == ["One text."]
+    path.write_text("text\n \u200b\n", encoding="utf-8")
+    with pytest.raises(DataError, match="row 2: the text is blank"):
+        read_texts(path)
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        read_texts(tmp_path / "none.tsv")

@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model import Batch, ClassifierOutput, Encoding, Predictor, load_predictor, open_checkpoint
-from tests.builders import MAX_LENGTH, tiny_network, tiny_tokenizer
-from training.measure.inference import batches_by_length, predict_logits, predict_probabilities
+from tests.builders import tiny_network, tiny_tokenizer
+from training.measure.inference import predict_logits, predict_probabilities
 
 TEXTS = ["a good film", "bad", "it was very, very long " * 9, "the cast is superb!", "the plot"]
 CPU = torch.device("cpu")
@@ -83,23 +81,3 @@ def test_logits_are_computed_without_gradients() -> None:
     predict_logits(network, encodings([3, 4]), pad_token_id=0, device=CPU)
 
     assert seen == [True]
-
-
-def test_the_longest_texts_come_first() -> None:
-    batches = batches_by_length(encodings([2, 9, 4, 4, 1, 3]), max_batch_tokens=8)
-
-    assert list(batches) == [[1], [2, 3], [5, 0], [4]]
-
-
-@given(
-    lengths=st.lists(st.integers(1, MAX_LENGTH), max_size=50), max_batch_tokens=st.integers(1, 200)
-)
-def test_batches_hold_every_text_once_and_keep_to_the_budget(
-    lengths: list[int], max_batch_tokens: int
-) -> None:
-    batches = list(batches_by_length(encodings(lengths), max_batch_tokens=max_batch_tokens))
-
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
-    for batch in batches:
-        longest = max(lengths[index] for index in batch)
-        assert len(batch) == 1 or len(batch) * longest <= max_batch_tokens

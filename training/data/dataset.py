@@ -1,28 +1,24 @@
-"""From files of labelled text to one dataset, and from a dataset to its two parts.
+"""Reads labelled files into one dataset, and finds its classes.
 
-Every row is checked before any is used: bad ones are listed, none is skipped.
+Every row is checked before any is used: bad ones are listed, none is skipped. A label that is a
+word is the name of a class. Whole numbers are numbers however they are written (`1`, `1.0`, JSON's
+`true`).
 """
 
 import hashlib
-import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from model.manifest import DataSource
 from model.text import check_text
-from training.data.labels import Label, class_number, name_classes, parse_label
 from training.data.readers import Columns, Row, read_rows
 from training.errors import DataError, RecipeError
 
-__all__ = ["Columns", "Dataset", "read_dataset", "split", "split_last"]
+Label = str | int
 
 _FAULTS_SHOWN = 5
 _GUESSED = Columns()
-_NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,80 +189,79 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
     return name_classes(found)
 
 
-def split(dataset: Dataset, *, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Holds some rows out, the same share of each class.
-
-    Rows whose texts have the same letters and digits stay together, whatever their case, spaces
-    and punctuation, so that no text is both learned and held out.
+def parse_label(value: object) -> Label:
+    """A label as a word or as a whole number.
 
     Args:
-        dataset: of two or more different texts in each class.
-        share: of the rows of each class to hold out, between 0 and 1; met to within the rows of
-            one text.
-        seed: the same seed holds out the same rows.
-
-    Returns:
-        The rows to train on and the rows held out, each in the order of the dataset.
+        value: what a file holds.
 
     Raises:
-        RecipeError: `share` is not between 0 and 1.
-        DataError: a class has too few texts to be on both sides.
+        ValueError: it is neither; the message says what it is and what to do.
     """
-    if not 0.0 < share < 1.0:
-        raise RecipeError(f"the share held out must be between 0 and 1, got {share}")
-    copies: dict[str, list[int]] = defaultdict(list)
-    for index, text in enumerate(dataset.texts):
-        copies[text_key(text)].append(index)
-    groups: dict[int, list[list[int]]] = defaultdict(list)
-    for indices in copies.values():
-        groups[dataset.label_ids[indices[0]]].append(indices)
-    random = np.random.default_rng(seed)
-    held_out: set[int] = set()
-    for label_id, label in enumerate(dataset.labels):
-        if len(groups[label_id]) < 2:
-            raise DataError(
-                Path(dataset.sources[0].file),
-                f"class {label} has {len(groups[label_id])} different texts, at least 2 are "
-                "needed to hold one out: add rows, or give a file to validate on",
-            )
-        wanted = max(1, round(share * sum(map(len, groups[label_id]))))
-        taken = 0
-        for place in random.permutation(len(groups[label_id]))[1:]:
-            if taken >= wanted:
-                break
-            held_out.update(groups[label_id][place])
-            taken += len(groups[label_id][place])
-    everything = range(len(dataset))
-    return (
-        dataset.take(index for index in everything if index not in held_out),
-        dataset.take(index for index in everything if index in held_out),
+    value = value.strip() if isinstance(value, str) else value
+    if value is None or value == "":
+        raise ValueError("the label is empty: give every row a label, or leave the row out")
+    if isinstance(value, int):
+        return int(value)  # true and false are 1 and 0
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    if isinstance(value, str | float):
+        try:
+            number = float(value)
+        except ValueError:
+            return str(value)
+        if number.is_integer():
+            return int(number)
+    raise ValueError(
+        f"label {_shown(value)} is neither a word nor a whole number: name each class by a word, "
+        "or number the classes from 0"
     )
 
 
-def split_last(dataset: Dataset, *, share: float) -> tuple[Dataset, Dataset]:
-    """Holds the last rows out, whatever their classes and texts.
+def name_classes(found: Collection[Label]) -> tuple[str, ...]:
+    """The names of the classes, in their order, from the labels of all rows.
 
     Args:
-        dataset: of two or more rows.
-        share: of the rows to hold out, between 0 and 1; at least one row is on either side.
+        found: distinct labels, all words or all numbers.
 
     Returns:
-        The rows to train on and the rows held out.
+        Words in alphabetical order; `negative` and `positive` for 0 and 1; the digits of other
+        numbers, ascending.
+    """
+    if all(label in (0, 1) for label in found):
+        return ("negative", "positive")
+    numbers = sorted(label for label in found if isinstance(label, int))
+    words = sorted(label for label in found if isinstance(label, str))
+    return tuple(str(label) for label in (*numbers, *words))
+
+
+def class_number(label: Label, labels: Sequence[str]) -> int:
+    """The class that a label means.
+
+    Args:
+        label: a word or a number.
+        labels: names of the classes, in their order. A number is the place of a class in it,
+            counted from 0, unless a class has a number for a name.
 
     Raises:
-        DataError: there is only one row.
+        ValueError: there is no such class.
     """
-    if len(dataset) < 2:
-        raise DataError(
-            Path(dataset.sources[0].file),
-            "has 1 row, at least 2 are needed to hold one out: add rows, or give a file to "
-            "validate on",
-        )
-    kept = min(max(1, round((1.0 - share) * len(dataset))), len(dataset) - 1)
-    return dataset.take(range(kept)), dataset.take(range(kept, len(dataset)))
+    name = str(label)
+    if name in labels:
+        return labels.index(name)
+    by_place = not any(isinstance(parse_label(other), int) for other in labels)
+    if by_place and isinstance(label, int) and 0 <= label < len(labels):
+        return label
+    places = f" (or 0 to {len(labels) - 1})" if by_place else ""
+    raise ValueError(
+        f"label {_shown(label)} is not one of {', '.join(labels)}{places}: correct it, "
+        "or leave the row out"
+    )
 
 
-def text_key(text: str) -> str:
-    """What two texts have in common that are held to be the same: letters and digits."""
-    folded = text.casefold()
-    return _NOT_LETTER_OR_DIGIT.sub("", folded) or folded.strip()
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

@@ -1,4 +1,4 @@
-"""Datasets read from files, what is said of bad rows, and the split."""
+"""Datasets read from files, what is said of bad rows, and the classes that labels name."""
 
 import gzip
 import hashlib
@@ -6,15 +6,20 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model.manifest import DataSource
 from tests.matching import exactly
 from tests.shared_data import shared_file
 from tests.training.labelled_files import SUFFIXES, write_rows
-from training.data.data import Columns, Dataset, read_dataset, split
-from training.data.readers import LABEL_COLUMNS, TEXT_COLUMNS
+from training.data.dataset import (
+    Dataset,
+    Label,
+    class_number,
+    name_classes,
+    parse_label,
+    read_dataset,
+)
+from training.data.readers import LABEL_COLUMNS, TEXT_COLUMNS, Columns
 from training.errors import DataError, RecipeError
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "data.md"
@@ -25,12 +30,6 @@ def dataset(
     texts: list[str], label_ids: list[int], labels: tuple[str, ...] = ("no", "yes")
 ) -> Dataset:
     return Dataset(tuple(texts), tuple(label_ids), labels, (SOURCE,))
-
-
-def key(text: str) -> str:
-    """An independent reading of "the same text"."""
-    folded = text.casefold()
-    return "".join(filter(str.isalnum, folded)) or folded.strip()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -221,62 +220,6 @@ def test_some_rows_of_a_dataset() -> None:
     assert whole.take([2, 0]) == dataset(["three", "one"], [1, 0])
 
 
-def test_the_share_is_met_in_each_class() -> None:
-    whole = dataset([f"text {number}" for number in range(120)], [0] * 100 + [1] * 20)
-    training, held_out = split(whole, share=0.1, seed=0)
-
-    assert [held_out.label_ids.count(label) for label in (0, 1)] == [10, 2]
-    assert [training.label_ids.count(label) for label in (0, 1)] == [90, 18]
-    assert set(training.texts) | set(held_out.texts) == set(whole.texts)
-    assert training.sources == held_out.sources == whole.sources
-
-
-def test_the_seed_decides_which_rows_are_held_out() -> None:
-    whole = dataset([f"text {number}" for number in range(100)], [0, 1] * 50)
-
-    assert split(whole, share=0.1, seed=1) == split(whole, share=0.1, seed=1)
-    assert split(whole, share=0.1, seed=1) != split(whole, share=0.1, seed=2)
-
-
-WORDS = st.sampled_from(["good", "Good!", "GOOD", "bad", "b a d", ":)", ":(", "é", "ok", "so so"])
-LABELLED = st.lists(st.tuples(WORDS, st.sampled_from([0, 1])), max_size=30)
-# Two texts that nothing else looks like, for each class, so that a split is always possible.
-ANCHORS = [("first", 0), ("second", 0), ("third", 1), ("fourth", 1)]
-
-
-@given(rows=LABELLED, share=st.floats(0.01, 0.99), seed=st.integers(0, 2**32))
-def test_no_text_is_on_both_sides(rows: list[tuple[str, int]], share: float, seed: int) -> None:
-    rows = [*rows, *ANCHORS]
-    whole = dataset([text for text, _ in rows], [label for _, label in rows])
-    training, held_out = split(whole, share=share, seed=seed)
-
-    assert not {key(text) for text in training.texts} & {key(text) for text in held_out.texts}
-    both = [*zip(training.texts, training.label_ids, strict=True)]
-    both += zip(held_out.texts, held_out.label_ids, strict=True)
-    assert sorted(both) == sorted(rows)
-    for part in (training, held_out):
-        places = iter(rows)
-        assert all(row in places for row in zip(part.texts, part.label_ids, strict=True))
-    assert training.texts
-    assert held_out.texts
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
-def test_a_share_out_of_range(share: float) -> None:
-    message = f"the share held out must be between 0 and 1, got {share}"
-    with pytest.raises(RecipeError, match=exactly(message)):
-        split(dataset(["a", "b"], [0, 1]), share=share, seed=0)
-
-
-def test_a_class_with_one_text_cannot_be_split() -> None:
-    message = (
-        "reviews.tsv: class yes has 1 different texts, at least 2 are needed to hold one out: "
-        "add rows, or give a file to validate on"
-    )
-    with pytest.raises(DataError, match=exactly(message)):
-        split(dataset(["one", "two", "same", "Same!"], [0, 0, 1, 1]), share=0.5, seed=0)
-
-
 def test_the_public_sets_are_read_whole() -> None:
     path = shared_file("sst/dev.tsv.gz")
     table = shared_file("README.md").read_text(encoding="utf-8")
@@ -317,3 +260,102 @@ def test_the_guide_names_the_suffixes_and_columns() -> None:
 
     for name in (*TEXT_COLUMNS, *LABEL_COLUMNS, ".tsv", ".csv", ".jsonl", ".ndjson", ".parquet"):
         assert f"`{name}`" in guide
+
+
+EMPTY = "the label is empty: give every row a label, or leave the row out"
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        ("positive", "positive"),
+        (" positive ", "positive"),
+        ("5 stars", "5 stars"),
+        ("1", 1),
+        ("-1", -1),
+        ("1.0", 1),
+        (1, 1),
+        (1.0, 1),
+        (True, 1),
+        (False, 0),
+        ("True", "True"),
+    ],
+)
+def test_labels_are_words_or_whole_numbers(value: object, label: Label) -> None:
+    parsed = parse_label(value)
+
+    assert parsed == label
+    assert type(parsed) is type(label)
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_an_empty_label_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match=exactly(EMPTY)):
+        parse_label(value)
+
+
+@pytest.mark.parametrize("value", ["0.5", 0.5, "nan", float("nan"), "inf", ["positive"], {}, b"1"])
+def test_what_is_neither_word_nor_whole_number_is_refused(value: object) -> None:
+    message = (
+        f"label {value!r} is neither a word nor a whole number: name each class by a word, "
+        "or number the classes from 0"
+    )
+    with pytest.raises(ValueError, match=exactly(message)):
+        parse_label(value)
+
+
+def test_a_long_label_is_shown_short() -> None:
+    message = (
+        f"label ['{'a' * 35}... is neither a word nor a whole number: name each class by a word, "
+        "or number the classes from 0"
+    )
+    with pytest.raises(ValueError, match=exactly(message)):
+        parse_label(["a" * 100])
+
+
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        ({0, 1}, ("negative", "positive")),
+        ({0, 1, 2}, ("0", "1", "2")),
+        ({10, 9, 1}, ("1", "9", "10")),
+        ({-1, 1}, ("-1", "1")),
+        ({"pos", "neg", "mixed"}, ("mixed", "neg", "pos")),
+    ],
+)
+def test_names_of_classes(found: set[Label], names: tuple[str, ...]) -> None:
+    assert name_classes(found) == names
+
+
+@pytest.mark.parametrize(
+    ("label", "labels", "number"),
+    [
+        ("positive", ("negative", "positive"), 1),
+        ("negative", ("positive", "negative"), 1),
+        (0, ("positive", "negative"), 0),
+        (2, ("bad", "mixed", "good"), 2),
+        (5, ("1", "2", "3", "4", "5"), 4),
+        (1, ("1", "2", "3", "4", "5"), 0),
+        (-1, ("-1", "1"), 0),
+    ],
+)
+def test_a_label_is_found_by_name_or_place(
+    label: Label, labels: tuple[str, ...], number: int
+) -> None:
+    assert class_number(label, labels) == number
+
+
+@pytest.mark.parametrize(
+    ("label", "labels", "fault"),
+    [
+        ("maybe", ("no", "yes"), "label 'maybe' is not one of no, yes (or 0 to 1)"),
+        ("Yes", ("no", "yes"), "label 'Yes' is not one of no, yes (or 0 to 1)"),
+        (2, ("no", "yes"), "label 2 is not one of no, yes (or 0 to 1)"),
+        (-1, ("no", "yes"), "label -1 is not one of no, yes (or 0 to 1)"),
+        # A name that is a number rules out that numbers are places: 0 would be ambiguous.
+        (0, ("1", "2"), "label 0 is not one of 1, 2"),
+    ],
+)
+def test_an_unknown_label_is_refused(label: Label, labels: tuple[str, ...], fault: str) -> None:
+    with pytest.raises(ValueError, match=exactly(f"{fault}: correct it, or leave the row out")):
+        class_number(label, labels)

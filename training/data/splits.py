@@ -1,0 +1,170 @@
+"""Splits labelled rows into those to learn from and those to validate by."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from training.data.dataset import Dataset, read_dataset
+from training.data.readers import Columns
+from training.errors import DataError, RecipeError
+
+_NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
+
+
+def read_and_split(
+    training_files: Sequence[Path],
+    validation_files: Sequence[Path],
+    *,
+    columns: Columns,
+    labels: Sequence[str] | None,
+    hold_out: Literal["random", "last"],
+    share: float,
+    seed: int,
+) -> tuple[Dataset, Dataset]:
+    """Reads every file, and holds training rows out if no file is for validation.
+
+    Args:
+        training_files: labelled files.
+        validation_files: labelled files, or none.
+        columns: which columns hold what.
+        labels: names of the classes, in their order; None: from the files.
+        hold_out: which rows are held out: some of each class by chance, or the last.
+        share: of the rows to hold out.
+        seed: chooses the rows that are held out by rng.
+
+    Returns:
+        The rows to learn from and the rows to validate by.
+
+    Raises:
+        DataError: a file or a row cannot be used.
+        RecipeError: a class has no row to learn from.
+    """
+    training = read_dataset(training_files, columns=columns, labels=labels)
+    _check_classes(training)
+    if validation_files:
+        validation = read_dataset(validation_files, columns=columns, labels=training.labels)
+    elif hold_out == "last":
+        training, validation = split_last(training, share=share)
+        _check_classes(training)
+    else:
+        training, validation = split_stratified(training, share=share, seed=seed)
+    return training, validation
+
+
+def read_evaluated(
+    paths: Sequence[Path], *, columns: Columns, labels: Sequence[str]
+) -> dict[str, Dataset]:
+    """Reads files that are measured in the end.
+
+    Args:
+        paths: labelled files.
+        columns: which columns hold what.
+        labels: names of the classes, in their order.
+
+    Returns:
+        By the names that they get in the record: `sst/dev` of `data/sst/dev.tsv.gz`.
+
+    Raises:
+        DataError: a file or a row cannot be used.
+        RecipeError: two would get the same name.
+    """
+    found: dict[str, Dataset] = {}
+    for path in paths:
+        name = f"{path.resolve().parent.name}/{path.name.partition('.')[0]}"
+        if name in found:
+            raise RecipeError(f"--evaluate: two files would be told as {name}: rename one")
+        found[name] = read_dataset([path], columns=columns, labels=labels)
+    return found
+
+
+def _check_classes(training: Dataset) -> None:
+    found = set(training.label_ids)
+    missing = [label for number, label in enumerate(training.labels) if number not in found]
+    if missing:
+        raise RecipeError(
+            f"no training row has the label {', '.join(missing)}: add rows, or leave it out of "
+            "--labels"
+        )
+
+
+def split_stratified(dataset: Dataset, *, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    """Holds some rows out, the same share of each class.
+
+    Rows whose texts have the same letters and digits stay together, whatever their case, spaces
+    and punctuation, so that no text is both learned and held out.
+
+    Args:
+        dataset: of two or more different texts in each class.
+        share: of the rows of each class to hold out, between 0 and 1; met to within the rows of
+            one text.
+        seed: the same seed holds out the same rows.
+
+    Returns:
+        The rows to train on and the rows held out, each in the order of the dataset.
+
+    Raises:
+        RecipeError: `share` is not between 0 and 1.
+        DataError: a class has too few texts to be on both sides.
+    """
+    if not 0.0 < share < 1.0:
+        raise RecipeError(f"the share held out must be between 0 and 1, got {share}")
+    copies: dict[str, list[int]] = defaultdict(list)
+    for index, text in enumerate(dataset.texts):
+        copies[text_key(text)].append(index)
+    groups: dict[int, list[list[int]]] = defaultdict(list)
+    for indices in copies.values():
+        groups[dataset.label_ids[indices[0]]].append(indices)
+    random = np.random.default_rng(seed)
+    held_out: set[int] = set()
+    for label_id, label in enumerate(dataset.labels):
+        if len(groups[label_id]) < 2:
+            raise DataError(
+                Path(dataset.sources[0].file),
+                f"class {label} has {len(groups[label_id])} different texts, at least 2 are "
+                "needed to hold one out: add rows, or give a file to validate on",
+            )
+        wanted = max(1, round(share * sum(map(len, groups[label_id]))))
+        taken = 0
+        for place in random.permutation(len(groups[label_id]))[1:]:
+            if taken >= wanted:
+                break
+            held_out.update(groups[label_id][place])
+            taken += len(groups[label_id][place])
+    everything = range(len(dataset))
+    return (
+        dataset.take(index for index in everything if index not in held_out),
+        dataset.take(index for index in everything if index in held_out),
+    )
+
+
+def split_last(dataset: Dataset, *, share: float) -> tuple[Dataset, Dataset]:
+    """Holds the last rows out, whatever their classes and texts.
+
+    Args:
+        dataset: of two or more rows.
+        share: of the rows to hold out, between 0 and 1; at least one row is on either side.
+
+    Returns:
+        The rows to train on and the rows held out.
+
+    Raises:
+        DataError: there is only one row.
+    """
+    if len(dataset) < 2:
+        raise DataError(
+            Path(dataset.sources[0].file),
+            "has 1 row, at least 2 are needed to hold one out: add rows, or give a file to "
+            "validate on",
+        )
+    kept = min(max(1, round((1.0 - share) * len(dataset))), len(dataset) - 1)
+    return dataset.take(range(kept)), dataset.take(range(kept, len(dataset)))
+
+
+def text_key(text: str) -> str:
+    """What two texts have in common that are held to be the same: letters and digits."""
+    folded = text.casefold()
+    return _NOT_LETTER_OR_DIGIT.sub("", folded) or folded.strip()
