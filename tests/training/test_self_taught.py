@@ -16,7 +16,7 @@ from training.measure.inference import predict_logits
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights, plan_tokenizer
 from training.plan.teacher import TeacherLabels
-from training.synth.groups import make_sets
+from training.synth.templates import make_group_sets
 
 # So low a rate that no weight moves: what the stage leaves is what it began with.
 EVEN = """
@@ -74,7 +74,7 @@ def test_it_teaches_itself_what_it_thought_before(tiny: TinyPlan, run_dir: Path)
     data = read_plan_data(plan, tiny.data)
     labels = kept_labels(run_dir / "3-even-labels.safetensors")
     short = [text for text in data.pool.texts["short"] if text in labels]
-    groups = [text for told in make_sets(3, seed=9) for text in told]
+    groups = [text for told in make_group_sets(3, seed=9) for text in told]
     texts = [*short, *groups]
 
     logits = predict_logits(

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from training.synth.behaviours import Kind, fill, fill_for_each, read_templates
-from training.synth.noise import add_link, add_typo, change_case, contract, drop_apostrophes
+from training.synth.augment import add_link, add_typo, change_case, contract, drop_apostrophes
+from training.synth.templates import Kind, fill, fill_for_each, read_templates
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
 _CHANGES: Mapping[str, Callable[[str, random.Random], str]] = {

@@ -10,7 +10,7 @@ from model.files import digest
 from training.errors import RecipeError
 from training.plan.plan import Plan, StageRows
 from training.plan.pool import Pool
-from training.synth.behaviours import read_templates
+from training.synth.templates import read_templates
 
 # What is read of a pretrained folder beside its weights, whose digest the plan holds.
 _READ = (

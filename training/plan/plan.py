@@ -65,14 +65,14 @@ class StageRows(_Part):
             that the seed chooses, another one in every stage.
         sentences: for each source how many sentences of its texts are cut out for the teacher to
             label.
-        rules: sentences made by rule (see `training.synth.behaviours`).
+        rules: sentences made by rule (see `training.synth.templates`).
         templates: the files that the rules take their templates from; each gives as many.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
             the rest. Texts longer than the teacher reads keep their labels.
         noise: share of the texts that are disturbed after the teacher has read them (see
-            `training.synth.noise`).
+            `training.synth.augment`).
         groups: sentences about a person, each told of several groups of people with the mean of
-            the teacher's probabilities over all groups as its target (see `training.synth.groups`).
+            the teacher's probabilities over all groups as its target.
         taught_by: the plan's teacher, or the network itself as the stage begins.
     """
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from training.errors import RecipeError
 from training.plan.plan import StageRows
-from training.synth.augment import undo_penn_in_share
-from training.synth.behaviours import make_examples
-from training.synth.groups import make_sets
-from training.synth.noise import perturb_share
+from training.synth.augment import perturb_share, undo_penn_in_share
+from training.synth.templates import make_examples, make_group_sets
 
 Targets = NDArray[np.float32]
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
@@ -120,7 +118,7 @@ def _tell_of_groups(
     As counterfactual logit pairing does (Garg et al. 2019, "Counterfactual fairness in text
     classification through robustness"), by targets instead of a term of the loss.
     """
-    sets = make_sets(count, seed=seed)
+    sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
     said = teach([text for told in sets for text in told])
     means = said.reshape(len(sets), -1, _TWO).mean(axis=1)  # [sets, C]

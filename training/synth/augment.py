@@ -1,9 +1,26 @@
-"""Changes to training texts that leave their sentiment alone."""
+"""Changes texts and leaves their sentiment alone: typos, shouting, links, the Penn style."""
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+_LONG_WORD = re.compile(r"[A-Za-z]{4,}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_CONTRACTIONS = {
+    "do not": "don't", "does not": "doesn't", "did not": "didn't", "is not": "isn't",
+    "are not": "aren't", "was not": "wasn't", "were not": "weren't", "have not": "haven't",
+    "has not": "hasn't", "had not": "hadn't", "will not": "won't", "would not": "wouldn't",
+    "could not": "couldn't", "should not": "shouldn't", "can not": "can't", "cannot": "can't",
+    "it is": "it's", "i am": "i'm", "i have": "i've", "that is": "that's", "they are": "they're",
+    "we are": "we're", "you are": "you're",
+}  # fmt: skip
+_LONG_FORMS = {short: long for long, short in _CONTRACTIONS.items() if long != "can not"}
+_LONG_FORM = re.compile(rf"\b(?:{'|'.join(_CONTRACTIONS)})\b", re.IGNORECASE)
+_SHORT_FORM = re.compile(rf"\b(?:{'|'.join(_LONG_FORMS)})\b", re.IGNORECASE)
+_HANDLES = ("@anna_k", "@thebigshow", "@mr_lee", "@stayhungry", "@club27", "@news_desk")
+_TAGS = ("#monday", "#review", "#justsaying", "#travel", "#movienight", "#fyi")
+_ENDS = ("", ".", "!", "!!", "...", " :", " -", "?!")
+_FINAL = re.compile(r"[\s.!]+$")
 # The Penn Treebank writes contractions and punctuation as words of their own.
 _CLITIC = re.compile(r"(?<=\w) (?=(?:n't|'s|'re|'ve|'ll|'d|'m)\b)", re.IGNORECASE)
 _BEFORE_PUNCTUATION = re.compile(r" (?=[,.;:!?%)\]])")
@@ -11,6 +28,90 @@ _AFTER_BRACKET = re.compile(r"(?<=[(\[]) ")
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "``": '"', "''": '"'}
 _BRACKET = re.compile("|".join(map(re.escape, _BRACKETS)), re.IGNORECASE)
 _PENN = re.compile(r"\w n't\b|\w '(?:s|re|ve|ll|d|m)\b|-[lr]rb-|``", re.IGNORECASE)
+
+
+def add_typo(text: str, rng: random.Random) -> str:
+    """One slip of the finger in a longer word: two letters swapped, one lost, doubled or wrong."""
+    words = list(_LONG_WORD.finditer(text))
+    if not words:
+        return text
+    word = rng.choice(words)
+    # The first letter stays: most readers, and most slips, leave it alone.
+    at = rng.randrange(word.start() + 1, word.end() - 1)
+    kind = rng.randrange(4)
+    if kind == 0:
+        return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+    if kind == 1:
+        return text[:at] + text[at + 1 :]
+    if kind == 2:
+        return text[:at] + text[at] + text[at:]
+    return text[:at] + rng.choice(_LETTERS) + text[at + 1 :]
+
+
+def change_case(text: str, rng: random.Random) -> str:
+    """All letters large, or all small, or each word with a large one."""
+    return rng.choice((text.upper(), text.lower(), text.lower(), text.title()))
+
+
+def drop_apostrophes(text: str, rng: random.Random) -> str:
+    """`dont` for `don't`, or the curly apostrophe of phones."""
+    return text.replace("'", rng.choice(("", "\N{RIGHT SINGLE QUOTATION MARK}")))
+
+
+def contract(text: str, rng: random.Random) -> str:
+    """`isn't` for `is not`, or the other way round."""
+    if rng.random() < 0.5 and _SHORT_FORM.search(text):
+        return _SHORT_FORM.sub(lambda match: _alike(match[0], _LONG_FORMS), text)
+    return _LONG_FORM.sub(lambda match: _alike(match[0], _CONTRACTIONS), text)
+
+
+def end(text: str, rng: random.Random) -> str:
+    """Another end than a full stop; a question stays one."""
+    if text.rstrip().endswith("?"):
+        return text
+    return _FINAL.sub("", text) + rng.choice(_ENDS)
+
+
+def add_link(text: str, rng: random.Random) -> str:
+    """A link, a name or a tag before or behind the text, which says nothing."""
+    letters = "".join(rng.choices(_LETTERS + "0123456789", k=8))
+    extra = rng.choice((f"https://t.co/{letters}", rng.choice(_HANDLES), rng.choice(_TAGS)))
+    return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
+
+
+_CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
+    add_typo, add_typo, change_case, drop_apostrophes, contract, contract, end, add_link,
+)  # fmt: skip
+
+
+def perturb(text: str, rng: random.Random) -> str:
+    """One or two of the changes above.
+
+    Args:
+        text: of a training row.
+        rng: decides which.
+    """
+    for change in rng.sample(_CHANGES, rng.choice((1, 1, 2))):
+        text = change(text, rng)
+    return text
+
+
+def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
+    """Disturbs a share of the texts.
+
+    Args:
+        texts: of the training rows.
+        share: of them.
+        seed: decides which, and how.
+    """
+    rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
+    return tuple(perturb(text, rng) if rng.random() < share else text for text in texts)
+
+
+def _alike(found: str, table: dict[str, str]) -> str:
+    """The other form, with a large first letter if this one has it."""
+    other = table[found.lower()]
+    return other[0].upper() + other[1:] if found[0].isupper() else other
 
 
 def undo_penn(text: str) -> str:

@@ -17,7 +17,7 @@ from training.cli.plan_command import read_plan_data
 from training.plan import fingerprint
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights
-from training.synth.behaviours import read_templates
+from training.synth.templates import read_templates
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from training.measure import probe as module
 from training.measure.probe import Probe, probe
-from training.synth.behaviours import make_examples, read_templates
+from training.synth.templates import make_examples, read_templates
 
 TEXTS = [f"I do not think it's a good film, number {number}." for number in range(40)]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from training.plan.plan import StageRows
 from training.plan.pool import Pool, cut_sentences, draw_rows
-from training.synth.behaviours import make_examples
+from training.synth.templates import make_examples
 
 POOL = Pool(
     texts={

@@ -1,10 +1,23 @@
 """Changes to training texts that leave their sentiment alone."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.synth.augment import undo_penn, undo_penn_in_share
+from training.synth.augment import (
+    add_link,
+    add_typo,
+    change_case,
+    contract,
+    drop_apostrophes,
+    end,
+    perturb,
+    perturb_share,
+    undo_penn,
+    undo_penn_in_share,
+)
 
 # What treebanks are made of, and what looks like it.
 PIECES = (
@@ -76,3 +89,76 @@ def test_none_and_all() -> None:
     texts = [f"do n't {number}" for number in range(9)]
     assert undo_penn_in_share(texts, share=0.0, seed=1) == tuple(texts)
     assert undo_penn_in_share(texts, share=1.0, seed=1) == tuple(map(undo_penn, texts))
+
+
+TEXT = "I do not like it, but the acting isn't bad."
+
+
+def seeded(seed: int) -> random.Random:
+    return random.Random(seed)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> None:
+    before = TEXT.split()
+    after = add_typo(TEXT, seeded(seed)).split()
+
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    assert len(changed) <= 1  # two letters that are alike can be swapped
+    for old, new in changed:
+        assert old in {"like", "acting", "isn't"} or len(old.strip(",.")) >= 4
+        assert old[0] == new[0]
+        assert abs(len(old) - len(new)) <= 1
+
+
+@pytest.mark.parametrize("text", ["", "no", "a b c", "!!!", "ä ö ü"])
+def test_short_words_have_no_slips(text: str) -> None:
+    assert add_typo(text, seeded(0)) == text
+
+
+@given(seed=st.integers(0, 1000))
+def test_shouting_changes_case_alone(seed: int) -> None:
+    assert change_case(TEXT, seeded(seed)).lower() == TEXT.lower()
+
+
+def test_apostrophes_go_or_curl() -> None:
+    found = {drop_apostrophes("isn't", seeded(seed)) for seed in range(20)}
+
+    assert found == {"isnt", "isn\N{RIGHT SINGLE QUOTATION MARK}t"}
+
+
+def test_forms_are_made_short_or_long() -> None:
+    found = {contract("I do not think it isn't. Cannot.", seeded(seed)) for seed in range(20)}
+
+    assert found == {"I don't think it isn't. Can't.", "I do not think it is not. Cannot."}
+
+
+@given(seed=st.integers(0, 1000))
+def test_a_question_stays_one(seed: int) -> None:
+    assert end("Is it?", seeded(seed)) == "Is it?"
+    assert end("It is...", seeded(seed)).startswith("It is")
+
+
+@given(seed=st.integers(0, 1000))
+def test_a_link_stands_before_or_behind(seed: int) -> None:
+    found = add_link(TEXT, seeded(seed))
+
+    assert found.startswith(f"{TEXT} ") or found.endswith(f" {TEXT}")
+    (extra,) = set(found.replace(TEXT, "").split())
+    assert extra.startswith(("https://", "@", "#"))
+
+
+@given(text=st.text(max_size=60), seed=st.integers(0, 1000))
+def test_any_text_can_be_disturbed_and_the_seed_decides(text: str, seed: int) -> None:
+    assert perturb(text, seeded(seed)) == perturb(text, seeded(seed))
+
+
+def test_a_share_is_disturbed() -> None:
+    texts = [f"{TEXT} Number {number}." for number in range(1000)]
+
+    changed = perturb_share(texts, share=0.3, seed=0)
+
+    assert changed == perturb_share(texts, share=0.3, seed=0)
+    assert changed != perturb_share(texts, share=0.3, seed=1)
+    assert perturb_share(texts, share=0.0, seed=0) == tuple(texts)
+    assert 200 < sum(old != new for old, new in zip(texts, changed, strict=True)) < 340

@@ -1,4 +1,4 @@
-"""Sentences made by rule: from templates with gaps to labelled rows.
+"""Makes sentences from templates with gaps: labelled ones, and the same one of many people.
 
 They are for what sentence classifiers are known to get wrong: negation near and far, a change of
 mind, whose opinion it is, answers to questions (Ribeiro et al. 2020, "Beyond accuracy: behavioral
@@ -43,6 +43,14 @@ class _Templates(BaseModel):
     kinds: tuple[Kind, ...]
 
 
+class _Groups(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    templates: tuple[str, ...]
+    people: dict[str, tuple[str, ...]]
+    lists: dict[str, tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A sentence made by rule.
@@ -59,7 +67,7 @@ class Example:
 
 
 def read_templates(name: str) -> str:
-    """The text of a file of templates in `training/recipes`."""
+    """The text of a file of templates in `training/synth/rules`."""
     return (files("training") / "synth" / "rules" / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -69,7 +77,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
     Args:
         count: how many; fewer of a kind that has no more to say.
         seed: decides which.
-        name: of the file of templates in `training/recipes`.
+        name: of the file of templates in `training/synth/rules`.
     """
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
@@ -84,6 +92,29 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
                 made[fill(rng.choice(sentences), templates.lists, rng)] = None
             examples += [Example(kind.name, sentence, positive) for sentence in made]
     return examples
+
+
+def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
+    """Makes different sentences about people of whom nothing but a group is said.
+
+    The group should change nothing in what a network thinks of a sentence.
+
+    Args:
+        count: how many sentences; fewer if the templates have no more to say.
+        seed: decides which.
+
+    Returns:
+        For each sentence the texts that differ in the person alone, in the same order of people.
+    """
+    groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
+    people = [person for members in groups.people.values() for person in members]
+    rng = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
+    made: dict[tuple[str, ...], None] = {}
+    for _ in range(20 * count):
+        if len(made) == count:
+            break
+        made[tuple(fill_for_each(rng.choice(groups.templates), people, groups.lists, rng))] = None
+    return list(made)
 
 
 def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) -> str:
@@ -104,7 +135,7 @@ def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) 
 def fill_for_each(
     template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> list[str]:
-    """One sentence told of each of several people, with nothing else that differs.
+    """Makes one sentence for each of several people, with nothing else that differs.
 
     Args:
         template: as of `fill`, with `{who}` for the person.

@@ -1,18 +1,76 @@
-"""Sentences about people of whom nothing but a group is said."""
+"""Sentences made by rule, and those of people of whom nothing but a group is said."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from training.plan.plan import StageRows
 from training.plan.pool import Pool, draw_rows
-from training.synth.groups import make_sets
+from training.synth.templates import make_examples, make_group_sets
+
+KINDS = {
+    "plain",
+    "negation near",
+    "negation far",
+    "change of mind",
+    "whose opinion",
+    "answers",
+    "people",
+    "weighing",
+}
+
+
+def test_as_many_of_each_kind_and_label() -> None:
+    examples = make_examples(800, seed=0)
+
+    counts = Counter((example.kind, example.positive) for example in examples)
+    assert counts == {(kind, positive): 50 for kind in KINDS for positive in (True, False)}
+
+
+def test_everyday_sentences_of_nine_kinds() -> None:
+    examples = make_examples(1800, seed=0, name="everyday")
+
+    counts = Counter((example.kind, example.positive) for example in examples)
+    assert len(counts) == 18
+    assert set(counts.values()) == {100}
+
+
+def test_the_seed_decides() -> None:
+    assert make_examples(200, seed=0) == make_examples(200, seed=0)
+    assert make_examples(200, seed=0) != make_examples(200, seed=1)
+
+
+@pytest.mark.parametrize("name", ["behaviours", "everyday"])
+def test_every_gap_is_filled(name: str) -> None:
+    for example in make_examples(4000, seed=2, name=name):
+        assert not set(example.text) & set("{}")
+        assert not example.text[0].islower()
+        assert not re.search(
+            r"\ba (?!use)[aeiou]|\ban use|\b(?:an?|the) an? ", example.text, re.IGNORECASE
+        )
+
+
+def test_every_sentence_is_one() -> None:
+    for example in make_examples(4000, seed=2):
+        assert example.text[0].isupper()
+        assert example.text[-1] in ".!?"
+
+
+@pytest.mark.parametrize("name", ["behaviours", "everyday"])
+def test_no_sentence_has_both_labels(name: str) -> None:
+    labels: dict[str, set[bool]] = {}
+    for example in make_examples(6000, seed=3, name=name):
+        labels.setdefault(example.text, set()).add(example.positive)
+
+    assert [text for text, both in labels.items() if len(both) > 1] == []
 
 
 def test_the_sentences_of_a_set_differ_in_the_person_alone() -> None:
-    for told in make_sets(200, seed=1):
+    for told in make_group_sets(200, seed=1):
         assert len(told) == len(set(told)) > 60
         start = common(told)
         end = common([text[::-1] for text in told])
@@ -28,10 +86,10 @@ def common(texts: tuple[str, ...] | list[str]) -> int:
 
 
 def test_every_gap_is_filled_and_the_seed_decides() -> None:
-    sets = make_sets(500, seed=2)
+    sets = make_group_sets(500, seed=2)
 
     assert len(set(sets)) == 500
-    assert sets == make_sets(500, seed=2) != make_sets(500, seed=3)
+    assert sets == make_group_sets(500, seed=2) != make_group_sets(500, seed=3)
     for told in sets:
         for text in told:
             assert not set(text) & set("{}\0")
@@ -59,7 +117,7 @@ def test_every_group_gets_the_mean_of_all_as_its_target() -> None:
     )
 
     assert drawn.texts[:2] == ("a", "b")
-    sets = make_sets(10, seed=4)
+    sets = make_group_sets(10, seed=4)
     told = drawn.texts[2:]
     assert len(told) == len(drawn.targets[2:]) == 40
     for number, one in enumerate(sets):
