@@ -76,7 +76,7 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("training.fit.finish.save_checkpoint", fail)
+        patch.setattr("training.fit.export.save_checkpoint", fail)
         assert main([*command, "--text-column", "sentence"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "headlight-train: no space left"
 

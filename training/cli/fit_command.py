@@ -17,10 +17,10 @@ from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
 from training.data.splits import read_and_split, read_evaluated
 from training.errors import DivergedRunError, RecipeError, ResumeError
-from training.fit.finish import write_checkpoint
+from training.fit.export import write_checkpoint
+from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
-from training.fit.setup import InitialModel, init_from_pretrained, init_from_scratch
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.machine import Accelerator, choose_accelerator

@@ -18,8 +18,8 @@ from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.readers import read_texts
 from training.data.splits import read_evaluated
 from training.errors import InterruptedRunError, RecipeError
-from training.fit.finish import write_checkpoint
-from training.fit.setup import init_from_pretrained
+from training.fit.export import write_checkpoint
+from training.fit.initial import init_from_pretrained
 from training.machine import choose_accelerator
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan

@@ -11,8 +11,8 @@ from model.tokenizer import Tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import train_word_tokenizer
 from training.errors import RecipeError
+from training.fit.initial import init_from_scratch
 from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe
-from training.fit.setup import init_from_scratch
 
 _COURSE, _ENCODER = "course", "small"
 _TWO = 2

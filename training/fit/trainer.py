@@ -24,8 +24,7 @@ from training.fit.objective import batch_loss, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import EvalResult, Rows, TrainingBatch, load_batches, measure_rows
-from training.fit.snapshot import clone, gather, restore
-from training.fit.state import TrainerState, load_state, save_state
+from training.fit.state import TrainerState, clone, gather, load_state, restore, save_state
 from training.fit.step_log import StepLog
 from training.machine import Accelerator
 from training.measure.history import Measurement

@@ -25,8 +25,8 @@ from tests.builders import LABELS, MAX_LENGTH, tiny_checkpoint, tiny_config, tin
 from tests.matching import exactly
 from tests.model.folders import edit
 from training.errors import RecipeError
+from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
 from training.fit.recipe import NetworkSizes, Recipe
-from training.fit.setup import InitialModel, init_from_pretrained, init_from_scratch
 
 SIZES = NetworkSizes(
     vocab_size=120,

@@ -13,7 +13,7 @@ from model.architecture import Network
 from model.checkpoint import save_checkpoint
 from model.manifest import Manifest, Metric
 from training.data.dataset import Dataset
-from training.fit.setup import InitialModel
+from training.fit.initial import InitialModel
 from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits
 from training.measure.metrics import measure
