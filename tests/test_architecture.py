@@ -89,7 +89,7 @@ def test_model_imports_neither_service_nor_training() -> None:
 
 
 def test_training_imports_no_service() -> None:
-    commands = "training.cli.fit_command, training.cli.evaluate, training.cli.compare"
+    commands = "training.cli.fit, training.measure.evaluate, training.compare.run"
 
     assert "service" not in modules_after(f"import training.__main__, {commands}")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from model.arguments import LineParser
 from model.errors import ModelError
-from training.cli import compare_options, evaluate_options, fit_options
+from training.cli import compare, evaluate, fit_options
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
 # Who needs a package, and which extras bring it; of any other `train` does.
@@ -63,16 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, options, module, text in (
-        ("fit", fit_options, "training.cli.fit_command", "train a checkpoint on labelled files"),
-        (
-            "evaluate",
-            evaluate_options,
-            "training.cli.evaluate",
-            "measure a checkpoint on labelled files",
-        ),
+        ("fit", fit_options, "training.cli.fit", "train a checkpoint on labelled files"),
+        ("evaluate", evaluate, "training.cli.evaluate", "measure a checkpoint on labelled files"),
         (
             "compare",
-            compare_options,
+            compare,
             "training.cli.compare",
             "train variants of the network side by side and report on them",
         ),

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from tqdm import tqdm
-
 Words = str | Callable[[], str]
 Advance = Callable[[int, Words], None]
 
@@ -33,6 +31,8 @@ def progress(
     """
     stream = sys.stderr if stream is None else stream
     if stream.isatty():
+        from tqdm import tqdm  # of the extra 'train'; to say something it is not needed
+
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
             last = -_SECONDS_BETWEEN_BARS
 
@@ -78,3 +78,13 @@ class _Lines:
 
 def _text(words: Words) -> str:
     return words if isinstance(words, str) else words()
+
+
+def say(line: str) -> None:
+    """Tells people on standard output what goes on.
+
+    Args:
+        line: without its end.
+    """
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
 from training.__main__ import main
-from training.cli.plan_command import read_plan_data
 from training.fit.initial import init_from_pretrained
 from training.measure.inference import predict_logits
+from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights, plan_tokenizer
 from training.plan.teacher import TeacherLabels

@@ -118,6 +118,6 @@ def test_the_history_grows_with_each_epoch(
         write_history(history, place)
         seen.append(len(read_history(path)))
 
-    monkeypatch.setattr("training.cli.fit_command.write_history", write)
+    monkeypatch.setattr("training.cli.fit.write_history", write)
     assert main([*command, "--text-column", "sentence"]) == 0
     assert seen == [1, 2]

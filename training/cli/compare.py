@@ -1,38 +1,95 @@
-"""`headlight-train compare`: from labelled files to a report on networks trained side by side."""
+"""Compares networks side by side: the options and the course of `headlight-train compare`."""
 
 import argparse
 import shlex
-import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from model.files import sync
-from training.cli.compare_options import ALL, BASELINE
-from training.cli.shared_options import columns_of
-from training.compare.baseline import check_baseline, run_baseline
-from training.compare.comparison import Comparison, Outcome, Run, Source, to_json
-from training.compare.plots import plot_curves, plot_gaps
-from training.compare.report import CURVES, GAPS, to_markdown
-from training.compare.variants import VARIANTS, Variant
-from training.data.dataset import Dataset
+from model.arguments import positive
+from training.cli.shared_options import (
+    add_columns,
+    add_device,
+    add_files,
+    add_labels,
+    columns_of,
+    names,
+)
+from training.compare.variants import ALL, BASELINE
 from training.data.splits import read_and_split
-from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
+from training.errors import RecipeError
 from training.fit.recipe import load_recipe
-from training.fit.rows import EvalResult, encode_rows
-from training.fit.trainer import Trainer
-from training.machine import Accelerator, choose_accelerator, describe
+from training.machine import choose_accelerator, describe
+from training.progress import say
 from training.signals import noted_signals
 
-_REPORT, _FIGURES = "report.md", "comparison.json"
 _FEWEST_SEEDS = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Gives a parser the options of the command.
+
+    Args:
+        parser: of the subcommand.
+    """
+    add_files(parser, "labelled text of two classes")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a report that is there already"
+    )
+    parser.add_argument(
+        "--variants",
+        type=names,
+        metavar="A,B",
+        help=f"which ones, the first being what the others are set against: {', '.join(ALL)} "
+        "(default: all)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="runs of each network, with the seeds 0 to N - 1 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        default=10,
+        metavar="N",
+        help="passes over the training rows, the same for each (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--hold-out",
+        choices=("last", "random"),
+        default="last",
+        help="which rows are for validation: the last ones, or some of each class by chance "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--validation-share",
+        type=float,
+        default=0.2,
+        metavar="N",
+        help="share of the rows held out, without --validation (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="labelled text to validate by; may be repeated",
+    )
+    add_columns(parser)
+    add_labels(parser)
+    add_device(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains every variant with every seed, and writes the report.
 
     Args:
-        arguments: as the parser of `compare_options.add_arguments` gives them.
+        arguments: as the parser of `add_arguments` gives them.
 
     Returns:
         0.
@@ -42,7 +99,14 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the device cannot be used.
         OSError: the report cannot be written.
     """
+    # They take seconds to import, and __main__ needs the options alone.
+    from training.compare.baseline import check_baseline
+    from training.compare.comparison import Comparison, Source
+    from training.compare.report import REPORT, check_output, write_report
+    from training.compare.run import run_variants
+
     _check(arguments)
+    check_output(arguments.output, overwrite=arguments.overwrite)
     # Networks so small gain nothing by 16 bits.
     accelerator = choose_accelerator(arguments.device, threads=arguments.threads, dtype="float32")
     recipe = load_recipe(
@@ -60,18 +124,17 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if BASELINE in (arguments.variants or ALL):
         check_baseline(training)  # before the networks are trained
-    outcomes = []
     with noted_signals() as stop:
-        for name in arguments.variants or ALL:
-            if name == BASELINE:
-                outcome = run_baseline(training, validation)
-            else:
-                outcome = _run_variant(name, training, validation, arguments, accelerator, stop)
-            outcomes.append(outcome)
-            _say(_summary(outcome))
-            signal = stop()
-            if signal is not None:
-                raise InterruptedComparisonError(signal)
+        outcomes = run_variants(
+            arguments.variants or ALL,
+            training,
+            validation,
+            seeds=arguments.seeds,
+            epochs=arguments.epochs,
+            accelerator=accelerator,
+            stop=stop,
+            say=say,
+        )
     paths = [*arguments.files, *arguments.validation]
     sources = [*training.sources, *(validation.sources if arguments.validation else ())]
     comparison = Comparison(
@@ -85,10 +148,10 @@ def run(arguments: argparse.Namespace) -> int:
         training_rows=len(training),
         validation_rows=len(validation),
         epochs=arguments.epochs,
-        outcomes=tuple(outcomes),
+        outcomes=outcomes,
     )
-    _write(arguments.output, comparison)
-    _say(f"report: {arguments.output / _REPORT}")
+    write_report(arguments.output, comparison)
+    say(f"report: {arguments.output / REPORT}")
     return 0
 
 
@@ -101,92 +164,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RecipeError("--variants names one twice: name each once")
     if arguments.seeds < _FEWEST_SEEDS:
         raise RecipeError(f"--seeds must be at least {_FEWEST_SEEDS}, got {arguments.seeds}")
-    output: Path = arguments.output
-    if output.exists() and not output.is_dir():
-        raise RecipeError(f"{output} is a file: give the path of a folder")
-    if output.exists() and any(output.iterdir()):
-        if not (output / _FIGURES).is_file():
-            raise RecipeError(f"{output} holds other files than a report: choose another --output")
-        if not arguments.overwrite:
-            raise RecipeError(
-                f"{output} holds a report already: choose another --output, or --overwrite it"
-            )
-
-
-def _run_variant(
-    name: str,
-    training: Dataset,
-    validation: Dataset,
-    arguments: argparse.Namespace,
-    accelerator: Accelerator,
-    stop: Callable[[], int | None],
-) -> Outcome:
-    variant = VARIANTS[name]
-    runs = []
-    parameters = 0
-    for seed in range(arguments.seeds):
-        parameters, run = _run_once(
-            variant,
-            training,
-            validation,
-            seed=seed,
-            epochs=arguments.epochs,
-            accelerator=accelerator,
-            stop=stop,
-            label=f"{name}, seed {seed}",
-        )
-        runs.append(run)
-    return Outcome(name=name, title=variant.title, parameters=parameters, runs=tuple(runs))
-
-
-def _run_once(
-    variant: Variant,
-    training: Dataset,
-    validation: Dataset,
-    *,
-    seed: int,
-    epochs: int,
-    accelerator: Accelerator,
-    stop: Callable[[], int | None],
-    label: str,
-) -> tuple[int, Run]:
-    """The parameters of the network, and how its run went."""
-    recipe = variant.recipe(epochs=epochs, seed=seed)
-    network, tokenizer = variant.begin(recipe, training)
-    trainer = Trainer(
-        network.to(accelerator.device),
-        tokenizer,
-        recipe,
-        training=encode_rows(tokenizer, training),
-        validation=encode_rows(tokenizer, validation),
-        accelerator=accelerator,
-        state_dir=None,
-        identity={},
-        measure_training=True,
-        label=label,
-    )
-    try:
-        history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
-    except InterruptedRunError as error:
-        raise InterruptedComparisonError(error.signal) from error
-    last = history[-1]
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    return parameters, Run(
-        seed=seed,
-        seconds=last.seconds,
-        training=EvalResult(last.training_loss, last.training_accuracy),
-        validation=EvalResult(last.validation_loss, last.validation_accuracy),
-        history=tuple(history),
-    )
-
-
-def _summary(outcome: Outcome) -> str:
-    training = outcome.spread(lambda run: run.training.accuracy)
-    validation = outcome.spread(lambda run: run.validation.accuracy)
-    return (
-        f"{outcome.name}: training accuracy {training.mean:.1%}, validation accuracy "
-        f"{validation.mean:.1%}, {len(outcome.runs)} runs"
-    )
 
 
 def _command(arguments: argparse.Namespace) -> str:
@@ -212,22 +189,3 @@ def _command(arguments: argparse.Namespace) -> str:
 def _shown(path: Path) -> str:
     """A file with its folder, and no more of where it lies."""
     return f"{path.resolve().parent.name}/{path.name}"
-
-
-def _write(output: Path, comparison: Comparison) -> None:
-    """Writes everything beside its place, then renames each file."""
-    output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output, prefix=".part-") as scratch:
-        fresh = Path(scratch)
-        (fresh / _REPORT).write_text(to_markdown(comparison), encoding="utf-8")
-        (fresh / _FIGURES).write_text(to_json(comparison), encoding="utf-8")
-        plot_curves(comparison.outcomes, fresh / CURVES)
-        plot_gaps(comparison.outcomes, fresh / GAPS)
-        for path in sorted(fresh.iterdir()):
-            sync(path)
-            path.replace(output / path.name)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

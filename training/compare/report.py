@@ -1,11 +1,16 @@
-"""From a comparison to a page in Markdown: what was done, a table, differences, plots."""
+"""Writes the report of a comparison: a page in Markdown, its plots, and all figures as JSON."""
 
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from training.compare.comparison import Comparison, Outcome, Run, Spread, spread
+from model.files import sync
+from training.compare.comparison import Comparison, Outcome, Run, Spread, spread, to_json
+from training.compare.plots import plot_curves, plot_gaps
+from training.errors import RecipeError
 from training.measure.metrics import wilson_interval
 
-CURVES, GAPS = "curves.png", "gaps.png"
+REPORT, FIGURES, CURVES, GAPS = "report.md", "comparison.json", "curves.png", "gaps.png"
 _HOLD_OUT = {
     "last": "the last rows of the files, taken off before anything was shuffled",
     "random": "rows of each class by chance, the same for every run",
@@ -151,3 +156,46 @@ def _shown(value: Spread, *, scale: float, digits: int, sign: bool = False) -> s
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def check_output(output: Path, *, overwrite: bool) -> None:
+    """Refuses, before any work, to replace a report unasked, or what is no report.
+
+    Args:
+        output: the folder of the report.
+        overwrite: whether a report there may be replaced.
+
+    Raises:
+        RecipeError: it may not, or something else is there.
+    """
+    if output.exists() and not output.is_dir():
+        raise RecipeError(f"{output} is a file: give the path of a folder")
+    if output.exists() and any(output.iterdir()):
+        if not (output / FIGURES).is_file():
+            raise RecipeError(f"{output} holds other files than a report: choose another --output")
+        if not overwrite:
+            raise RecipeError(
+                f"{output} holds a report already: choose another --output, or --overwrite it"
+            )
+
+
+def write_report(output: Path, comparison: Comparison) -> None:
+    """Writes page, figures and plots beside their places, then renames each file.
+
+    Args:
+        output: the folder of the report.
+        comparison: the whole of it.
+
+    Raises:
+        OSError: a file could not be written.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output, prefix=".part-") as scratch:
+        fresh = Path(scratch)
+        (fresh / REPORT).write_text(to_markdown(comparison), encoding="utf-8")
+        (fresh / FIGURES).write_text(to_json(comparison), encoding="utf-8")
+        plot_curves(comparison.outcomes, fresh / CURVES)
+        plot_gaps(comparison.outcomes, fresh / GAPS)
+        for path in sorted(fresh.iterdir()):
+            sync(path)
+            path.replace(output / path.name)

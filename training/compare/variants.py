@@ -101,3 +101,5 @@ VARIANTS: Mapping[str, Variant] = {
     "embedding-alone": Variant("neither", convolution=False, num_heads=None),
     "encoder": Variant("encoder from scratch (preset small)", preset=_ENCODER),
 }
+BASELINE = "tf-idf"  # of training.compare.baseline, which is no network
+ALL = (*VARIANTS, BASELINE)

@@ -1,4 +1,4 @@
-"""From the figures of one file to lines for people and to an object for JSON."""
+"""Writes the figures of a model as lines for people and as objects for JSON."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.manifest import DataSource
+from model.predictor import ModelInfo
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
 
@@ -43,6 +44,29 @@ class FileReport(TypedDict):
     ece_uncalibrated: float
     by_length: list[LengthReport]
     confusion: list[list[int]]
+
+
+class ProbeReport(TypedDict):
+    """How the model did in one test of `--probe`."""
+
+    test: str
+    name: str
+    rows: int
+    passed: int
+    shift: float | None
+    lean: float | None
+
+
+class EvaluationReport(TypedDict):
+    """What `--json` writes; the names and the order are stable."""
+
+    checkpoint: dict[str, str]
+    labels: list[str]
+    temperature: float
+    device: str
+    dtype: str
+    files: list[FileReport]
+    probes: list[ProbeReport]
 
 
 def to_json(
@@ -148,6 +172,37 @@ def probes_to_text(probes: Sequence[Probe]) -> str:
             share = item.passed / item.rows if item.rows else 1.0
             lines.append(f"  {item.name:<36} {share:7.1%} {verb} of {item.rows:,}{shift}")
     return "".join(line + "\n" for line in lines)
+
+
+def summarise(
+    info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
+) -> EvaluationReport:
+    """All figures of a model as JSON holds them.
+
+    Args:
+        info: of the model.
+        reports: of the files.
+        probes: none if there were none.
+    """
+    return {
+        "checkpoint": {"name": info.name, "version": info.version},
+        "labels": list(info.labels),
+        "temperature": info.temperature,
+        "device": info.device,
+        "dtype": info.dtype,
+        "files": list(reports),
+        "probes": [
+            {
+                "test": item.test,
+                "name": item.name,
+                "rows": item.rows,
+                "passed": item.passed,
+                "shift": item.shift,
+                "lean": item.lean,
+            }
+            for item in probes
+        ],
+    }
 
 
 def _lengths(reports: Sequence[LengthReport]) -> str:

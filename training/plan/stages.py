@@ -1,54 +1,21 @@
-"""The stages of a plan: from a pretrained encoder to the mean of what they leave behind.
+"""Runs the stages of a plan one after the other, and averages the weights that they leave."""
 
-A stage that is done leaves its weights in the folder of the run, so that an interrupted plan goes
-on with the stage that it was in.
-"""
-
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from model.files import digest, sync, write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
-from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
-from training.fit.recipe import Recipe
-from training.fit.rows import Rows
-from training.fit.state import has_state, remove_state
-from training.fit.trainer import Trainer
-from training.machine import Accelerator
-from training.measure.history import Measurement, write_history
-from training.measure.plots import plot_history
+from training.errors import InterruptedRunError, RecipeError
 from training.plan.fingerprint import Fingerprints, of_rows
 from training.plan.plan import Plan, Stage
 from training.plan.pool import Pool, SoftDataset, draw_rows
+from training.plan.stage_runner import RunContext, StageRunner
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 from training.synth.emoji import read_emoji
 
 _TEACHER = "teacher"
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What all stages of a run share.
-
-    Args:
-        run_dir: where weights, histories and states go.
-        accelerator: where the networks run.
-        save_every: steps between two states on disk.
-        stop: asked after each step; the number of a signal ends the run.
-        say: told in a line what goes on.
-    """
-
-    run_dir: Path
-    accelerator: Accelerator
-    save_every: int
-    stop: Callable[[], int | None]
-    say: Callable[[str], None]
 
 
 class PlanRun:
@@ -75,10 +42,10 @@ class PlanRun:
     ) -> None:
         self._plan = plan
         self._pool = pool
-        self._validation = validation
         self._student = student
         self._teacher = teacher
         self._context = context
+        self._runner = StageRunner(context, validation)
         self._fingerprints = Fingerprints(
             plan,
             pool,
@@ -106,7 +73,7 @@ class PlanRun:
         for number, stage in enumerate(self._plan.stages):
             name = f"{number + 1}-{stage.name}"
             identity = self._fingerprints.of_stage(number)
-            weights = self._finished(name, identity)
+            weights = self._runner.load(name, identity)
             if weights is None:
                 self._context.say(f"stage {name}")
                 if stage.begin == "mean":
@@ -117,9 +84,7 @@ class PlanRun:
                 rows = self._rows(
                     stage, self._teacher_of(stage, name, network, tokenizer, identity)
                 )
-                self._fit(name, network, tokenizer, stage.recipe, rows, identity)
-                weights = {key: value.cpu().clone() for key, value in network.state_dict().items()}
-                self._finish(name, weights, identity)
+                weights = self._runner.fit(name, network, tokenizer, stage.recipe, rows, identity)
             else:
                 self._context.say(f"stage {name} is done already")
                 network.load_state_dict(weights)
@@ -175,7 +140,7 @@ class PlanRun:
                 raise RecipeError("the plan has no [teacher], or no folder was given for it")
             network, tokenizer = load_teacher(self._teacher, teacher)
             identity = self._fingerprints.of_teacher()
-            weights = self._finished(_TEACHER, identity)
+            weights = self._runner.load(_TEACHER, identity)
             if weights is None:
                 self._context.say("the teacher")
                 rows = draw_rows(
@@ -186,98 +151,12 @@ class PlanRun:
                     teach=None,
                 )
                 network.to(self._context.accelerator.device)
-                self._fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
-                self._finish(_TEACHER, network.state_dict(), identity)
+                self._runner.fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
             else:
                 network.load_state_dict(weights)
             network.to(self._context.accelerator.device)
             self._asked_teacher = self._taught_by(network, tokenizer, "teacher-labels", identity)
         return self._asked_teacher
-
-    def _fit(
-        self,
-        name: str,
-        network: nn.Module,
-        tokenizer: Tokenizer,
-        recipe: Recipe,
-        rows: SoftDataset,
-        identity: str,
-    ) -> None:
-        texts, label_ids = self._validation
-        state = self._state(name)
-        trainer = Trainer(
-            network,
-            tokenizer,
-            recipe,
-            training=Rows(
-                [tokenizer.encode(text) for text in rows.texts],
-                rows.targets.argmax(axis=1).tolist(),
-                rows.targets,
-            ),
-            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
-            accelerator=self._context.accelerator,
-            state_dir=state,
-            identity={"fingerprint": identity},
-            label=name,
-        )
-        if has_state(state):
-            self._resume(trainer, name)
-
-        def record(history: Sequence[Measurement]) -> None:
-            write_history(history, self._context.run_dir / f"{name}.jsonl")
-
-        try:
-            history = trainer.run(
-                save_every=self._context.save_every, stop=self._context.stop, record=record
-            )
-        except DivergedRunError:
-            remove_state(state)  # nothing comes of it but the same
-            raise
-        plot_history(history, self._context.run_dir / f"{name}.png")
-        last = history[-1]
-        self._context.say(
-            f"{name}: {len(rows.texts):,} texts, validation accuracy "
-            f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
-        )
-
-    def _resume(self, trainer: Trainer, name: str) -> None:
-        try:
-            trainer.resume()
-        except ResumeError:
-            self._context.say(
-                f"{name} begins anew: its state is damaged or of another plan or data"
-            )
-            remove_state(self._state(name))
-        else:
-            self._context.say(f"resuming {name} after step {trainer.step}")
-
-    def _state(self, name: str) -> Path:
-        return self._context.run_dir / f"{name}-state"
-
-    def _finished(self, name: str, identity: str) -> dict[str, Tensor] | None:
-        """What a finished piece of work left, if it is sound and of this run."""
-        path = self._context.run_dir / f"{name}.safetensors"
-        note = path.with_suffix(".json")
-        if not (path.is_file() and note.is_file()):
-            return None
-        try:
-            content = json.loads(note.read_text(encoding="utf-8"))
-        except ValueError:
-            return None
-        if content != {"fingerprint": identity, "sha256": digest(path)}:
-            return None
-        remove_state(self._state(name))  # a kill may have come between the two
-        return safetensors.torch.load_file(path)
-
-    def _finish(self, name: str, tensors: Mapping[str, Tensor], identity: str) -> None:
-        """Keeps the weights, and only then gives up the state that they came from."""
-        path = self._context.run_dir / f"{name}.safetensors"
-        contiguous = {key: value.cpu().contiguous() for key, value in tensors.items()}
-        write_whole(path, safetensors.torch.save(contiguous))
-        note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
-        write_whole(path.with_suffix(".json"), note.encode())
-        sync(path.parent)
-        remove_state(self._state(name))
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:

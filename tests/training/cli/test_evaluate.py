@@ -14,11 +14,10 @@ from model.errors import CheckpointError, ConfigurationError
 from model.manifest import DataSource
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
-from training.cli.evaluate import EvaluationReport, run
-from training.cli.evaluate_options import add_arguments
+from training.cli.evaluate import add_arguments, run
 from training.errors import DataError, TrainingError
 from training.measure.metrics import measure
-from training.measure.report import to_json, to_text
+from training.measure.report import EvaluationReport, to_json, to_text
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "evaluate.md"
 

@@ -62,12 +62,12 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
     ("place", "number", "told"),
     [
         (
-            "training.plan.stages.write_whole",
+            "training.plan.stage_runner.write_whole",
             15,
             "interrupted after stage 1 of 2; the state is saved",
         ),
         (
-            "training.cli.plan_command.write_checkpoint",
+            "training.cli.plan.write_checkpoint",
             2,
             "interrupted after stage 2 of 2; the state",
         ),
@@ -124,7 +124,7 @@ def test_a_state_is_kept_until_the_stage_is(
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("training.plan.stages.write_whole", fail)
+        patch.setattr("training.plan.stage_runner.write_whole", fail)
         assert main(tiny.command(tmp_path / "out")) == 1
 
     assert (tmp_path / "out.run" / "teacher-state").is_dir()

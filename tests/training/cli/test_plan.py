@@ -13,8 +13,8 @@ from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import ROOT
 from training.__main__ import main
-from training.cli.plan_command import read_plan_data
 from training.plan import fingerprint
+from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights
 from training.synth.templates import read_templates

@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 
 from model.manifest import Manifest
-from training.cli import plan_command
+from training.cli import plan
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
@@ -26,6 +25,7 @@ from training.fit.trainer import Trainer
 from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
+from training.progress import say
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import undo_penn_in_share
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: a folder or the device cannot be used.
     """
     if arguments.plan is not None:
-        return plan_command.run(arguments)
+        return plan.run(arguments)
     if not arguments.files:
         raise RecipeError("name at least one FILE to learn from, or a --plan")
     unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
@@ -156,7 +156,7 @@ def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> l
     run_dir.mkdir(parents=True, exist_ok=True)
     if resume:
         trainer.resume()
-        _say(f"resuming after step {trainer.step}")
+        say(f"resuming after step {trainer.step}")
     else:
         remove_state(run_dir / _STATE)
         for left in (_HISTORY, _PLOT):
@@ -175,17 +175,12 @@ def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> l
 
 
 def _report(output: Path, seconds: float, manifest: Manifest) -> None:
-    _say(f"trained in {seconds:.0f} s, temperature {manifest.temperature:.3f}")
+    say(f"trained in {seconds:.0f} s, temperature {manifest.temperature:.3f}")
     for metric in manifest.metrics:
         low, high = metric.interval
-        _say(
+        say(
             f"{metric.name}: accuracy {metric.accuracy:.2%} (95 % interval {low:.2%} to "
             f"{high:.2%}, {metric.rows:,} rows), log-loss {metric.log_loss:.4f}, "
             f"ECE {metric.ece:.4f}"
         )
-    _say(f"checkpoint: {output}")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    say(f"checkpoint: {output}")

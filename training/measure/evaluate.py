@@ -1,0 +1,88 @@
+"""Measures a predictor on labelled files, and probes how it behaves."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.predictor import Predictor
+from training.data.batches import MAX_BATCH_TOKENS
+from training.data.dataset import Dataset
+from training.measure.inference import predict_probabilities
+from training.measure.metrics import expected_calibration_error, measure, uncalibrated
+from training.measure.probe import Probe, probe
+from training.measure.reliability import Scores
+from training.measure.report import FileReport, length_reports, to_json
+
+# Of the texts that are perturbed.
+_MOST_TEXTS, _MOST_WORDS = 500, 40
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What was found on one file.
+
+    Args:
+        report: its figures.
+        scores: what the figures are made of.
+    """
+
+    report: FileReport
+    scores: Scores
+
+
+def evaluate(
+    predictor: Predictor,
+    dataset: Dataset,
+    *,
+    path: str,
+    max_batch_tokens: int = MAX_BATCH_TOKENS,
+) -> Evaluation:
+    """Measures a predictor on the rows of one file.
+
+    Args:
+        predictor: the loaded model.
+        dataset: read with the model's labels from one file.
+        path: of the file, for the report.
+        max_batch_tokens: the most tokens in a batch, padding counted.
+    """
+    answers = predict_probabilities(
+        predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
+    )
+    figures = measure(answers.values, np.array(dataset.label_ids))
+    truth = np.array(dataset.label_ids)
+    correct = answers.values.argmax(axis=1) == truth
+    raw = uncalibrated(answers.values, predictor.info.temperature)
+    report = to_json(
+        path,
+        dataset.sources[0],
+        figures,
+        labels=dataset.labels,
+        truncated=answers.truncated,
+        ece_uncalibrated=expected_calibration_error(raw.max(axis=1), correct),
+        by_length=length_reports(answers.token_counts, correct),
+    )
+    title = "/".join(Path(path).parts[-2:])
+    return Evaluation(report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct))
+
+
+def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
+    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs.
+
+    Args:
+        predictor: the loaded model, of two classes.
+        datasets: whose texts are perturbed.
+    """
+    texts = [text for dataset in datasets for text in dataset.texts]
+    short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
+    rng = random.Random(0)  # noqa: S311 - not for secrets
+
+    def answers(asked: Sequence[str]) -> NDArray[np.float64]:
+        if not asked:
+            return np.zeros(0)
+        return predict_probabilities(predictor, asked, label="probe").values[:, 1]
+
+    return probe(answers, rng.sample(short, min(len(short), _MOST_TEXTS)))

@@ -1,0 +1,85 @@
+"""Reads the sources of a plan, and holds rows out with all that is part of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from model.files import digest
+from model.manifest import DataSource
+from training.data.dataset import Dataset, read_dataset
+from training.data.holdout import choose_held_out, rows_without_overlap
+from training.data.readers import read_texts
+from training.plan.plan import Plan
+from training.plan.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class PlanData:
+    """The data of a plan, read and parted.
+
+    Args:
+        pool: rows to train on.
+        held_out: rows of every source that nothing is trained on.
+        training: the labelled rows that are trained on; its sources are all files that are.
+    """
+
+    pool: Pool
+    held_out: Dataset
+    training: Dataset
+
+
+def read_plan_data(plan: Plan, folder: Path) -> PlanData:
+    """Reads every source, and holds rows out with all that they are part of.
+
+    Args:
+        plan: names the files.
+        folder: that they lie in.
+
+    Raises:
+        DataError: a file cannot be read or a row cannot be used.
+        RecipeError: a source has fewer rows than it shall hold out.
+    """
+    labelled = {
+        name: _read_source(source.file, folder, plan)
+        for name, source in plan.sources.items()
+        if source.labelled
+    }
+    counts = {name: plan.sources[name].hold_out for name in labelled}
+    texts = {name: dataset.texts for name, dataset in labelled.items()}
+    chosen = choose_held_out(texts, counts, seed=plan.seed)
+    held_out = _join(plan, [labelled[name].take(places) for name, places in chosen.items()])
+    pool_texts: dict[str, Sequence[str]] = {}
+    pool_labels: dict[str, Sequence[int]] = {}
+    used = plan.used_sources
+    kept = []
+    for name, dataset in labelled.items():
+        rest = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
+        pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
+        if name in used:
+            kept.append(rest)
+    training = _join(plan, kept)
+    for name in used:
+        source = plan.sources[name]
+        if source.labelled:
+            continue
+        bare = read_texts(folder / source.file)
+        pool_texts[name] = [bare[at] for at in rows_without_overlap(bare, held_out.texts)]
+        record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
+        training = replace(training, sources=(*training.sources, record))
+    return PlanData(Pool(pool_texts, pool_labels), held_out, training)
+
+
+def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:
+    """One file, known by its path in the plan: the names of many are alike."""
+    dataset = read_dataset([folder / file], labels=plan.labels)
+    named = tuple(source.model_copy(update={"file": file}) for source in dataset.sources)
+    return replace(dataset, sources=named)
+
+
+def _join(plan: Plan, parts: Sequence[Dataset]) -> Dataset:
+    return Dataset(
+        texts=tuple(text for part in parts for text in part.texts),
+        label_ids=tuple(number for part in parts for number in part.label_ids),
+        labels=plan.labels,
+        sources=tuple(source for part in parts for source in part.sources),
+    )

@@ -1,0 +1,174 @@
+"""Fits the networks of a plan in the folder of the run: resumes a state, keeps finished weights.
+
+So an interrupted plan goes on with the stage that it was in.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from model.files import digest, sync, write_whole
+from model.tokenizer import Tokenizer
+from training.errors import DivergedRunError, ResumeError
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.fit.state import has_state, remove_state
+from training.fit.trainer import Trainer
+from training.machine import Accelerator
+from training.measure.history import Measurement, write_history
+from training.measure.plots import plot_history
+from training.plan.pool import SoftDataset
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What all stages of a run share.
+
+    Args:
+        run_dir: where weights, histories and states go.
+        accelerator: where the networks run.
+        save_every: steps between two states on disk.
+        stop: asked after each step; the number of a signal ends the run.
+        say: told in a line what goes on.
+    """
+
+    run_dir: Path
+    accelerator: Accelerator
+    save_every: int
+    stop: Callable[[], int | None]
+    say: Callable[[str], None]
+
+
+class StageRunner:
+    """Fits one network after the other.
+
+    Args:
+        context: what all stages share.
+        validation: texts that each epoch is measured on, and their classes.
+    """
+
+    def __init__(
+        self, context: RunContext, validation: tuple[Sequence[str], Sequence[int]]
+    ) -> None:
+        self._context = context
+        self._validation = validation
+
+    def load(self, name: str, identity: str) -> dict[str, Tensor] | None:
+        """The weights that a finished stage left, if they are sound and of this run.
+
+        Args:
+            name: of the stage.
+            identity: its fingerprint.
+        """
+        path = self._weights(name)
+        note = path.with_suffix(".json")
+        if not (path.is_file() and note.is_file()):
+            return None
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+        except ValueError:
+            return None
+        if content != {"fingerprint": identity, "sha256": digest(path)}:
+            return None
+        remove_state(self._state(name))  # a kill may have come between the two
+        return safetensors.torch.load_file(path)
+
+    def fit(
+        self,
+        name: str,
+        network: nn.Module,
+        tokenizer: Tokenizer,
+        recipe: Recipe,
+        rows: SoftDataset,
+        identity: str,
+    ) -> dict[str, Tensor]:
+        """Trains a network, from its state if it has one, and keeps its weights.
+
+        Args:
+            name: of the stage.
+            network: on the device; left with the weights that the recipe keeps.
+            tokenizer: that it reads by.
+            recipe: what to do.
+            rows: to learn from.
+            identity: fingerprint of the stage.
+
+        Returns:
+            The weights, on the CPU.
+
+        Raises:
+            InterruptedRunError: `stop` said so; the state is on disk.
+            DivergedRunError: a loss is not a finite number.
+        """
+        texts, label_ids = self._validation
+        state = self._state(name)
+        trainer = Trainer(
+            network,
+            tokenizer,
+            recipe,
+            training=Rows(
+                [tokenizer.encode(text) for text in rows.texts],
+                rows.targets.argmax(axis=1).tolist(),
+                rows.targets,
+            ),
+            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
+            accelerator=self._context.accelerator,
+            state_dir=state,
+            identity={"fingerprint": identity},
+            label=name,
+        )
+        if has_state(state):
+            self._resume(trainer, name)
+
+        def record(history: Sequence[Measurement]) -> None:
+            write_history(history, self._context.run_dir / f"{name}.jsonl")
+
+        try:
+            history = trainer.run(
+                save_every=self._context.save_every, stop=self._context.stop, record=record
+            )
+        except DivergedRunError:
+            remove_state(state)  # nothing comes of it but the same
+            raise
+        plot_history(history, self._context.run_dir / f"{name}.png")
+        last = history[-1]
+        self._context.say(
+            f"{name}: {len(rows.texts):,} texts, validation accuracy "
+            f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
+        )
+        weights = {
+            key: value.cpu().clone(memory_format=torch.contiguous_format)
+            for key, value in network.state_dict().items()
+        }
+        self._keep(name, weights, identity)
+        return weights
+
+    def _resume(self, trainer: Trainer, name: str) -> None:
+        try:
+            trainer.resume()
+        except ResumeError:
+            self._context.say(
+                f"{name} begins anew: its state is damaged or of another plan or data"
+            )
+            remove_state(self._state(name))
+        else:
+            self._context.say(f"resuming {name} after step {trainer.step}")
+
+    def _state(self, name: str) -> Path:
+        return self._context.run_dir / f"{name}-state"
+
+    def _weights(self, name: str) -> Path:
+        return self._context.run_dir / f"{name}.safetensors"
+
+    def _keep(self, name: str, weights: dict[str, Tensor], identity: str) -> None:
+        """Writes the weights, and only then gives up the state that they came from."""
+        path = self._weights(name)
+        write_whole(path, safetensors.torch.save(weights))
+        note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
+        write_whole(path.with_suffix(".json"), note.encode())
+        sync(path.parent)
+        remove_state(self._state(name))
