@@ -1,1 +1,1 @@
-"""Training and measuring: from labelled text to a checkpoint and its figures."""
+"""Trains checkpoints on labelled text and measures them."""

@@ -1,4 +1,4 @@
-"""`headlight-train`: trains and measures checkpoints."""
+"""Runs `headlight-train`, which trains and measures checkpoints."""
 
 import argparse
 import importlib
@@ -10,7 +10,7 @@ from model.errors import ModelError
 from training.cli import compare, evaluate, fit_options
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
-# Who needs a package, and which extras bring it; of any other `train` does.
+# Who needs a package, and the extras that bring it. Every other package is of `train`.
 _EXTRAS = {"transformers": ("the teacher of a plan", "train,teacher")}
 
 
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     try:
-        # Not before it is asked for: scikit-learn and matplotlib take seconds.
+        # Imported only now: scikit-learn and matplotlib take seconds.
         code: int = importlib.import_module(given.module).run(given)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -1,4 +1,4 @@
-"""What can go wrong with data, options or an interrupted run, as one tree.
+"""Defines every error of training, as one tree.
 
 TrainingError
 ├── DataError       a file that cannot be read, or rows in it that cannot be used
@@ -39,10 +39,10 @@ class RecipeError(TrainingError, ValueError):
 
 
 class DivergedRunError(TrainingError):
-    """The loss is no longer a number, so the weights are worth nothing.
+    """The loss is no longer a finite number, so the weights are useless.
 
     Args:
-        loss: what came instead.
+        loss: NaN or infinity.
         step: optimizer steps done.
         learning_rate: the highest of the run.
     """
@@ -63,7 +63,7 @@ class InterruptedRunError(TrainingError):
 
     Args:
         signal: its number.
-        done: optimizer steps, or what else is counted.
+        done: steps done, or whatever `of` counts.
         total: of the whole run.
         of: what is counted.
     """
@@ -77,7 +77,7 @@ class InterruptedRunError(TrainingError):
 
 
 class InterruptedComparisonError(TrainingError):
-    """A signal ended a comparison, of which nothing is kept.
+    """A signal ended a comparison; nothing of it is kept.
 
     Args:
         signal: its number.

@@ -15,7 +15,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Where a run computes, and in what. Only this value knows how many devices that are.
+    """Where a run computes, and in what type. Every command chooses it in one place.
 
     Args:
         device: of networks and batches.
@@ -26,18 +26,18 @@ class Accelerator:
     bfloat16: bool = False
 
     def autocast(self) -> torch.autocast:
-        """Where a forward pass runs."""
+        """Returns the context for forward passes."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def send(self, tensor: Tensor) -> Tensor:
-        """Copies a tensor of the host to the device; a GPU goes on computing meanwhile."""
+        """Copies a host tensor to the device. A GPU keeps computing during the copy."""
         if self.device.type != "cuda":
             return tensor.to(self.device)
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
 
 def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accelerator:
-    """Chooses where a run computes, and prepares torch for it.
+    """Chooses where a run computes, and sets threads and determinism of torch.
 
     Args:
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
@@ -50,7 +50,7 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
     """
     chosen = choose_device(device)
     torch.set_num_threads(choose_threads(threads or 0))
-    # On a GPU the fused attention has no deterministic form.
+    # Fused attention on a GPU has no deterministic form.
     torch.use_deterministic_algorithms(chosen.type == "cpu")
     return Accelerator(
         chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(chosen))
@@ -58,7 +58,7 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
 
 
 def describe(device: torch.device) -> str:
-    """One line for people.
+    """Describes processor, threads and versions in one line.
 
     Args:
         device: where the networks ran.

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines every few seconds elsewhere."""
+"""Shows progress of long work: a bar on a terminal, a plain line every few seconds elsewhere."""
 
 import sys
 import time
@@ -26,12 +26,12 @@ def progress(
         stream: where it shows; standard error if None.
 
     Yields:
-        A function to call with the units just done and a few words on how they went. Words that
-        take time to find are given as a function, which is called when they are shown.
+        A function to call with the units just done and a few words on how they went. Costly words
+        are passed as a function, which is called only when they are shown.
     """
     stream = sys.stderr if stream is None else stream
     if stream.isatty():
-        from tqdm import tqdm  # of the extra 'train'; to say something it is not needed
+        from tqdm import tqdm  # needs the extra 'train', unlike `say`
 
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
             last = -_SECONDS_BETWEEN_BARS
@@ -49,7 +49,7 @@ def progress(
 
 
 class _Lines:
-    """One line at the start, every few seconds, and at the end."""
+    """Writes one line at the start, every few seconds, and at the end."""
 
     def __init__(self, total: int, label: str, done: int, stream: TextIO) -> None:
         self._total = total
@@ -81,7 +81,7 @@ def _text(words: Words) -> str:
 
 
 def say(line: str) -> None:
-    """Tells people on standard output what goes on.
+    """Writes a line for people to standard output.
 
     Args:
         line: without its end.

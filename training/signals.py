@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during a run: noted, and asked for where it can stop; or raised at once."""
+"""Handles SIGINT and SIGTERM during a run: notes them until it can stop, or raises at once."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def noted_signals() -> Iterator[Callable[[], int | None]]:
-    """Notes the first of the signals; a second one ends the process as usual.
+    """Notes the first signal. A second one ends the process as usual.
 
     Yields:
         A function that returns the number of the signal that came, or None.
@@ -29,10 +29,10 @@ def noted_signals() -> Iterator[Callable[[], int | None]]:
 
 @contextmanager
 def raised_signals(error: Callable[[int], Exception]) -> Iterator[None]:
-    """Raises an error where one of the signals comes, so that what is half done is cleared away.
+    """Raises an error when a signal comes, so that unfinished work is cleaned up.
 
     Args:
-        error: makes it of the number of the signal.
+        error: makes the error from the number of the signal.
     """
 
     def fail(number: int, frame: FrameType | None) -> NoReturn:

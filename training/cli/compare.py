@@ -1,4 +1,4 @@
-"""Compares networks side by side: the options and the course of `headlight-train compare`."""
+"""Runs `headlight-train compare`: reads its options, trains the variants, writes the report."""
 
 import argparse
 import shlex
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the device cannot be used.
         OSError: the report cannot be written.
     """
-    # They take seconds to import, and __main__ needs the options alone.
+    # Imported only now: they take seconds, and __main__ needs the options alone.
     from training.compare.baseline import check_baseline
     from training.compare.comparison import Comparison, Source
     from training.compare.report import REPORT, check_output, write_report
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check(arguments)
     check_output(arguments.output, overwrite=arguments.overwrite)
-    # Networks so small gain nothing by 16 bits.
+    # Networks this small gain nothing from 16 bits.
     accelerator = choose_accelerator(arguments.device, threads=arguments.threads, dtype="float32")
     recipe = load_recipe(
         "course",
@@ -167,7 +167,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """The command line that repeats the comparison, without the folders of this machine."""
+    """Builds the command line that repeats the comparison, without folders of this machine."""
     words = ["headlight-train", "compare", *(_shown(path) for path in arguments.files)]
     for path in arguments.validation:
         words += ["--validation", _shown(path)]
@@ -187,5 +187,5 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _shown(path: Path) -> str:
-    """A file with its folder, and no more of where it lies."""
+    """Names a file and its folder, but not where the folder is."""
     return f"{path.resolve().parent.name}/{path.name}"

@@ -1,4 +1,4 @@
-"""Measures a checkpoint: the options and the course of `headlight-train evaluate`."""
+"""Runs `headlight-train evaluate`: reads its options, measures the checkpoint, reports."""
 
 import argparse
 import json
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         DataError: a file cannot be used, or the JSON cannot be written.
         model.errors.ModelError: the checkpoint or the device cannot be used.
     """
-    # They take seconds to import, and __main__ needs the options alone.
+    # Imported only now: they take seconds, and __main__ needs the options alone.
     from training.measure.evaluate import evaluate, run_probes
     from training.measure.plots import check_suffix
     from training.measure.reliability import plot_reliability

@@ -1,4 +1,4 @@
-"""`headlight-train fit`: from labelled files to a checkpoint, its history and its figures."""
+"""Runs `headlight-train fit` on labelled files: trains a checkpoint and records its history."""
 
 import argparse
 import hashlib
@@ -33,7 +33,7 @@ _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Trains, calibrates, measures and saves.
+    """Trains, calibrates, measures and saves a checkpoint.
 
     Args:
         arguments: as the parser of `fit_options.add_arguments` gives them.
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_state(arguments: argparse.Namespace, state: Path) -> None:
-    """Refuses, before any work, to give up an interrupted run unasked."""
+    """Refuses to discard an interrupted run without `--overwrite`, before any work is done."""
     if arguments.resume and not has_state(state):
         raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
     if has_state(state) and not (arguments.resume or arguments.overwrite):
@@ -109,7 +109,7 @@ def _check_state(arguments: argparse.Namespace, state: Path) -> None:
 
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
-    """The rows to learn from, some of them as people write, and the rows to validate by."""
+    """Reads training rows, rewrites some of the Penn style, and reads validation rows."""
     training, validation = read_and_split(
         arguments.files,
         arguments.validation or (),
@@ -130,7 +130,7 @@ def _identity(
     start: InitialModel,
     accelerator: Accelerator,
 ) -> dict[str, Any]:
-    """What an interrupted run must share with this one to end in the same weights."""
+    """Collects what a resumed run must share with this one to end in the same weights."""
     return {
         **recipe.model_dump(mode="json"),
         **start.origin,
@@ -140,7 +140,7 @@ def _identity(
         "labels": list(training.labels),
         "training_data": [source.sha256 for source in training.sources],
         "validation_data": [source.sha256 for source in validation.sources],
-        # Of the same files other columns may have been read.
+        # The same files may have been read by other columns.
         "training_rows": _rows_digest(training),
         "validation_rows": _rows_digest(validation),
     }
@@ -152,7 +152,7 @@ def _rows_digest(dataset: Dataset) -> str:
 
 
 def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> list[Measurement]:
-    """Runs the loop, from the start or from where the run was interrupted."""
+    """Trains from the start, or from where the run was interrupted."""
     run_dir.mkdir(parents=True, exist_ok=True)
     if resume:
         trainer.resume()
@@ -169,7 +169,7 @@ def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> l
                 record=lambda history: write_history(history, run_dir / _HISTORY),
             )
     except DivergedRunError:
-        # Going on from it would diverge again.
+        # A resumed run would diverge again.
         remove_state(run_dir / _STATE)
         raise
 

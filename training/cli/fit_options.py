@@ -1,4 +1,4 @@
-"""Reads the options of `headlight-train fit`: recipe, folder of the run, what a plan excludes."""
+"""Defines the options of `headlight-train fit` and checks them: recipe, run folder, plan."""
 
 import argparse
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe_of(arguments: argparse.Namespace) -> Recipe:
-    """The preset of a command line, changed by its options.
+    """Loads the preset that a command line names, changed by its options.
 
     Args:
         arguments: as the parser of `add_arguments` gives them.
@@ -149,7 +149,7 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
 
 
 def refuse_beside_plan(arguments: argparse.Namespace) -> None:
-    """Refuses what a plan says itself.
+    """Refuses options that a plan sets itself.
 
     Args:
         arguments: as the parser of `add_arguments` gives them.
@@ -171,7 +171,7 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
 
 
 def place_run(arguments: argparse.Namespace) -> Path:
-    """Refuses, before any work, to replace a checkpoint unasked.
+    """Chooses the folder of the run, and refuses to replace a checkpoint without `--overwrite`.
 
     Args:
         arguments: as the parser of `add_arguments` gives them.

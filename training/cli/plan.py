@@ -1,4 +1,4 @@
-"""`headlight-train fit --plan`: from a plan and its files to a checkpoint, in several stages."""
+"""Runs `headlight-train fit --plan`: trains a checkpoint in several stages."""
 
 import argparse
 import importlib
@@ -25,7 +25,7 @@ from training.signals import noted_signals, raised_signals
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs a plan, calibrates, measures and saves.
+    """Runs a plan, then calibrates, measures and saves the checkpoint.
 
     Args:
         arguments: as the parser of `fit_options.add_arguments` gives them.
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
-    """Refuses what is missing, what is of another network, and a length that one cannot read."""
+    """Refuses missing folders, other networks than the plan names, and texts too long for them."""
     needed = {"--data": arguments.data, "--init-from": arguments.init_from}
     if plan.teacher is not None:
         needed["--teacher"] = arguments.teacher
@@ -106,7 +106,7 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
     if plan.teacher is not None:
         _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
         _check_length(arguments.teacher, plan.teacher.recipe.max_length, first=FIRST_POSITION)
-        importlib.import_module("transformers")  # missing, it is missed before any work
+        importlib.import_module("transformers")  # fails now, not after hours of work
 
 
 def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:
@@ -119,7 +119,7 @@ def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None
 
 
 def _check_length(folder: Path, max_length: int, *, first: int) -> None:
-    """A network without the number has its own check of it, or a default."""
+    """Without the number in `config.json`, the network has its own check or a default."""
     positions = read_object(folder / CONFIG).get("max_position_embeddings", math.inf)
     if max_length > positions - first:
         raise RecipeError(

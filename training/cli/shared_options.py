@@ -1,4 +1,4 @@
-"""Options that several subcommands of `headlight-train` have."""
+"""Defines options that several subcommands of `headlight-train` share."""
 
 import argparse
 from pathlib import Path
@@ -10,7 +10,7 @@ _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 
 
 def add_files(parser: argparse.ArgumentParser, text: str, *, optional: bool = False) -> None:
-    """The files of labelled text.
+    """Adds the files of labelled text.
 
     Args:
         parser: of the subcommand.
@@ -27,7 +27,7 @@ def add_files(parser: argparse.ArgumentParser, text: str, *, optional: bool = Fa
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Which columns of the files hold what.
+    """Adds the options that name the columns of the files.
 
     Args:
         parser: of the subcommand.
@@ -41,12 +41,12 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def columns_of(arguments: argparse.Namespace) -> Columns:
-    """Which columns of the files hold what, as the options of `add_columns` say."""
+    """Returns the columns that the options of `add_columns` name."""
     return Columns(text=arguments.text_column, label=arguments.label_column)
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
-    """The order of the classes.
+    """Adds the option that sets the order of the classes.
 
     Args:
         parser: of the subcommand.
@@ -60,7 +60,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Where to compute.
+    """Adds the options that say where to compute.
 
     Args:
         parser: of the subcommand.
@@ -77,5 +77,5 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """An option's value that is a list of names, with commas between them."""
+    """Splits an option's value at its commas."""
     return tuple(name.strip() for name in text.split(","))

@@ -1,4 +1,4 @@
-"""TF-IDF with logistic regression: what a network on few rows has to beat.
+"""Fits TF-IDF with logistic regression, the baseline that a network on few rows has to beat.
 
 Legend: N rows, V terms.
 """
@@ -20,15 +20,15 @@ from training.fit.rows import EvalResult
 TITLE = "TF-IDF with logistic regression"
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _FOLDS = 5
-# Words of one letter too: "I", and the "t" of "don't".
+# Includes words of one letter: "I", and the "t" of "don't".
 _WORD = re.compile(r"(?u)\b\w+\b")
 
 
 def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
-    """Fits the baseline; there is no chance in it, so one run tells all.
+    """Fits the baseline. It is deterministic, so one run is enough.
 
-    Words and pairs of words, weighted by the logarithm of their counts; the strength of the
-    regularisation is chosen by five-fold cross-validation on the training rows alone.
+    Features are words and pairs of words, weighted by the logarithm of their counts. Five-fold
+    cross-validation on the training rows alone chooses the strength of the regularisation.
 
     Args:
         training: rows to learn from.

@@ -1,4 +1,4 @@
-"""What a comparison found: runs of each variant, their means and spreads; to JSON and back."""
+"""Holds the results of a comparison, computes means and spreads, and reads and writes JSON."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ class Run:
     Args:
         seed: of everything random in it.
         seconds: of training, without measuring.
-        training: how it does on the training rows in the end, in evaluation mode.
-        validation: how it does on the validation rows.
+        training: results on the training rows at the end, in evaluation mode.
+        validation: results on the validation rows.
         history: one measurement an epoch; none for what is not trained in epochs.
     """
 
@@ -30,12 +30,12 @@ class Run:
 
     @property
     def gap(self) -> float:
-        """Training accuracy less validation accuracy: what was learnt by heart."""
+        """Training accuracy minus validation accuracy: how far the run overfits."""
         return self.training.accuracy - self.validation.accuracy
 
     @property
     def best(self) -> Measurement | None:
-        """Where the validation loss was least."""
+        """The epoch with the least validation loss."""
         return min(self.history, key=lambda point: point.validation_loss, default=None)
 
 
@@ -56,7 +56,7 @@ class Outcome:
     runs: tuple[Run, ...]
 
     def spread(self, figure: Callable[[Run], float]) -> "Spread":
-        """Mean and standard deviation over the runs.
+        """Computes mean and standard deviation over the runs.
 
         Args:
             figure: of one run.
@@ -84,7 +84,7 @@ class Comparison:
     """A whole comparison.
 
     Args:
-        command: what repeats it, without the folders of this machine.
+        command: the command line that repeats it, without folders of this machine.
         machine: processor, threads and versions.
         sources: files of the rows.
         hold_out: which rows were held out: `last`, `random`, or `files`.
@@ -106,7 +106,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean over runs and how far they lie apart.
+    """A mean over runs and their standard deviation.
 
     Args:
         mean: of the runs.
@@ -118,7 +118,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Mean and sample standard deviation.
+    """Computes mean and sample standard deviation.
 
     Args:
         values: at least one.
@@ -131,7 +131,7 @@ _ADAPTER = TypeAdapter(Comparison)
 
 
 def to_json(comparison: Comparison) -> str:
-    """The comparison as JSON, indented.
+    """Writes the comparison as indented JSON.
 
     Args:
         comparison: the whole of it.

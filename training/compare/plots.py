@@ -1,4 +1,4 @@
-"""From the runs of a comparison to two pictures: the course of training, and the gap it leaves."""
+"""Draws the runs of a comparison: their curves, and the gap between training and validation."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ _MOST_COLUMNS = 4
 
 
 def plot_curves(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Loss and accuracy against steps, training and validation apart, two plots for each variant.
+    """Draws loss and accuracy against steps, for training and validation, for each variant.
 
     Args:
         outcomes: of the variants; those without a history are left out.
@@ -57,7 +57,7 @@ def _draw(
     training: Callable[[Measurement], float],
     validation: Callable[[Measurement], float],
 ) -> None:
-    """Means over the runs as lines, from the least to the greatest as bands."""
+    """Draws means over the runs as lines, and the range from least to greatest as bands."""
     epochs = list(zip(*(run.history for run in outcome.runs), strict=True))
     steps = [points[0].step for points in epochs]
     for figure, colour, marker, label in (
@@ -85,7 +85,7 @@ def _draw(
 
 
 def plot_gaps(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Training and validation accuracy of every run, joined, a row for each variant.
+    """Draws training and validation accuracy of every run, joined, one row for each variant.
 
     Args:
         outcomes: of the variants.
@@ -122,10 +122,10 @@ def plot_gaps(outcomes: Sequence[Outcome], path: Path) -> None:
 
 
 def _middle(number: int, count: int) -> float:
-    """Where one of several lies about 0, from -0.5 to 0.5."""
+    """Spreads several points evenly around 0, between -0.5 and 0.5."""
     return (number + 0.5) / count - 0.5
 
 
 def _broken(title: str) -> str:
-    """A title on two lines, so that columns stay narrow."""
+    """Breaks a title into two lines, so that columns stay narrow."""
     return title.replace(", ", ",\n", 1) if ", " in title else title.replace(" (", "\n(", 1)

@@ -19,7 +19,7 @@ _HOLD_OUT = {
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """The report.
+    """Writes the page of the report.
 
     Args:
         comparison: the whole of it.
@@ -117,7 +117,7 @@ def _interval(comparison: Comparison) -> str:
 
 
 def _differences(outcomes: Sequence[Outcome]) -> list[str]:
-    """Each variant against the first, seed by seed."""
+    """Compares each variant with the first, seed by seed."""
     first, *others = outcomes
     compared = [outcome for outcome in others if _seeds(outcome) == _seeds(first)]
     if not compared or len(first.runs) < 2:
@@ -159,14 +159,14 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuses, before any work, to replace a report unasked, or what is no report.
+    """Refuses to replace a report without `--overwrite`, or anything that is no report.
 
     Args:
         output: the folder of the report.
         overwrite: whether a report there may be replaced.
 
     Raises:
-        RecipeError: it may not, or something else is there.
+        RecipeError: a report or something else is there.
     """
     if output.exists() and not output.is_dir():
         raise RecipeError(f"{output} is a file: give the path of a folder")
@@ -180,7 +180,7 @@ def check_output(output: Path, *, overwrite: bool) -> None:
 
 
 def write_report(output: Path, comparison: Comparison) -> None:
-    """Writes page, figures and plots beside their places, then renames each file.
+    """Writes page, figures and plots to a scratch folder, then moves each file to its place.
 
     Args:
         output: the folder of the report.

@@ -1,4 +1,4 @@
-"""The networks that `headlight-train compare` trains side by side: from a name to a fresh one."""
+"""Defines the networks that `headlight-train compare` trains side by side."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ _TWO = 2
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the networks compared.
+    """One of the compared networks.
 
     Args:
-        title: what sets it apart, for people.
-        preset: that it is trained by.
-        convolution: whether the course's classifier has one.
+        title: describes it in the report.
+        preset: of the recipe that it is trained by.
+        convolution: whether the course's classifier has a convolution.
         num_heads: of the course's classifier; None: no attention.
-        mask_padding: whether its attention passes padding over.
+        mask_padding: whether its attention ignores padding.
     """
 
     title: str
@@ -37,7 +37,7 @@ class Variant:
     mask_padding: bool = True
 
     def recipe(self, *, epochs: int, seed: int) -> Recipe:
-        """What to do: the preset, for as many epochs as the others, the last one's weights kept.
+        """Loads the preset, with the epochs of all variants; the last weights are kept.
 
         Args:
             epochs: passes over the training rows.
@@ -46,11 +46,11 @@ class Variant:
         return load_recipe(self.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
 
     def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:
-        """Draws weights and learns words.
+        """Draws fresh weights and trains a tokenizer.
 
         Args:
             recipe: with the seed.
-            training: rows to learn words from.
+            training: rows that the tokenizer is trained on.
 
         Raises:
             RecipeError: the course's classifier cannot tell so many classes apart.

@@ -1,27 +1,27 @@
-"""Groups texts of like lengths into batches, for training and for passes that only ask."""
+"""Groups texts of similar length into batches, for training and for inference."""
 
 import random
 from collections.abc import Iterator, Sequence
 
-# In a pass that only asks: the most tokens, padding counted, unless something else is said.
+# Default limit of a batch in inference, padding counted.
 MAX_BATCH_TOKENS = 2048
-# Within so many batches texts are sorted by length: little padding, and still a mixed order.
+# Texts are sorted by length within this many batches: little padding, yet a random order.
 _BATCHES_SORTED_TOGETHER = 50
 
 
 def make_batches(
     lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Groups all texts of an epoch, in an order that seed and epoch decide.
+    """Groups the texts of an epoch; seed and epoch decide the order.
 
     Args:
         lengths: tokens of each text.
-        batch_size: texts in a batch; the last of a stretch may have fewer.
+        batch_size: texts in a batch; the last batch of a sorted stretch may have fewer.
         seed: of the run.
         epoch: counted from 0.
 
     Returns:
-        Places of the texts, each once; the same for the same arguments.
+        Indices of the texts, each once. The same arguments give the same batches.
     """
     order = random.Random(f"{seed}/{epoch}")  # noqa: S311 - not for secrets
     places = list(range(len(lengths)))
@@ -36,9 +36,9 @@ def make_batches(
 
 
 def batches_by_length(lengths: Sequence[int], *, max_batch_tokens: int) -> Iterator[list[int]]:
-    """Groups texts for a pass that only asks, the longest first.
+    """Groups texts for inference, longest first.
 
-    Starting with the longest, a batch too large for the memory fails at once and not at the end.
+    A batch too large for the memory then fails at the start, not at the end.
 
     Args:
         lengths: tokens of each text.
@@ -46,7 +46,7 @@ def batches_by_length(lengths: Sequence[int], *, max_batch_tokens: int) -> Itera
             a batch of its own.
 
     Yields:
-        Places of the texts of a batch; each text is in one.
+        Indices of the texts of a batch. Each text is in one batch.
     """
     places = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0

@@ -1,8 +1,7 @@
-"""Reads labelled files into one dataset, and finds its classes.
+"""Reads labelled files into one dataset and finds its classes.
 
-Every row is checked before any is used: bad ones are listed, none is skipped. A label that is a
-word is the name of a class. Whole numbers are numbers however they are written (`1`, `1.0`, JSON's
-`true`).
+Every row is checked before any is used. Bad rows are listed; none is skipped. A label that is a
+word names a class. A whole number may be written in any way (`1`, `1.0`, JSON's `true`).
 """
 
 import hashlib
@@ -23,13 +22,13 @@ _GUESSED = Columns()
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Texts with their classes.
+    """Texts and their classes.
 
     Args:
         texts: as the files spell them.
         label_ids: the class of each text, an index into `labels`.
         labels: names of the classes, in their order.
-        sources: the files that the texts come from.
+        sources: the files that the texts came from.
     """
 
     texts: tuple[str, ...]
@@ -41,7 +40,7 @@ class Dataset:
         return len(self.texts)
 
     def take(self, indices: Iterable[int]) -> "Dataset":
-        """Some of the rows, in the order given; labels and sources stay."""
+        """Returns some of the rows, in the order given, with the same labels and sources."""
         chosen = tuple(indices)
         return Dataset(
             texts=tuple(self.texts[index] for index in chosen),
@@ -64,21 +63,21 @@ def read_dataset(
     columns: Columns = _GUESSED,
     labels: Sequence[str] | None = None,
 ) -> Dataset:
-    """Reads files whole, checks every row, and joins them in the order given.
+    """Reads files, checks every row, and joins the files in the order given.
 
     Args:
         paths: TSV, CSV, JSON Lines or Parquet files, at least one.
         columns: which columns hold what.
-        labels: the classes in their order; if None they are taken from the files, which then
-            must hold two or more.
+        labels: the classes in their order; None: those of the files, which must have at least
+            two.
 
     Returns:
         Every row of every file.
 
     Raises:
-        DataError: a file cannot be read or a row cannot be used; or, if `labels` is None, words
-            and numbers are mixed or all rows are of one class.
-        RecipeError: `labels` has less than two names, or one of them twice or blank.
+        DataError: a file cannot be read or a row cannot be used. If `labels` is None: words and
+            numbers are mixed, or all rows have one class.
+        RecipeError: `labels` has fewer than two names, or a name is repeated or blank.
     """
     if labels is not None:
         _check_labels(labels)
@@ -124,7 +123,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _check_rows(path: Path, rows: Iterable[Row], labels: Sequence[str] | None) -> list[_Example]:
-    """All rows of a file, or one error that names its first bad rows and counts all of them."""
+    """Returns all rows of a file, or raises one error that lists the first bad rows."""
     examples = []
     faults: list[tuple[int, str]] = []
     for row in rows:
@@ -148,7 +147,7 @@ def _check_row(row: Row, labels: Sequence[str] | None) -> _Example:
     if row.fault is not None:
         raise ValueError(row.fault)
     if not isinstance(row.text, str):
-        # A ValueError, as every fault of a row is: all of them are caught and listed together.
+        # A ValueError like every fault of a row, so that all are listed together.
         raise ValueError(f"the text must be a string, is {type(row.text).__name__}")  # noqa: TRY004
     check_text(row.text)
     label = parse_label(row.label)
@@ -190,13 +189,13 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
 
 
 def parse_label(value: object) -> Label:
-    """A label as a word or as a whole number.
+    """Reads a label as a word or a whole number.
 
     Args:
         value: what a file holds.
 
     Raises:
-        ValueError: it is neither; the message says what it is and what to do.
+        ValueError: it is neither.
     """
     value = value.strip() if isinstance(value, str) else value
     if value is None or value == "":
@@ -222,7 +221,7 @@ def parse_label(value: object) -> Label:
 
 
 def name_classes(found: Collection[Label]) -> tuple[str, ...]:
-    """The names of the classes, in their order, from the labels of all rows.
+    """Names the classes, in their order, after the labels of all rows.
 
     Args:
         found: distinct labels, all words or all numbers.
@@ -239,12 +238,12 @@ def name_classes(found: Collection[Label]) -> tuple[str, ...]:
 
 
 def class_number(label: Label, labels: Sequence[str]) -> int:
-    """The class that a label means.
+    """Finds the class of a label.
 
     Args:
         label: a word or a number.
-        labels: names of the classes, in their order. A number is the place of a class in it,
-            counted from 0, unless a class has a number for a name.
+        labels: names of the classes, in their order. A number is an index into them, unless a
+            class is named by a number.
 
     Raises:
         ValueError: there is no such class.

@@ -1,4 +1,4 @@
-"""From many sources to rows to train on and rows held out, with nothing of one in the other."""
+"""Holds rows of many sources out, and finds the rows that share no text with them."""
 
 import random
 import re
@@ -9,15 +9,15 @@ from training.data.splits import text_key
 from training.errors import RecipeError
 
 _GAPS = re.compile(r"[\W_]+")
-# What the Penn style writes otherwise than people do: `do n't`, `can not`, `-lrb-`.
+# The Penn style: `do n't`, `can not`, `-lrb-`.
 _NOT = re.compile(r"n['\u2019]t\b")
 _BRACKET = re.compile(r"-[lr][rcs]b-")
-_LONG = 8  # words of a text that is worth holding out
+_LONG = 8  # the fewest words of a text that is held out
 Words = tuple[str, str, str]
 
 
 def word_key(text: str) -> str:
-    """The words of a text, between spaces, without case, punctuation and the ways of Penn."""
+    """Returns the words of a text between spaces, without case, punctuation and Penn style."""
     folded = text.casefold().replace("cannot", "can not")
     folded = _NOT.sub(" not", _BRACKET.sub(" ", folded))
     return f" {_GAPS.sub(' ', folded).strip()} "
@@ -26,18 +26,18 @@ def word_key(text: str) -> str:
 def choose_held_out(
     texts: Mapping[str, Sequence[str]], counts: Mapping[str, int], *, seed: int
 ) -> dict[str, list[int]]:
-    """Chooses rows to hold out, among those of eight words and more.
+    """Chooses rows to hold out, among those of at least eight words.
 
     Args:
         texts: of each source.
-        counts: how many of each.
-        seed: decides which.
+        counts: how many rows of each source.
+        seed: decides which rows.
 
     Returns:
-        Their places in each source, ascending.
+        Their indices in each source, ascending.
 
     Raises:
-        RecipeError: a source has not so many.
+        RecipeError: a source has too few such rows.
     """
     chosen = {}
     for name, count in counts.items():
@@ -53,20 +53,20 @@ def choose_held_out(
 
 
 def rows_without_overlap(texts: Sequence[str], held_out: Sequence[str]) -> list[int]:
-    """The rows that tell nothing of what is held out.
+    """Finds the rows that share no text with the held-out rows.
 
-    A row goes if it is one of the held-out texts, compared on letters and digits; or if it is a
-    part of one of three words and more, or has one as its part, compared on words.
+    A row is left out if it equals a held-out text by letters and digits. It is also left out if it
+    has at least three words and is part of a held-out text, or if it contains one, by words.
 
     Args:
         texts: of all rows.
         held_out: the texts that are held out.
 
     Returns:
-        Places of the rows that stay.
+        Indices of the rows that stay.
     """
     held = list(dict.fromkeys(word_key(text) for text in held_out))
-    # By three words in a row, so that few texts must be compared whole.
+    # Indexed by three words in a row, so that few whole texts must be compared.
     anywhere: dict[Words, list[str]] = defaultdict(list)
     at_start: dict[Words, list[str]] = defaultdict(list)
     short = []
@@ -80,7 +80,7 @@ def rows_without_overlap(texts: Sequence[str], held_out: Sequence[str]) -> list[
             short.append(key)
     letters = {text_key(text) for text in held_out}
 
-    def tells(text: str) -> bool:
+    def overlaps(text: str) -> bool:
         key = word_key(text)
         if text_key(text) in letters or any(part in key for part in short):
             return True
@@ -91,10 +91,10 @@ def rows_without_overlap(texts: Sequence[str], held_out: Sequence[str]) -> list[
             return True
         return any(part in key for run in at_start.keys() & runs for part in at_start[run])
 
-    return [at for at, text in enumerate(texts) if not tells(text)]
+    return [at for at, text in enumerate(texts) if not overlaps(text)]
 
 
 def _runs(key: str) -> Iterator[Words]:
-    """Every three words in a row."""
+    """Yields every three words in a row."""
     words = key.split()
     return zip(words, words[1:], words[2:], strict=False)

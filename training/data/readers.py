@@ -1,7 +1,7 @@
-"""Reads the rows of TSV, CSV, JSON Lines and Parquet files, told apart by their suffix.
+"""Reads rows of TSV, CSV, JSON Lines and Parquet files; the suffix tells the format.
 
-A row is returned as the file spells it. `training.data.dataset` judges its text and label; here
-only a row without a value to take is at fault.
+A row is returned as the file spells it. `training.data.dataset` checks its text and label. Here a
+row is at fault only if a value is missing.
 """
 
 import csv
@@ -28,8 +28,8 @@ class Columns:
     """Which columns hold what.
 
     Args:
-        text: name of the column of texts; if None, the one named as in `TEXT_COLUMNS`.
-        label: name of the column of labels; if None, the one named as in `LABEL_COLUMNS`.
+        text: name of the column of texts; None: the one with a name of `TEXT_COLUMNS`.
+        label: name of the column of labels; None: the one with a name of `LABEL_COLUMNS`.
     """
 
     text: str | None = None
@@ -41,11 +41,11 @@ class Row:
     """One row of a file.
 
     Args:
-        number: in a text format the line that it begins on, so that the header is line 1; in
-            Parquet its place among the rows, from 1.
-        text: what the column of texts holds.
-        label: what the column of labels holds.
-        fault: why neither could be taken; None if they could.
+        number: the line on which the row begins, the header being line 1; in Parquet the number
+            of the row, from 1.
+        text: the value in the column of texts.
+        label: the value in the column of labels.
+        fault: why the values could not be read; None if they could.
     """
 
     number: int
@@ -58,13 +58,13 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     """Reads a file, row by row.
 
     Args:
-        path: chooses the format by its suffix, and is named in errors.
-        content: of the file, as it lies on disk.
+        path: its suffix chooses the format; errors name it.
+        content: the bytes of the file.
         columns: which columns hold what.
 
     Raises:
-        DataError: the format is not known, the file is damaged or not UTF-8, or its columns
-            cannot be told.
+        DataError: the format is unknown, the file is damaged or not UTF-8, or its columns are
+            not found.
     """
     name = path.name.lower()
     compressed = name.endswith(".gz")
@@ -80,7 +80,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Reads a file without labels, one text a line; a header that names the column is left out.
+    """Reads a file of texts without labels, one text a line, and skips a header.
 
     Args:
         path: a TSV of one column, or plain lines; also .gz.
@@ -107,7 +107,7 @@ def read_texts(path: Path) -> list[str]:
 
 
 def _decode(path: Path, content: bytes) -> str:
-    """The text of a file, which is compressed if its suffix says so."""
+    """Decodes a file, after unpacking it if its suffix is `.gz`."""
     if path.name.lower().endswith(".gz"):
         try:
             content = gzip.decompress(content)
@@ -127,7 +127,7 @@ def _decode(path: Path, content: bytes) -> str:
 
 
 def _read_tsv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
-    # Not by csv: a bare quote is text, and a line ends at a line feed and nowhere else.
+    # Without the csv module: a quote is text here, and only a line feed ends a line.
     lines = (line.removesuffix("\r") for line in content.split("\n"))
     cells = ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
     return _rows_of_table(path, cells, columns)
@@ -138,11 +138,11 @@ def _read_csv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
 
 
 def _cells_of_csv(path: Path, content: str) -> list[tuple[int, list[str]]]:
-    # Strict, since otherwise a quote that is never closed swallows the rest of the file.
+    # Strict: otherwise an unclosed quote swallows the rest of the file.
     reader = csv.reader(io.StringIO(content, newline="\n"), strict=True)
     rows = []
     number = 1
-    limit = csv.field_size_limit(len(content))  # of the whole process, so it is put back
+    limit = csv.field_size_limit(len(content))  # a setting of the whole process; restored below
     try:
         for cells in reader:
             if cells:

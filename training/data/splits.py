@@ -1,4 +1,4 @@
-"""Splits labelled rows into those to learn from and those to validate by."""
+"""Reads labelled files and splits their rows into training and validation rows."""
 
 import re
 from collections import defaultdict
@@ -25,23 +25,23 @@ def read_and_split(
     share: float,
     seed: int,
 ) -> tuple[Dataset, Dataset]:
-    """Reads every file, and holds training rows out if no file is for validation.
+    """Reads every file. Without validation files, holds some training rows out.
 
     Args:
         training_files: labelled files.
         validation_files: labelled files, or none.
         columns: which columns hold what.
         labels: names of the classes, in their order; None: from the files.
-        hold_out: which rows are held out: some of each class by chance, or the last.
+        hold_out: which rows are held out: random ones of each class, or the last.
         share: of the rows to hold out.
-        seed: chooses the rows that are held out by rng.
+        seed: of the random choice.
 
     Returns:
-        The rows to learn from and the rows to validate by.
+        The training rows and the validation rows.
 
     Raises:
         DataError: a file or a row cannot be used.
-        RecipeError: a class has no row to learn from.
+        RecipeError: a class has no training row.
     """
     training = read_dataset(training_files, columns=columns, labels=labels)
     _check_classes(training)
@@ -58,7 +58,7 @@ def read_and_split(
 def read_evaluated(
     paths: Sequence[Path], *, columns: Columns, labels: Sequence[str]
 ) -> dict[str, Dataset]:
-    """Reads files that are measured in the end.
+    """Reads the files that are measured at the end.
 
     Args:
         paths: labelled files.
@@ -66,7 +66,7 @@ def read_evaluated(
         labels: names of the classes, in their order.
 
     Returns:
-        By the names that they get in the record: `sst/dev` of `data/sst/dev.tsv.gz`.
+        Datasets by their names in the record: `sst/dev` for `data/sst/dev.tsv.gz`.
 
     Raises:
         DataError: a file or a row cannot be used.
@@ -92,23 +92,23 @@ def _check_classes(training: Dataset) -> None:
 
 
 def split_stratified(dataset: Dataset, *, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Holds some rows out, the same share of each class.
+    """Holds rows out at random, the same share of each class.
 
-    Rows whose texts have the same letters and digits stay together, whatever their case, spaces
-    and punctuation, so that no text is both learned and held out.
+    Rows whose texts have the same letters and digits stay together, so that no text is on both
+    sides.
 
     Args:
         dataset: of two or more different texts in each class.
-        share: of the rows of each class to hold out, between 0 and 1; met to within the rows of
-            one text.
-        seed: the same seed holds out the same rows.
+        share: of the rows of each class to hold out, between 0 and 1. Equal texts stay together,
+            so the share is met only to within the rows of one text.
+        seed: decides which rows.
 
     Returns:
-        The rows to train on and the rows held out, each in the order of the dataset.
+        The training rows and the rows held out, each in the order of the dataset.
 
     Raises:
         RecipeError: `share` is not between 0 and 1.
-        DataError: a class has too few texts to be on both sides.
+        DataError: a class has fewer than two different texts.
     """
     if not 0.0 < share < 1.0:
         raise RecipeError(f"the share held out must be between 0 and 1, got {share}")
@@ -142,14 +142,14 @@ def split_stratified(dataset: Dataset, *, share: float, seed: int) -> tuple[Data
 
 
 def split_last(dataset: Dataset, *, share: float) -> tuple[Dataset, Dataset]:
-    """Holds the last rows out, whatever their classes and texts.
+    """Holds the last rows out, regardless of class and text.
 
     Args:
         dataset: of two or more rows.
-        share: of the rows to hold out, between 0 and 1; at least one row is on either side.
+        share: of the rows to hold out, between 0 and 1. Each side gets at least one row.
 
     Returns:
-        The rows to train on and the rows held out.
+        The training rows and the rows held out.
 
     Raises:
         DataError: there is only one row.
@@ -165,6 +165,6 @@ def split_last(dataset: Dataset, *, share: float) -> tuple[Dataset, Dataset]:
 
 
 def text_key(text: str) -> str:
-    """What two texts have in common that are held to be the same: letters and digits."""
+    """Returns the letters and digits of a text. Two texts with the same key count as equal."""
     folded = text.casefold()
     return _NOT_LETTER_OR_DIGIT.sub("", folded) or folded.strip()

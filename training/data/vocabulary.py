@@ -1,4 +1,4 @@
-"""Trains tokenizers on the training texts: of word pieces, or of whole words as in the course."""
+"""Trains tokenizers on the training texts: word pieces, or whole words as in the course."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1
 _PAD, _UNKNOWN = SPECIAL_TOKENS[:2]
 _LEAST_FREQUENCY = 2
-# A letter takes two places, alone and within a word: at most two thirds of all go to letters.
+# A letter takes two tokens, alone and inside a word, so letters take at most two thirds.
 _PLACES_FOR_A_LETTER = 3
-# Treebanks write `do n't`, people `don't`, and phones a curly apostrophe: all read alike.
+# Treebanks write `do n't`, people `don't`, phones a curly apostrophe. All are read alike.
 _NOT = Regex("(?i)n't\\b")
 _CURLY, _STRAIGHT = "\u2019", "'"
 _NOT_LETTER_OR_DIGIT = Regex(r"[^\p{L}\p{N}]")
 
 
 def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
-    """Learns frequent pieces of words (Wu et al. 2016); the same texts give the same tokenizer.
+    """Trains a WordPiece tokenizer (Wu et al. 2016). Equal texts give equal tokenizers.
 
     Args:
         texts: of the training rows alone.
-        vocab_size: the most tokens, special ones included; fewer if the texts do not give them.
-        max_length: the most tokens that the model will read.
+        vocab_size: the most tokens, special ones included. Few texts give fewer.
+        max_length: the most tokens that the model reads.
     """
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     learner = _backend(specials)
@@ -35,21 +35,21 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=_LEAST_FREQUENCY,
-        # The trainer numbers what continues a word in the order of a hash map, another one in
-        # each process, and breaks ties by these numbers. Named here, they are always the same.
+        # The trainer numbers continuations in the order of a hash map, which differs between
+        # processes, and breaks ties by these numbers. Naming the letters here fixes the order.
         special_tokens=[*SPECIAL_TOKENS, *alphabet, *(f"##{letter}" for letter in alphabet)],
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer, length=len(texts))
-    # The learner's post-processor knows the special tokens by the ids of before.
+    # The learner's post-processor still has the ids from before training.
     backend = _backend(learner.get_vocab())
     return Tokenizer(backend, max_length=max_length, pad_token_id=PAD_ID)
 
 
 def _backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
-    """BERT's tokenizer, but negations are split off first."""
+    """Builds BERT's tokenizer, but splits negations off first."""
     backend = wordpiece_tokenizer(vocabulary, path=Path("vocab.txt"))
     backend.normalizer = normalizers.Sequence(
         [normalizers.Replace(_CURLY, _STRAIGHT), backend.normalizer]
@@ -61,7 +61,7 @@ def _backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
 
 
 def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str], *, most: int) -> list[str]:
-    """The most frequent characters, after normalisation, in the order of Unicode."""
+    """Finds the most frequent characters after normalisation, in the order of Unicode."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(learner.normalizer.normalize_str(text))
@@ -70,25 +70,24 @@ def _alphabet(learner: tokenizers.Tokenizer, texts: Sequence[str], *, most: int)
         for letter, count in sorted(counts.items())
         if count >= _LEAST_FREQUENCY and not letter.isspace()
     ]
-    # A stable sort: of letters as frequent as each other the first of Unicode are taken.
+    # The sort is stable: of equally frequent letters, the first in Unicode are taken.
     return sorted(sorted(frequent, key=counts.__getitem__, reverse=True)[:most])
 
 
 def train_word_tokenizer(
     texts: Sequence[str], *, num_words: int, max_length: int, padded_length: int | None = None
 ) -> Tokenizer:
-    """Numbers the most frequent words from 1, the most frequent first.
+    """Trains the tokenizer of the seed course: its most frequent words, numbered from 1.
 
     Texts are lower-cased, and everything but letters and digits becomes a space. The course drops
-    the words that it does not know; here `[UNK]` stands for each, so that a text keeps its order
-    and `/attention` shows where such a word was.
+    unknown words. Here `[UNK]` stands for each, so that a text keeps its order and `/attention`
+    shows where such a word was.
 
     Args:
         texts: of the training rows alone.
-        num_words: the most words; of those as frequent as each other the first in the order of
-            Unicode are taken.
+        num_words: the most words. Of equally frequent words, the first in Unicode are taken.
         max_length: the most words of a text.
-        padded_length: of every text, for a network that reads padding too.
+        padded_length: of every text, for a network that also reads padding.
     """
     prepare = _word_backend({})
     counts: Counter[str] = Counter()
@@ -98,7 +97,7 @@ def train_word_tokenizer(
     vocabulary = {_PAD: 0, **{word: number for number, word in enumerate(frequent, start=1)}}
     vocabulary[_UNKNOWN] = len(vocabulary)
     backend = _word_backend(vocabulary)
-    # Never found in a text, whose brackets become spaces: only so that they are known as such.
+    # Never found in a text, whose brackets become spaces; this marks them as special.
     backend.add_special_tokens([_PAD, _UNKNOWN])
     return Tokenizer(backend, max_length=max_length, padded_length=padded_length)
 

@@ -1,1 +1,1 @@
-"""Makes and disturbs text by rule."""
+"""Makes and changes texts by rule."""

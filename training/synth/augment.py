@@ -1,4 +1,4 @@
-"""Changes texts and leaves their sentiment alone: typos, shouting, links, the Penn style."""
+"""Changes texts without changing their sentiment: typos, capitals, links, the Penn style."""
 
 import random
 import re
@@ -21,7 +21,7 @@ _HANDLES = ("@anna_k", "@thebigshow", "@mr_lee", "@stayhungry", "@club27", "@new
 _TAGS = ("#monday", "#review", "#justsaying", "#travel", "#movienight", "#fyi")
 _ENDS = ("", ".", "!", "!!", "...", " :", " -", "?!")
 _FINAL = re.compile(r"[\s.!]+$")
-# The Penn Treebank writes contractions and punctuation as words of their own.
+# The Penn Treebank writes contractions and punctuation as separate words.
 _CLITIC = re.compile(r"(?<=\w) (?=(?:n't|'s|'re|'ve|'ll|'d|'m)\b)", re.IGNORECASE)
 _BEFORE_PUNCTUATION = re.compile(r" (?=[,.;:!?%)\]])")
 _AFTER_BRACKET = re.compile(r"(?<=[(\[]) ")
@@ -31,12 +31,12 @@ _PENN = re.compile(r"\w n't\b|\w '(?:s|re|ve|ll|d|m)\b|-[lr]rb-|``", re.IGNORECA
 
 
 def add_typo(text: str, rng: random.Random) -> str:
-    """One slip of the finger in a longer word: two letters swapped, one lost, doubled or wrong."""
+    """Makes one typo in a longer word: two letters swapped, or one lost, doubled or wrong."""
     words = list(_LONG_WORD.finditer(text))
     if not words:
         return text
     word = rng.choice(words)
-    # The first letter stays: most readers, and most slips, leave it alone.
+    # The first letter stays, as in most typos.
     at = rng.randrange(word.start() + 1, word.end() - 1)
     kind = rng.randrange(4)
     if kind == 0:
@@ -49,31 +49,31 @@ def add_typo(text: str, rng: random.Random) -> str:
 
 
 def change_case(text: str, rng: random.Random) -> str:
-    """All letters large, or all small, or each word with a large one."""
+    """Writes a text in upper case, lower case or title case."""
     return rng.choice((text.upper(), text.lower(), text.lower(), text.title()))
 
 
 def drop_apostrophes(text: str, rng: random.Random) -> str:
-    """`dont` for `don't`, or the curly apostrophe of phones."""
+    """Drops apostrophes (`dont`), or makes them curly as phones do."""
     return text.replace("'", rng.choice(("", "\N{RIGHT SINGLE QUOTATION MARK}")))
 
 
 def contract(text: str, rng: random.Random) -> str:
-    """`isn't` for `is not`, or the other way round."""
+    """Writes `isn't` for `is not`, or the other way round."""
     if rng.random() < 0.5 and _SHORT_FORM.search(text):
         return _SHORT_FORM.sub(lambda match: _alike(match[0], _LONG_FORMS), text)
     return _LONG_FORM.sub(lambda match: _alike(match[0], _CONTRACTIONS), text)
 
 
 def end(text: str, rng: random.Random) -> str:
-    """Another end than a full stop; a question stays one."""
+    """Replaces the full stop at the end. A question stays one."""
     if text.rstrip().endswith("?"):
         return text
     return _FINAL.sub("", text) + rng.choice(_ENDS)
 
 
 def add_link(text: str, rng: random.Random) -> str:
-    """A link, a name or a tag before or behind the text, which says nothing."""
+    """Adds a link, a name or a tag before or after the text."""
     letters = "".join(rng.choices(_LETTERS + "0123456789", k=8))
     extra = rng.choice((f"https://t.co/{letters}", rng.choice(_HANDLES), rng.choice(_TAGS)))
     return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
@@ -85,7 +85,7 @@ _CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
 
 
 def perturb(text: str, rng: random.Random) -> str:
-    """One or two of the changes above.
+    """Makes one or two of the changes above.
 
     Args:
         text: of a training row.
@@ -97,7 +97,7 @@ def perturb(text: str, rng: random.Random) -> str:
 
 
 def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
-    """Disturbs a share of the texts.
+    """Changes a share of the texts.
 
     Args:
         texts: of the training rows.
@@ -109,7 +109,7 @@ def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str
 
 
 def _alike(found: str, table: dict[str, str]) -> str:
-    """The other form, with a large first letter if this one has it."""
+    """Returns the other form, capitalised if the found one is."""
     other = table[found.lower()]
     return other[0].upper() + other[1:] if found[0].isupper() else other
 
@@ -118,7 +118,7 @@ def undo_penn(text: str) -> str:
     """Writes a text of the Penn style (`do n't`, `-lrb-`) as people do (`don't`, `(`).
 
     Args:
-        text: in any style; one that shows nothing of the Penn style stays as it is.
+        text: in any style; only the Penn style is changed.
     """
     if not _PENN.search(text):
         return text

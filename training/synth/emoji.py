@@ -1,7 +1,7 @@
-"""From a tokenizer that knows no emoji to one that reads the common ones as words.
+"""Makes a tokenizer read common emoji as words.
 
-Pretrained vocabularies have no place for most of them, and one `[UNK]` is like another. They are
-read as a word that the vocabulary has; offsets still point at what was written.
+Pretrained vocabularies lack most emoji, and one `[UNK]` is like another. Here each is read as a
+word that the vocabulary has. Offsets still point at the emoji in the text.
 """
 
 import tokenizers
@@ -9,7 +9,7 @@ from tokenizers import Regex, normalizers
 
 from model.tokenizer import Tokenizer
 
-# By what people mean most often.
+# By their most frequent meaning.
 _MEANINGS = {
     "happy": "😀😃😄😁😊🙂☺😌😇🤗🥳😎🎉🎊😺😸",
     "love": "❤💕💖💗💙💚💛💜🧡🖤🤍💓💞💘😍🥰😘😻",
@@ -20,16 +20,16 @@ _MEANINGS = {
     "angry": "😠😡🤬😤👿😾🖕",
     "bored": "😒🙄😑😐🥱😴",
 }
-# Variation selector and skin tones, which stand behind an emoji.
+# The variation selector and skin tones, which follow an emoji.
 _BEHIND = "[\N{VARIATION SELECTOR-16}\U0001f3fb-\U0001f3ff]"
 
 
 def read_emoji(tokenizer: Tokenizer, *, max_length: int) -> Tokenizer:
-    """Gives a tokenizer words for common emoji.
+    """Returns a tokenizer that reads common emoji as words.
 
     Args:
-        tokenizer: stays as it is.
-        max_length: of the new one.
+        tokenizer: is not changed.
+        max_length: of the new tokenizer.
     """
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     backend.normalizer = normalizers.Sequence(

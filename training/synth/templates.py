@@ -1,8 +1,8 @@
-"""Makes sentences from templates with gaps: labelled ones, and the same one of many people.
+"""Makes sentences from templates with gaps: labelled ones, and equal ones about different people.
 
-They are for what sentence classifiers are known to get wrong: negation near and far, a change of
-mind, whose opinion it is, answers to questions (Ribeiro et al. 2020, "Beyond accuracy: behavioral
-testing of NLP models with CheckList", names these; the words here are our own).
+They cover what sentence classifiers are known to get wrong: near and far negation, a change of
+mind, whose opinion it is, answers to questions. Ribeiro et al. 2020, "Beyond accuracy: behavioral
+testing of NLP models with CheckList", names these; the words here are our own.
 """
 
 import random
@@ -56,9 +56,9 @@ class Example:
     """A sentence made by rule.
 
     Args:
-        kind: what it is an example of.
+        kind: of the sentence.
         text: the sentence.
-        positive: whether its writer is pleased.
+        positive: its label.
     """
 
     kind: str
@@ -67,15 +67,15 @@ class Example:
 
 
 def read_templates(name: str) -> str:
-    """The text of a file of templates in `training/synth/rules`."""
+    """Reads a file of templates in `training/synth/rules`."""
     return (files("training") / "synth" / "rules" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:
-    """Makes different sentences, as many of each kind and of each label.
+    """Makes different sentences, equally many of each kind and label.
 
     Args:
-        count: how many; fewer of a kind that has no more to say.
+        count: how many; fewer if the templates of a kind run out.
         seed: decides which.
         name: of the file of templates in `training/synth/rules`.
     """
@@ -95,16 +95,16 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
 
 
 def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
-    """Makes different sentences about people of whom nothing but a group is said.
+    """Makes sets of sentences that differ only in the group of people that they name.
 
-    The group should change nothing in what a network thinks of a sentence.
+    The group should not change what a network predicts.
 
     Args:
-        count: how many sentences; fewer if the templates have no more to say.
+        count: how many sets; fewer if the templates run out.
         seed: decides which.
 
     Returns:
-        For each sentence the texts that differ in the person alone, in the same order of people.
+        For each set its texts, always in the same order of people.
     """
     groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
     people = [person for members in groups.people.values() for person in members]
@@ -122,11 +122,11 @@ def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) 
 
     Args:
         template: with names of lists in braces.
-        lists: what may stand in a gap.
+        lists: what may fill a gap.
         rng: decides what does.
     """
     filled = _GAP.sub(lambda gap: rng.choice(lists[gap[1]]), template)
-    # "a" before what has an article of its own goes, and becomes "an" before a vowel.
+    # Drops an "a" before another article, and turns it to "an" before a vowel.
     filled = _TWO_ARTICLES.sub("", filled)
     filled = _ARTICLE.sub(lambda match: f"{match[1]}n ", filled)
     return _SENTENCE_START.sub(lambda match: match[0].upper(), filled)
@@ -138,9 +138,9 @@ def fill_for_each(
     """Makes one sentence for each of several people, with nothing else that differs.
 
     Args:
-        template: as of `fill`, with `{who}` for the person.
-        people: of whom it is told.
-        lists: what may stand in the other gaps.
+        template: as for `fill`, with `{who}` for the person.
+        people: who fill that gap.
+        lists: what may fill the other gaps.
         rng: decides what does.
     """
     sentence = fill(template.replace("{who}", "\0"), lists, rng)
