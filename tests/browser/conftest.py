@@ -7,9 +7,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.visits import Visit, window
+from tests.browser.visits import PATIENCE, Visit, window
 from tests.end_to_end.servers import ROOT, RunningService, service
 
 SCREENSHOTS = ROOT / "build" / "screenshots"
@@ -61,8 +61,9 @@ def screenshots() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes room for figures."""
+    """Makes room for figures, and gives every expectation the same patience."""
     config.stash[FIGURES] = []
+    expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Request, Route
 
-from tests.browser.visits import PATIENCE, Visit
+from tests.browser.visits import Visit
 
 Answer = dict[str, Any]
 
@@ -59,10 +59,7 @@ class Held:
 
     def wait_for(self, count: int) -> Route:
         """The last of so many questions, once it is asked."""
-        for _ in range(int(PATIENCE / 20)):
-            if len(self.routes) >= count:
-                break
-            self.visit.page.wait_for_timeout(20)
+        self.visit.wait_until(lambda: len(self.routes) >= count)
         assert len(self.routes) == count, self.bodies()
         return self.routes[-1]
 

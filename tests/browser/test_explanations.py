@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Route
 
 from tests.browser.routes import questions
-from tests.browser.visits import PATIENCE, Visit
+from tests.browser.visits import Visit
 
 SENTENCE = "The plot drags, but the cast is superb."
 
@@ -38,7 +38,7 @@ def test_attributions_are_the_services(asked: Visit, client: httpx.Client, level
         asked.set("level", "word")
     part = asked.part(".attributions")
     part.locator("summary").click()
-    part.locator("li").first.wait_for(timeout=PATIENCE)
+    part.locator("li").first.wait_for()
 
     answer = attributions(client, level=level)
     shown = part.locator("li").evaluate_all(
@@ -61,16 +61,16 @@ def test_attributions_are_asked_for_only_when_they_are_looked_at(asked: Visit) -
     assert paths == ["/attention"]
 
     asked.part(".attributions summary").click()
-    asked.part(".attributions li").first.wait_for(timeout=PATIENCE)
+    asked.part(".attributions li").first.wait_for()
     asked.ask("A dull film.")
-    asked.part(".attributions li", 0).get_by_text("dull").wait_for(timeout=PATIENCE)
+    asked.part(".attributions li", 0).get_by_text("dull").wait_for()
     assert paths == ["/attention", "/attributions", "/attention", "/attributions"]
 
 
 def test_heads_are_marked_by_their_importance(asked: Visit, client: httpx.Client) -> None:
     answer = client.post("/importance", json={"sentence": SENTENCE}).json()
     asked.page.get_by_label("Mark importance").check()
-    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    asked.part(".grid.marked").wait_for()
 
     names = asked.part(".cell button").evaluate_all(
         "buttons => buttons.map(button => button.getAttribute('aria-label'))"
@@ -88,13 +88,13 @@ def test_heads_are_marked_by_their_importance(asked: Visit, client: httpx.Client
 
 def test_marks_stay_when_the_colours_change(asked: Visit) -> None:
     asked.page.get_by_label("Mark importance").check()
-    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    asked.part(".grid.marked").wait_for()
     name = asked.head(0, 0).get_attribute("aria-label") or ""
     assert "Importance" in name
     with asked.redrawn():
         asked.page.emulate_media(color_scheme="dark")
 
-    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    asked.part(".grid.marked").wait_for()
     assert asked.head(0, 0).get_attribute("aria-label") == name
 
 
@@ -102,11 +102,11 @@ def test_two_lines_are_not_two_sentences(asked: Visit, client: httpx.Client) -> 
     first, second = "A superb film.", "A dull film."
     asked.page.get_by_label("Mark importance").check()
     asked.ask(f"{first}\n{second}")
-    asked.part(".grid.marked").wait_for(timeout=PATIENCE)
+    asked.part(".grid.marked").wait_for()
     asked.ask(first, second)
 
     for panel, sentence in enumerate((first, second)):
-        asked.part(".grid.marked", panel).wait_for(timeout=PATIENCE)
+        asked.part(".grid.marked", panel).wait_for()
         answer = client.post("/importance", json={"sentence": sentence}).json()
         name = asked.head(2, 5, panel).get_attribute("aria-label") or ""
         assert name.endswith(f" Importance {answer['importance'][2][5]:.8f}.")
@@ -120,9 +120,9 @@ def test_a_service_that_does_not_offer_it(asked: Visit, path: str) -> None:
     asked.page.route(f"**/{path}", refuse)
     if path == "attributions":
         asked.part(".attributions summary").click()
-        asked.part(".attributions").wait_for(state="hidden", timeout=PATIENCE)
+        asked.part(".attributions").wait_for(state="hidden")
     else:
         asked.page.get_by_label("Mark importance").click()
-        asked.page.locator("#importance-choice").wait_for(state="hidden", timeout=PATIENCE)
+        asked.page.locator("#importance-choice").wait_for(state="hidden")
     assert asked.page.locator("#problem").is_hidden()
     asked.complained("404")

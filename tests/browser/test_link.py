@@ -151,6 +151,8 @@ def test_the_text_leaves_the_link_again(chosen: Visit) -> None:
 
 def test_the_link_is_copied(chosen: Visit) -> None:
     chosen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    # The button says so for two seconds: here for as long as it takes to look.
+    chosen.page.evaluate("window.setTimeout = () => 0")
     chosen.page.get_by_role("button", name="Copy link").click()
     expect(chosen.page.get_by_role("button", name="Copied")).to_be_visible()
     assert chosen.page.evaluate("navigator.clipboard.readText()") == link(chosen)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.visits import Visit, watch, window
+from tests.browser.visits import PATIENCE, Visit, watch, window
 from tests.end_to_end.servers import RunningService
 
 PREFIX = "/tools/headlight"
@@ -74,6 +74,7 @@ def test_the_page_asks_and_leads_on(browser: Browser, prefixed: str) -> None:
 
 def test_the_interface_is_shown_and_can_be_tried(browser: Browser, prefixed: str) -> None:
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     try:
         visit: Visit = watch(page, prefixed)
         page.goto(f"{prefixed}/docs")

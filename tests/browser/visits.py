@@ -1,6 +1,7 @@
 """A visit to the page: its sentences are asked, its answers waited for, its complaints noted."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 
 Scheme = Literal["light", "dark"]
 WIDE, NARROW = 1440, 360
-PATIENCE = 20_000.0  # milliseconds
+PATIENCE = 60_000.0  # milliseconds: only a test that fails ever waits for so long
 
 
 @dataclass(slots=True)
@@ -45,7 +46,15 @@ class Visit:
     @contextmanager
     def redrawn(self) -> Iterator[None]:
         """Waits until what is done inside has been drawn and painted."""
-        self.page.evaluate("delete document.documentElement.dataset.paintMilliseconds")
+        # The page tells of a painting one frame and one timer after it has drawn: what was drawn
+        # before is told of first, so that it is not taken for what is done inside.
+        self.page.evaluate(
+            """async () => {
+              await new Promise(requestAnimationFrame);
+              await new Promise((resolve) => { setTimeout(resolve); });
+              delete document.documentElement.dataset.paintMilliseconds;
+            }"""
+        )
         yield
         drawn = self.page.locator("html[data-paint-milliseconds]")
         drawn.wait_for(state="attached", timeout=PATIENCE)
@@ -70,8 +79,15 @@ class Visit:
         box.wait_for(state="visible", timeout=PATIENCE)
         return box.inner_text()
 
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Lets the browser go on until something holds."""
+        until = time.monotonic() + PATIENCE / 1000
+        while not condition() and time.monotonic() < until:
+            self.page.wait_for_timeout(20)
+
     def complained(self, text: str) -> None:
-        """Takes out the complaints that hold a text; there must be one."""
+        """Takes out the complaints that hold a text, once there is one."""
+        self.wait_until(lambda: any(text in complaint for complaint in self.complaints))
         rest = [complaint for complaint in self.complaints if text not in complaint]
         assert len(rest) < len(self.complaints), self.complaints
         self.complaints[:] = rest
