@@ -1,7 +1,7 @@
-"""From the items of a request to predictions, or to the error that each bad one deserves."""
+"""Answers the items of a request with predictions, or each bad one with its error."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from model import Encoding, Prediction, Predictor
 from model.errors import InputError, TextTooLongError
@@ -10,10 +10,8 @@ from service.api.schemas import PredictRequest
 from service.errors import FieldError, InvalidRequestError, SentenceTooLongError, ServiceError
 from service.inference.engine import Engine
 
-# Above this many characters tokenizing moves off the event loop, where it would hold up others.
+# Longer texts are tokenized off the event loop, where they would hold up other requests.
 INLINE_CHARACTERS = 4_000
-
-Item = Encoding | FieldError | TextTooLongError
 
 
 async def classify(
@@ -22,8 +20,8 @@ async def classify(
     """Answers the items of one request.
 
     Args:
-        engine: what computes.
-        request: the checked request; its items are not yet.
+        engine: computes the predictions.
+        request: checked but for its items.
         deadline: when the answer is of no use any more, by the event loop's clock.
 
     Returns:
@@ -41,58 +39,43 @@ async def classify(
         items = await asyncio.to_thread(_encode_all, *work)
     else:
         items = _encode_all(*work)
-    faults = {index: item for index, item in enumerate(items) if not isinstance(item, Encoding)}
+    faults = {index: item for index, item in enumerate(items) if isinstance(item, ServiceError)}
     if faults and request.on_error == "request":
-        raise _request_error(faults)
+        raise _join(faults)
     encodings = [item for item in items if isinstance(item, Encoding)]
     answered = await engine.predict(encodings, deadline=deadline) if encodings else []
     predictions = iter(answered)
-    return [
-        _item_error(index, faults[index]) if index in faults else next(predictions)
-        for index in range(len(items))
-    ]
+    return [faults[index] if index in faults else next(predictions) for index in range(len(items))]
 
 
 def _encode_all(
     predictor: Predictor, sentences: Sequence[object], truncation: Truncation
-) -> list[Item]:
-    return [
-        _encode(predictor, sentence, ("body", "sentences", index), truncation)
-        for index, sentence in enumerate(sentences)
-    ]
+) -> list[Encoding | ServiceError]:
+    return [_encode(predictor, item, index, truncation) for index, item in enumerate(sentences)]
 
 
 def _encode(
-    predictor: Predictor, sentence: object, loc: tuple[str | int, ...], truncation: Truncation
-) -> Item:
-    if not isinstance(sentence, str):
-        return FieldError(loc, "the item is not a string: send text")
+    predictor: Predictor, sentence: object, index: int, truncation: Truncation
+) -> Encoding | ServiceError:
+    kind: type[ServiceError] = InvalidRequestError
     try:
-        return predictor.encode(sentence, truncation=truncation)
+        if isinstance(sentence, str):
+            return predictor.encode(sentence, truncation=truncation)
+        message = "the item is not a string: send text"
     except TextTooLongError as error:
-        return error
+        kind, message = SentenceTooLongError, str(error)
     except InputError as error:
-        return FieldError(loc, str(error))
+        message = str(error)
+    errors = [FieldError(("body", "sentences", index), message)]
+    return kind(f"sentences[{index}]: {message}.", errors=errors)
 
 
-def _request_error(faults: dict[int, FieldError | TextTooLongError]) -> ServiceError:
-    """The one error of a request with bad items; what is invalid goes before what is too long."""
-    invalid = {index: fault for index, fault in faults.items() if isinstance(fault, FieldError)}
-    chosen = invalid or faults
-    errors = [_field_error(index, fault) for index, fault in chosen.items()]
-    first = min(chosen)
-    more = f", and {len(errors) - 1} more are wrong too" if len(errors) > 1 else ""
-    detail = f"sentences[{first}]: {errors[0].msg}{more}."
-    return (InvalidRequestError if invalid else SentenceTooLongError)(detail, errors=errors)
-
-
-def _item_error(index: int, fault: FieldError | TextTooLongError) -> ServiceError:
-    error = _field_error(index, fault)
-    kind = InvalidRequestError if isinstance(fault, FieldError) else SentenceTooLongError
-    return kind(f"sentences[{index}]: {error.msg}.", errors=[error])
-
-
-def _field_error(index: int, fault: FieldError | TextTooLongError) -> FieldError:
-    if isinstance(fault, FieldError):
-        return fault
-    return FieldError(("body", "sentences", index), str(fault))
+def _join(faults: Mapping[int, ServiceError]) -> ServiceError:
+    """Makes one error of those of the items; what is invalid goes before what is too long."""
+    invalid = [fault for fault in faults.values() if isinstance(fault, InvalidRequestError)]
+    first, *others = invalid or faults.values()
+    if not others:
+        return first
+    errors = [error for fault in (first, *others) for error in fault.errors]
+    detail = f"{first.detail.removesuffix('.')}, and {len(others)} more are wrong too."
+    return type(first)(detail, errors=errors)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from service.api.attention import FORMS, explain, make_form
+from service.api.attention import FORMS, Attention, explain
 from service.api.openapi import ATTENTION_GET, ATTENTION_POST
 from service.api.requests import admit, place_of, read_input, unless_gone
 from service.api.schemas import AttentionListRequest, AttentionRequest
@@ -27,18 +27,7 @@ async def attention_of_body(request: Request) -> Response:
 
 async def _answer(request: Request) -> Response:
     accepted = admit(request, *FORMS)
-    wanted: AttentionRequest | AttentionListRequest = await read_input(
-        request, AttentionRequest, several=AttentionListRequest
-    )
-    state = state_of(request)
-    max_weights = state.settings.max_attention_weights
-    form = make_form(wanted, accepted, state.engine.info, max_weights=max_weights)
-    explaining = explain(
-        state.engine,
-        wanted,
-        form,
-        place=place_of(request),
-        deadline=deadline_of(request.scope),
-    )
-    body = await unless_gone(request, explaining)
-    return Response(body, media_type=form.media_type)
+    wanted: Attention = await read_input(request, AttentionRequest, several=AttentionListRequest)
+    deadline = deadline_of(request.scope)
+    explaining = explain(state_of(request), wanted, accepted, place_of(request), deadline)
+    return await unless_gone(request, explaining)
