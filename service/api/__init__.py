@@ -1,1 +1,1 @@
-"""Says what a request means: routes, schemas, and what each route does."""
+"""Defines the interface: routes, the schemas of requests and answers, and what each route does."""

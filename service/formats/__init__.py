@@ -1,1 +1,1 @@
-"""Writes answers: JSON, NPZ, CSV and SVG."""
+"""Writes answers as JSON, NPZ, CSV and SVG."""

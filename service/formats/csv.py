@@ -1,8 +1,8 @@
 """Writes views of attention as a CSV table with a line for each weight.
 
-No weight becomes a Python object. The lines of one map are text that is the same for every layer
-and head but for the numbers of these and the weights. So that text is put together once, with ten
-bytes left for each weight, and NumPy copies the digits of all weights into their places.
+No weight becomes a Python object. Maps differ only in their weights and in the numbers of layer and
+head. So the lines of one map are put together once, with ten bytes left for each weight, and NumPy
+copies the digits of all weights into their places.
 
 Legend: L layers, H heads, W tokens or words.
 """
@@ -19,7 +19,7 @@ from service.formats.views import View
 
 COLUMNS = ("sentence", "layer", "head", "query", "key", "query_text", "key_text", "weight")
 
-# They stand for what differs; UTF-8 has none of these bytes.
+# Stand for what differs between maps and rows; UTF-8 has none of these bytes.
 _PLACE, _QUERY, _TEXT = b"\xfd", b"\xfe", b"\xff"
 _DIGITS = 10
 _END = b"0" * _DIGITS + b"\r\n"

@@ -132,12 +132,12 @@ _END = b"]]]]"
 def encode_weights(
     attention: NDArray[np.float32], *, before: bytes = b"", after: bytes = b""
 ) -> memoryview:
-    """The weights as nested JSON arrays, rounded to eight decimals.
+    """Writes weights as nested JSON arrays, rounded to eight decimals.
 
     Args:
         attention: float32 [L, H, T, T], each from 0 to 1; no length is 0.
-        before: bytes that stand in front of them, so that they need not be copied for it.
-        after: bytes that stand behind them.
+        before: bytes to write in front of them, which saves a copy of all.
+        after: bytes to write behind them.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.
@@ -164,7 +164,7 @@ def encode_weights(
 
 
 def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
-    """The same numbers one by one: ten bytes for each weight, in the shape of `attention`."""
+    """Writes each weight alone in ten bytes, in the shape of `attention`."""
     text = np.empty(attention.size * _WEIGHT, np.uint8)
     _spell(attention.reshape(-1, 1), text, stride=_WEIGHT)
     numbers = text.reshape(-1, _WEIGHT)[:, _WEIGHT - DECIMALS - 2 :]
@@ -172,12 +172,12 @@ def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
 
 
 def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -> None:
-    """Writes weights, the first of each row behind a bracket and each other one behind a comma.
+    """Writes rows of weights: a bracket before the first of each row, a comma before the others.
 
     Args:
         rows: float32 [N, T].
-        text: where they go, 12 bytes each.
-        stride: bytes from the start of a row to that of the next.
+        text: the bytes to write, 12 for each.
+        stride: bytes between the starts of two rows.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.
@@ -189,7 +189,7 @@ def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -
     step = max(1, _STEP // length)
     for start in range(0, count, step):
         some = slice(start, start + step)
-        # In float64: the product of two float32 numbers would be rounded before it is rounded.
+        # In float64: a product in float32 would be rounded twice.
         scaled = np.multiply(rows[some], _ONE, dtype=np.float64)  # [step, T]
         np.rint(scaled, out=scaled)
         if not (scaled.min() >= 0 and scaled.max() <= _MOST):  # NaN is neither
@@ -197,7 +197,7 @@ def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -
         last = scaled.astype(np.intp)
         first = last // _HALF
         last -= first * _HALF
-        # Nothing is out of range, so nothing is clipped; to look whether it is takes longer.
+        # No index is out of range; with `clip` NumPy does not check them, which takes longer.
         upper[some] = _NEXT.take(first, mode="clip")
         upper[some, 0] = _FIRST.take(first[:, 0], mode="clip")
         lower[some] = _LAST.take(last, mode="clip")

@@ -1,4 +1,4 @@
-"""Views of attention as an archive of numpy arrays, to be read with `numpy.load`.
+"""Writes views of attention as an archive of NumPy arrays, for `numpy.load`.
 
 No array holds Python objects, so nothing has to be unpickled.
 """
@@ -19,11 +19,11 @@ _NO_WORD = -1
 
 
 def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[Any]]:
-    """The arrays of one view.
+    """Makes the arrays of one view.
 
     Args:
         info: of the model that answers.
-        view: what is answered.
+        view: names, weights and prediction.
         dtype: of the weights, `float32` or `float16`.
 
     Returns:
@@ -50,7 +50,7 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
 
 
 def npz_archive(parts: Sequence[Arrays], *, numbered: bool) -> bytes:
-    """An archive of the arrays of one view or of several.
+    """Writes an archive of the arrays of one view or of several.
 
     Args:
         parts: the arrays of each.

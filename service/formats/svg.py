@@ -1,7 +1,7 @@
-"""Views of attention as a picture: heat maps with their tokens, for reports and tickets.
+"""Draws views of attention as heat maps with their tokens, for reports and tickets.
 
-The picture needs nothing else to be seen: no style sheet, no script, no font of its own. Every
-cell names its query, key and weight, so that the numbers can be read from it again.
+The picture stands alone: it needs no style sheet, no script and no font. Every cell names its
+query, key and weight, so that the numbers can be read from it again.
 """
 
 import re
@@ -15,7 +15,7 @@ from model import ModelInfo
 from service.formats.json import format_weights
 from service.formats.views import View
 
-# What a browser draws without trouble.
+# More would make a browser slow.
 MOST_CELLS = 20_000
 
 _CELL = 14
@@ -49,7 +49,7 @@ def draw(info: ModelInfo, view: View) -> Picture:
 
     Args:
         info: of the model that answers.
-        view: what is answered.
+        view: names, numbers and weights.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.
@@ -85,7 +85,7 @@ def draw(info: ModelInfo, view: View) -> Picture:
 
 
 def svg_picture(parts: Sequence[Picture]) -> bytes:
-    """A whole picture: those of all sentences, one under the other."""
+    """Stacks the pictures of all sentences into one."""
     width = max(part.width for part in parts) + 2 * _MARGIN
     height = sum(part.height for part in parts) + 2 * _MARGIN
     lines = [

@@ -1,4 +1,4 @@
-"""From an explanation to the view of it that was asked for."""
+"""Makes the view of an explanation that a request asks for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from model.words import Words
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Attention in the form in which it is answered.
+    """Attention as it is answered: raw, or with heads, layers or tokens joined.
 
     Args:
         name: of the view, `raw` for what the network used.
         prediction: of the same pass.
         tokens: W tokens or words, the names of rows and columns.
-        layers: numbers of the layers that went in.
-        heads: numbers of the heads that went in.
-        attention: float32 [L or 1, H or 1, W, W].
+        layers: numbers of the layers that went into it.
+        heads: numbers of the heads that went into it.
+        attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1.
     """
 
     name: str
@@ -34,12 +34,12 @@ class View:
 
     @property
     def layer_names(self) -> list[int | None]:
-        """For each place of the first axis the number of its layer; None if it is of several."""
+        """The number of the layer at each place of the first axis; None where layers are joined."""
         return [None] if "rollout" in self._parts else list(self.layers)
 
     @property
     def head_names(self) -> list[int | None]:
-        """The same of the second axis and heads."""
+        """The number of the head at each place of the second axis; None where heads are joined."""
         return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
 
     @property
@@ -52,8 +52,8 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
 
     Args:
         explanation: with the raw weights of the chosen layers and heads.
-        reduce: as of `reduce_weights`.
-        words: of the text, if words are asked for.
+        reduce: how `reduce_weights` joins heads and layers.
+        words: of the text; None keeps its tokens.
     """
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens

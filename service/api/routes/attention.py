@@ -1,4 +1,4 @@
-"""Routes `/attention`: the weights of every head."""
+"""Answers `/attention` with the weights of every head."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""Routes `/attributions` and `/importance`: what a prediction depends on, by tokens or by heads."""
+"""Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

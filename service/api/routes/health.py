@@ -1,6 +1,6 @@
-"""`GET /health/live` and `/health/ready`, for orchestrators and load balancers.
+"""Answers `GET /health/live` and `/health/ready` for orchestrators and load balancers.
 
-Both ignore `Accept`, so that no prober's odd header can take a replica out.
+Both ignore `Accept`: an odd header of a prober must not take a replica out.
 """
 
 from fastapi import APIRouter, Request

@@ -1,4 +1,4 @@
-"""`GET /metrics`: Prometheus text."""
+"""Answers `GET /metrics` with Prometheus text."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""`GET /model`: what is served."""
+"""Answers `GET /model` with a description of the served model."""
 
 from dataclasses import asdict
 

@@ -1,8 +1,8 @@
-"""Routes `/`, `/docs`, `/openapi.json` and `/static`: what a person opens, and what that loads.
+"""Answers `/`, `/docs`, `/openapi.json` and `/static`: what a person opens, and what that loads.
 
-No file comes from elsewhere. The pages name their files under `static/VERSION/`, where the version
-is the digest of all of them, so a browser keeps these for a year and asks only for the page anew.
-One version for all keeps the relative imports between modules right.
+No file comes from elsewhere. The pages refer to their files as `static/VERSION/NAME`. The version
+is a digest of all files, so a browser keeps them for a year and asks again only for the page. One
+version for all files keeps the relative imports between modules right.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Routes `POST /predict`: labels and calibrated probabilities."""
+"""Answers `POST /predict` with labels and calibrated probabilities."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

@@ -1,6 +1,6 @@
 /**
- * From a path and a body to the service's answer; whatever goes wrong is a Problem.
- * The key stays in this module's memory alone.
+ * Sends requests to the service and reads its answers; whatever goes wrong is a Problem.
+ * Only this module's memory holds the key.
  */
 
 let key = "";
@@ -10,15 +10,15 @@ export function useKey(given) {
   key = given.trim();
 }
 
-/** What went wrong, in the service's words where it gave some. */
+/** What went wrong, in the service's words if it gave any. */
 export class Problem extends Error {
   /**
    * @param {string} type the last word of the problem's type, such as `overloaded`;
-   *   `unreachable` where no answer came, `unknown` where it was none of the service's
+   *   `unreachable` if no answer came, `unknown` if the answer is not the service's
    * @param {string} detail for people
    * @param {object} more
    * @param {?number} more.retryAfter seconds
-   * @param {boolean} more.isFinal whether the same would go wrong again
+   * @param {boolean} more.isFinal whether the same request would fail again
    */
   constructor(type, detail, { retryAfter = null, isFinal = false } = {}) {
     super(detail);
@@ -28,7 +28,7 @@ export class Problem extends Error {
   }
 }
 
-/** The headers of a request, with the key; one that no header can hold is a Problem. */
+/** The headers of a request, with the key; a key that no header can hold is a Problem. */
 function headersOf(given) {
   const headers = new Headers(given);
   try {
@@ -40,10 +40,10 @@ function headersOf(given) {
   return headers;
 }
 
-/** Where a path of the service is: beside the page, which a proxy may show under a longer path. */
+/** The address of a path: relative to the page, which a proxy may show under a longer path. */
 const address = (path) => new URL(path.slice(1), document.baseURI);
 
-/** Asks, and returns the response if it is a good one. */
+/** Asks, and returns the response if its status is good. */
 async function send(path, options) {
   const headers = headersOf(options.headers);
   let response;
@@ -90,7 +90,7 @@ export async function get(path, signal) {
 
 /**
  * The answer of a POST.
- * @param {string} form how to read it: `json` or `blob`
+ * @param {string} form how to read the answer: `json` or `blob`
  */
 export async function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };

@@ -1,6 +1,6 @@
 /**
- * From sentences and a view to one answer: the Weights of each sentence, all of one version of
- * the model. A model that was replaced is noticed, described anew and asked again.
+ * Asks for the Weights of each sentence, all of one version of the model. If the model was
+ * replaced, it reads the new one's description and asks again.
  */
 
 import { get } from "./api.js";
@@ -17,8 +17,8 @@ export class Asker {
 
   /**
    * Asks for all that a view of some sentences needs.
-   * @param {AbortSignal} signal gives the question up
-   * @param {function(number, number)} onProgress gets the place of a sentence and the share of it
+   * @param {AbortSignal} signal cancels the question
+   * @param {function(number, number)} onProgress gets the index of a sentence and the share that is there
    * @returns {{model: object, questions: object[], results: Weights[]}}
    */
   async ask(sentences, view, signal, onProgress) {
@@ -45,7 +45,7 @@ export class Asker {
       );
       return { model, questions, results: await Promise.all(asked) };
     } finally {
-      // Where one of two sentences failed, nobody waits for the other any more.
+      // If one of two sentences failed, nobody waits for the other.
       stop();
       signal.removeEventListener("abort", stop);
     }
@@ -57,11 +57,11 @@ export class Asker {
     this.model = model;
   }
 
-  /** Whether a problem comes from another model than the one in hand; describes it anew then. */
+  /** Whether another model caused a problem; reads its description then. */
   async #isReplaced(problem, signal) {
     const before = this.model;
     const isChanged = problem.type === "model-changed";
-    // A smaller model refuses layers or heads that it has not.
+    // A smaller model refuses layers or heads that it does not have.
     if (!isChanged && problem.type !== "invalid-request") return false;
     await this.#learn(signal);
     return isChanged || !isSame(before, this.model);

@@ -1,5 +1,5 @@
 /**
- * From a sentence and a view to its Weights, in as many parts as the service's limit asks for.
+ * Asks for the Weights of a sentence, in as many parts as the service's limit requires.
  */
 
 import { post } from "./api.js";
@@ -7,7 +7,7 @@ import { requireModel } from "./version.js";
 import { Weights } from "./weights.js";
 
 /**
- * The fields of a request; what is the service's own default is left out.
+ * The fields of a request, without those that have the service's default.
  * @param {object} question sentence, reduce, level, and the numbers of all layers and heads
  */
 export function fields(question, layers, heads) {
@@ -20,7 +20,7 @@ export function fields(question, layers, heads) {
   return body;
 }
 
-/** Two smaller parts: half of the layers each, or of the heads; null if neither can be divided. */
+/** Splits a part into halves by layers, or else by heads; null if neither can be split. */
 function halves({ layers, heads }, reduce) {
   const middle = (range) => Math.ceil((range[0] + range[1]) / 2);
   const divided = (range) => {
@@ -41,10 +41,10 @@ function halves({ layers, heads }, reduce) {
 }
 
 /**
- * Asks for the weights of a sentence; a part that is of another model is a Problem.
+ * Asks for the weights of a sentence; a part from another model is a Problem.
  * @param {object} question sentence, reduce, level, layers, heads, and the model's description
- * @param {AbortSignal} signal gives the question up
- * @param {function(number)} onProgress gets the share that is there, above 0 and below 1
+ * @param {AbortSignal} signal cancels the question
+ * @param {function(number)} onProgress gets the share that is there, between 0 and 1
  */
 export async function askAttention(question, signal, onProgress) {
   const { layers, heads, reduce, model } = question;

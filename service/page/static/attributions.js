@@ -1,6 +1,6 @@
 /**
- * "What moved the prediction": token attributions by gradients beside the attention weights,
- * asked for when the user opens the part, because they take longer.
+ * Shows "What moved the prediction": token attributions by gradients. They take longer than
+ * attention, so they are asked for only when the user opens the part.
  */
 
 import { post } from "./api.js";
@@ -13,8 +13,8 @@ const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).t
 export class Attributions {
   /**
    * @param {HTMLDetailsElement} details what the user opens
-   * @param {function(Problem, function())} onProblem gets what went wrong, but for a route that
-   *   is not there, and what asks again
+   * @param {function(Problem, function())} onProblem gets what went wrong and a function that
+   *   asks again; a missing route only hides the part
    */
   constructor(details, onProblem) {
     this.details = details;
@@ -24,7 +24,7 @@ export class Attributions {
     details.addEventListener("toggle", () => this.#ask());
   }
 
-  /** Says which sentence and which model it is about from now on. */
+  /** Sets the sentence and the model that the part is about. */
   about({ sentence, level, model }, palette) {
     this.palette = palette;
     const question = JSON.stringify([sentence, level, model.name, model.version]);

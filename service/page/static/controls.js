@@ -1,4 +1,4 @@
-/** The controls above the panels: from a view to what is ticked, and from a click to a view. */
+/** Ticks the controls above the panels to match a view, and tells what the user changes. */
 
 import { byId, make } from "./elements.js";
 
@@ -36,7 +36,7 @@ export class Controls {
     }
   }
 
-  /** Ticks what a view shows. */
+  /** Ticks the controls that match a view. */
   set(view) {
     const { elements } = this.form;
     for (const name of ["reduce", "level", "picture"]) elements[name].value = view[name];
@@ -66,7 +66,7 @@ export class Controls {
     const { name } = control;
     if (name === "layers" || name === "heads") {
       const ticked = this.#boxes(name).filter((box) => box.checked);
-      if (ticked.length === 0) control.checked = true; // of nothing there is nothing to see
+      if (ticked.length === 0) control.checked = true; // nothing ticked would show nothing
       const chosen = ticked.length === 0 ? [control] : ticked;
       const isAll = chosen.length === this.counts[name];
       this.onChange({ [name]: isAll ? null : chosen.map((box) => Number(box.value)) });

@@ -7,8 +7,8 @@ window.SwaggerUIBundle({
   deepLinking: true,
   tryItOutEnabled: true,
   validatorUrl: null,
-  // The description names no server: Swagger UI takes the root of the host, where a proxy may have
-  // something else.
+  // The description names no server, so Swagger UI would ask the root of the host. Behind a proxy
+  // that can be another service.
   requestInterceptor(request) {
     const { pathname, search } = new URL(request.url, service);
     if (!request.loadSpec) request.url = new URL(pathname.slice(1) + search, service).href;

@@ -1,4 +1,4 @@
-/** Small makers of elements; text goes in as text alone. */
+/** Makes and finds elements; text never becomes markup. */
 
 export const byId = (id) => document.getElementById(id);
 
@@ -15,7 +15,7 @@ export function attributes(element, values) {
   return element;
 }
 
-/** Only one of a list of elements is reached by the Tab key; arrows lead to the others. */
+/** Lets the Tab key reach one element of a list; the arrow keys lead to the others. */
 export function rove(elements, current) {
   elements.forEach((element, at) => {
     element.tabIndex = at === current ? 0 : -1;

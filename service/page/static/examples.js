@@ -1,4 +1,4 @@
-/** Sentences to begin with: what each shows, the sentence, and for a comparison the second one. */
+/** Offers example sentences: what each shows, the sentence, and for a comparison the second one. */
 
 import { byId, make } from "./elements.js";
 

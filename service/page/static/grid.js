@@ -1,6 +1,6 @@
 /**
- * From Weights to the model view: a small map for every layer and head, each a button. Arrow
- * keys go from map to map, and the one with the focus is the chosen one.
+ * Draws the grid: a small map for every layer and head, each a button. Arrow keys go from map to
+ * map, and the map with the focus is the chosen one.
  */
 
 import { attributes, make, rove } from "./elements.js";
@@ -19,7 +19,7 @@ const sum = ([down, right]) => down + right;
 export class Grid {
   /**
    * @param {HTMLElement} element where the grid goes
-   * @param {function(number, number)} onChoose gets the row and the column that the user chose
+   * @param {function(number, number)} onChoose gets the chosen row and column
    */
   constructor(element, onChoose) {
     this.element = element;
@@ -41,7 +41,7 @@ export class Grid {
     this.mark(null);
   }
 
-  /** Shows which map is the chosen one. */
+  /** Marks the chosen map. */
   choose({ row, column }) {
     const current = row * this.columns + column;
     rove(this.buttons, current);
@@ -68,7 +68,7 @@ export class Grid {
     });
   }
 
-  /** Makes the buttons; they stay, with the focus, while the layers and heads stay. */
+  /** Makes the buttons; they and the focus stay as long as the layers and heads are the same. */
   #build(weights, reduce) {
     const shape = JSON.stringify([weights.layers, weights.heads, reduce]);
     if (shape === this.shape) return;
@@ -118,7 +118,7 @@ export class Grid {
     let row = Math.floor(current / this.columns);
     let column = current % this.columns;
     if (event.key in STEPS && !event.ctrlKey) {
-      // One map of each layer stands in a line: there both pairs of arrows go along it.
+      // With one map a layer the grid is a line: both pairs of arrows go along it.
       const [down, right] = this.columns > 1 ? STEPS[event.key] : [sum(STEPS[event.key]), 0];
       row = Math.min(Math.max(row + down, 0), this.rows - 1);
       column = Math.min(Math.max(column + right, 0), this.columns - 1);

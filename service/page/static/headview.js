@@ -1,19 +1,19 @@
 /**
- * From one head's weights to the head view: tokens on both sides, a line from each token that
- * looks to each that is looked at, the stronger the larger the weight.
+ * Draws the head view: tokens on both sides, and a line from each query to each key. The larger
+ * the weight, the stronger the line.
  */
 
 import { labels, widest } from "./label.js";
 import { tint } from "./palette.js";
 
-const LINES = 3600; // more are not told apart: then only the strongest are drawn
-const FAINT = 0.02; // of the largest weight: under it a line is not seen
+const LINES = 3600; // nobody can tell more apart: then only the strongest are drawn
+const FAINT = 0.02; // share of the largest weight below which a line cannot be seen
 const LEVELS = 16;
 
 /** The height of a row of tokens, in CSS pixels. */
 export const rowHeight = (count) => (count > 60 ? 18 : 24);
 
-/** Where things are for a width and a number of tokens. */
+/** The layout for a width and a number of tokens. */
 export function headLayout(context, weights, shown, width) {
   const row = rowHeight(shown.length);
   const size = row > 20 ? 14 : 12;
@@ -23,7 +23,7 @@ export function headLayout(context, weights, shown, width) {
   return { row, label, width, height: row * shown.length, texts };
 }
 
-/** The weight from which on about LINES lines are drawn. */
+/** The smallest weight that still gets a line, so that about LINES lines are drawn. */
 function threshold(values, largest) {
   const counts = new Uint32Array(1024);
   for (const value of values) counts[Math.min(1023, Math.floor((value / largest) * 1024))] += 1;
@@ -93,7 +93,7 @@ function drawLabels(context, layout, shown, shares, palette) {
 /**
  * Draws the head view from (0, 0) on.
  * @param {object} head weights, row, column, shown, largest (end of the scale)
- * @param {{query: ?number, key: ?number}} chosen the position whose lines alone are drawn
+ * @param {{query: ?number, key: ?number}} chosen only the lines of this position are drawn
  * @returns {{drawn: number, all: number}} lines
  */
 export function drawHead(context, layout, head, chosen, palette) {

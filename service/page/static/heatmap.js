@@ -1,11 +1,11 @@
 /**
- * From one head's weights to heat maps: small ones for the grid, a large one with tokens.
+ * Draws heat maps: small ones for the grid, a large one with its tokens.
  */
 
 import { labels, widest } from "./label.js";
 import { shadeOf, tint } from "./palette.js";
 
-const SMALL = 64; // pixels of a small map; of a longer text each shows its largest weight
+const SMALL = 64; // most pixels of a small map; for longer texts each shows the largest of several weights
 const CELL = [3, 26]; // CSS pixels
 const LARGEST_FONT = 13;
 const LABELLED = 10; // the smallest cell beside which a token can be read
@@ -33,7 +33,7 @@ export function drawSmall(canvas, weights, row, column, shown, palette) {
 function paint(canvas, side, palette, shadeAt) {
   canvas.width = side;
   canvas.height = side;
-  // In memory, as it is only ever filled from there.
+  // Kept in memory: it is only ever filled from there.
   const context = canvas.getContext("2d", { willReadFrequently: true });
   const image = context.createImageData(side, side);
   const pixels = new Uint32Array(image.data.buffer);
@@ -41,7 +41,7 @@ function paint(canvas, side, palette, shadeAt) {
   context.putImageData(image, 0, 0);
 }
 
-/** Where things are for a width and the tokens that are shown. */
+/** The layout for a width and the tokens that are shown. */
 export function mapLayout(context, weights, shown, width) {
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));

@@ -1,4 +1,4 @@
-/** From what a panel shows to a PNG: the pictures on screen with a title, a scale and the model. */
+/** Draws what a panel shows as a PNG: the pictures on screen, a title, a scale and the model. */
 
 import { font } from "./label.js";
 import { KINDS } from "./picture.js";
@@ -61,7 +61,7 @@ export function drawImage(panel) {
   return pngOf(canvas);
 }
 
-/** At once: browsers put `toBlob` off for seconds while they have other things to do. */
+/** Makes the file at once: busy browsers can delay `toBlob` for seconds. */
 function pngOf(canvas) {
   const [, encoded] = canvas.toDataURL("image/png").split(",");
   const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));

@@ -1,4 +1,4 @@
-/** From a sentence to how much each of its heads matters for the prediction, asked for once. */
+/** Asks once how much each head matters for the prediction of a sentence. */
 
 import { post } from "./api.js";
 import { requireModel } from "./version.js";
@@ -6,9 +6,9 @@ import { requireModel } from "./version.js";
 let known = { key: "" };
 
 /**
- * The importance of the heads that each of some answers holds, as [row][column].
+ * The importance of the heads in each answer, as [row][column].
  * @param {string[]} sentences as they were asked
- * @param {object[]} results their Weights, with both axes whole, of one model
+ * @param {object[]} results their Weights, of one model, with no axis reduced
  */
 export async function askImportance(sentences, results, signal) {
   const { model } = results[0];

@@ -1,13 +1,13 @@
-/** Texts on canvases: the font, and tokens shortened to the room there is. */
+/** Prepares texts for canvases: the font, and tokens shortened to fit. */
 
 const FAMILY = '"Segoe UI", system-ui, sans-serif';
-const MOST = 200; // characters: more find no room on any canvas, and measuring them takes long
+const MOST = 200; // characters: more fit on no canvas, and take long to measure
 
-/** A font; special tokens are told by italics, as paler ink would be too pale on a colour. */
+/** A font; special tokens are in italics, because paler ink would not show on a colour. */
 export const font = (size, { special = false, weight = "" } = {}) =>
   [special ? "italic" : "", weight, `${size}px ${FAMILY}`].filter(Boolean).join(" ");
 
-/** The first characters of a text, whole ones, and whether they are all. */
+/** The first whole characters of a text, and whether they are all of it. */
 function start(text) {
   const characters = [...text.slice(0, 2 * MOST + 1)].slice(0, MOST);
   return { characters, isAll: characters.join("").length === text.length };
@@ -38,7 +38,7 @@ export function widest(context, tokens, size) {
   );
 }
 
-/** Some tokens as they are written in a width: [text, font]. */
+/** The text and font of each token, shortened to a width. */
 export function labels(context, tokens, size, width) {
   return tokens.map(({ text, special }) => {
     const own = font(size, { special });

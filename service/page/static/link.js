@@ -1,13 +1,13 @@
 /**
- * From a view to the fragment of a link, and back. A fragment never leaves the browser; the
- * texts are in it only if the user wants them there.
+ * Writes a view as the fragment of a link, and reads it back. A fragment never leaves the browser;
+ * it holds the texts only if the user wants that.
  */
 
 export const REDUCTIONS = ["none", "mean", "max", "rollout"];
 export const LEVELS = ["token", "word"];
 export const PICTURES = ["lines", "map", "both"];
 
-/** What is shown unless a link or the user says otherwise. */
+/** The view before a link or the user changes it. */
 export const DEFAULTS = Object.freeze({
   layer: null,
   head: null,
@@ -30,7 +30,7 @@ function numbers(text) {
   return [...new Set(parts.map(Number))].sort((a, b) => a - b);
 }
 
-/** The view and the texts that a fragment names; what it does not name, or names wrongly, is as usual. */
+/** The view and the texts in a fragment; missing or wrong fields get their defaults. */
 export function readFragment(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const number = (name) => (isNumber(given.get(name)) ? Number(given.get(name)) : null);

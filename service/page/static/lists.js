@@ -1,4 +1,4 @@
-/** From a head and what is pointed at to short lists of the largest weights, in numbers. */
+/** Lists the largest weights of a head, or of the token that is pointed at. */
 
 import { attributes, make } from "./elements.js";
 import { tint } from "./palette.js";
@@ -8,7 +8,7 @@ import { full, quoted, short } from "./words.js";
 const LISTED = 5;
 const SPOKEN = 3;
 
-/** The tokens that one gives most to, or gets most from: [position, weight]. */
+/** The tokens to which one gives most, or from which it gets most: [position, weight]. */
 function ofToken(head, position, isQuery, count) {
   const map = head.weights.map(head.row, head.column);
   const { size } = head.weights;
@@ -30,7 +30,7 @@ function ofHead(head) {
   ]);
 }
 
-/** One token, or one that looks at another, in this order whichever way they are written. */
+/** One token, or a query and its key: in this order, also in texts from right to left. */
 const joined = ([from, to]) => (to ? [from, " → ", to] : [from]);
 
 /** Fills a list with rows: [texts of one token or two, weight]. */
@@ -50,7 +50,7 @@ function fill(part, title, rows, largest, colour) {
 }
 
 /**
- * Fills the lists: of what is pointed at, or else the largest weights of the whole head.
+ * Fills the lists for the token that is pointed at, or else for the whole head.
  * @param {HTMLElement} parts holds `.out` and `.into`
  */
 export function fillLists(parts, head, { query, key }, palette) {

@@ -1,5 +1,5 @@
 /**
- * The page: holds what is shown, asks the service, and hands the answers to the parts that draw.
+ * Runs the page: holds what is shown, asks the service, and hands answers to the parts that draw.
  */
 
 import { useKey } from "./api.js";
@@ -16,7 +16,7 @@ import { Stage } from "./stage.js";
 import { beginWaiting, endWaiting, progressOf } from "./waiting.js";
 import { percent } from "./words.js";
 
-const ASKED = ["reduce", "level", "layers", "heads"]; // of a view: what the service computes
+const ASKED = ["reduce", "level", "layers", "heads"]; // fields of a view that the service computes
 
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
@@ -47,7 +47,7 @@ const stage = new Stage({
   },
 });
 
-/** The question that the user asked last: on its way, or answered. */
+/** The last question, on its way or answered. */
 function latest() {
   return asking ?? shown;
 }
@@ -63,7 +63,7 @@ function setCompare(isOn) {
   byId("second").required = isOn;
 }
 
-/** Asks for all that a view of some sentences needs; a later question drops this one. */
+/** Asks for all that a view of some sentences needs; a later question cancels this one. */
 async function ask(sentences, view) {
   asking?.controller.abort();
   asking = { sentences, controller: new AbortController() };
@@ -75,7 +75,7 @@ async function ask(sentences, view) {
     const answer = await asker.ask(sentences, view, signal, progressOf(sentences.length));
     if (signal.aborted) return;
     const isNew = shown === null;
-    // The wish as it is now: what the user changed meanwhile stays.
+    // Takes the wish as it is now, so that what the user changed meanwhile stays.
     wish = withHead(fitted(wish, answer.model), answer.results[0]);
     shown = { sentences, ...answer, view: wish };
     asking = null;
@@ -105,7 +105,7 @@ function draw() {
   share.update();
 }
 
-/** Brings the first answer into sight where the window is too low for it. */
+/** Scrolls to the first answer if it is below the window. */
 function showResults() {
   const results = byId("results");
   if (results.getBoundingClientRect().top > window.innerHeight * 0.6) results.scrollIntoView();
@@ -131,7 +131,7 @@ async function mark() {
   }
 }
 
-/** @param {?function()} retry does once more what failed */
+/** @param {?function()} retry repeats what failed */
 function fail(problem, retry) {
   if (ABOUT_KEYS.includes(problem.type)) {
     byId("key-field").hidden = false;
@@ -140,12 +140,12 @@ function fail(problem, retry) {
   problems.show(problem, retry);
 }
 
-/** Of what stands beside the answer: nothing of another model does, so all is asked anew then. */
+/** Handles a failure beside the answer; if the model changed, asks for everything again. */
 function failBeside(problem, retry) {
   fail(problem, problem.type === "model-changed" ? () => ask(shown.sentences, wish) : retry);
 }
 
-/** After a failure: takes away an answer of other sentences, or goes back to the view in hand. */
+/** After a failure, goes back to the last view, or removes the answer of other sentences. */
 function goBack(sentences, problem) {
   let lost = {};
   if (JSON.stringify(sentences) === JSON.stringify(shown?.sentences)) {
@@ -161,7 +161,7 @@ function goBack(sentences, problem) {
   fail(problem, () => ask(sentences, { ...wish, ...lost }));
 }
 
-/** Changes what is wished for, and what is drawn, where that needs no answer. */
+/** Changes the wish and what is shown, where that needs no new answer. */
 function change(fields) {
   wish = { ...wish, ...fields };
   shown.view = { ...shown.view, ...fields };
@@ -188,7 +188,7 @@ function submit(view = wish) {
   ask(sentences, { ...view, compare: byId("compare").checked });
 }
 
-/** Goes to the view that the address names; asks if it names a sentence, or one is shown. */
+/** Restores the view of the address; asks if it has a text, or if an answer is shown. */
 function restore() {
   const { view, texts } = readFragment(window.location.hash);
   share.drop();

@@ -1,5 +1,5 @@
 /**
- * From the style sheet's colours, light or dark, to what canvases are painted with.
+ * Reads the colours for canvases from the style sheet, light or dark.
  */
 
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3"];
@@ -9,7 +9,7 @@ function channels(hex) {
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** All colours as they are now; made anew when the scheme changes. */
+/** The current colours; read again when the scheme changes. */
 export function readPalette() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
@@ -28,7 +28,7 @@ export function readPalette() {
     paper: colour("--paper"),
     out: channels(colour("--out")),
     into: channels(colour("--into")),
-    // One number a pixel, as ImageData holds it on little-endian machines, which all browsers' are.
+    // One number a pixel, as ImageData holds it on little-endian machines; browsers run on no others.
     pixels: Uint32Array.from(
       shades,
       ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0,
@@ -37,19 +37,19 @@ export function readPalette() {
   };
 }
 
-/** The number of the shade for a weight on a scale from 0 to `largest`. */
+/** The index of the shade for a weight on a scale from 0 to `largest`. */
 export function shadeOf(weight, largest) {
   return largest > 0 ? Math.min(SHADES - 1, Math.round((weight / largest) * (SHADES - 1))) : 0;
 }
 
-/** A colour let through by a share. */
+/** A colour with an opacity. */
 export function tint(colour, share) {
   return `rgba(${colour.join(", ")}, ${share.toFixed(3)})`;
 }
 
 /** Gives a canvas its size in CSS pixels and its resolution, and returns what to draw with. */
 export function prepare(canvas, width, height) {
-  // Browsers hold no more than 16,384 pixels a side, some less.
+  // Browsers allow at most 16,384 pixels a side, some fewer.
   const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(width, height));
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);

@@ -1,6 +1,6 @@
 /**
- * One sentence on the page: its prediction, its grid of heads, and the chosen head in full. Draws
- * what it is given; what the user chooses or points at is told to the page.
+ * Shows one sentence: its prediction, its grid of heads, and the chosen head in full. It draws what
+ * it is given, and tells the page what the user chooses or points at.
  */
 
 import { Attributions } from "./attributions.js";
@@ -50,8 +50,8 @@ export class Panel {
 
   /**
    * Draws an answer.
-   * @param {object} question with the sentence, as it was asked
-   * @param {Set<number>} changed positions that have no like in the other sentence
+   * @param {object} question as it was asked, with the sentence
+   * @param {Set<number>} changed positions whose token differs in the other sentence
    */
   show(title, question, weights, view, palette, changed) {
     const texts = ({ tokens }) => tokens.map((token) => token.text).join("\n");
@@ -89,7 +89,7 @@ export class Panel {
     this.#fillTable();
   }
 
-  /** Shows what belongs to a token; what stays is shown again when the pointer leaves. */
+  /** Shows what belongs to a token; a choice that stays comes back when the pointer leaves. */
   point(chosen, stays) {
     if (stays) this.pinned = chosen;
     const now = chosen.query === null && chosen.key === null ? this.pinned : chosen;
@@ -97,7 +97,7 @@ export class Panel {
     this.#tell(now);
   }
 
-  /** What is heard when a token is chosen with the keys. */
+  /** What a screen reader says when a token is chosen with the keys. */
   spoken(position) {
     return spoken(this.head, position);
   }

@@ -1,6 +1,6 @@
 /**
- * The large view of one head: lines, heat map or both, drawn on canvases, with a scale. What the
- * pointer is on is told to whoever made it.
+ * Draws one head large on canvases: as lines, heat map or both, with a scale. It tells its owner
+ * what the pointer is on.
  */
 
 import { attributes } from "./elements.js";
@@ -12,13 +12,13 @@ import { full, short } from "./words.js";
 const NOTHING = { query: null, key: null };
 const same = (a, b) => a.query === b.query && a.key === b.key;
 
-/** How each picture is laid out, drawn and hit. */
+/** How each kind is laid out and drawn, and what is at a point of it. */
 export const KINDS = {
   lines: { layout: headLayout, draw: drawHead, at: headAt },
   map: { layout: mapLayout, draw: drawMap, at: mapAt },
 };
 
-/** A picture that is wider than its frame is scrolled there, with the keys too. */
+/** Lets a picture that is wider than its frame be scrolled, with the keys too. */
 function letScroll(frame, isWide, name) {
   const values = { tabindex: "0", role: "region", "aria-label": name };
   if (isWide) attributes(frame, values);
@@ -28,7 +28,7 @@ function letScroll(frame, isWide, name) {
 export class Picture {
   /**
    * @param {HTMLElement} element holds a canvas for each kind and the scale
-   * @param {function(object, boolean)} onPoint gets {query, key}, and whether it is to stay
+   * @param {function(object, boolean)} onPoint gets {query, key}, and whether the choice stays
    */
   constructor(element, onPoint) {
     this.element = element;

@@ -1,9 +1,9 @@
-/** From a prediction to its label, the probability of every class, and a word if the text was cut. */
+/** Shows a prediction: label, probability of every class, and a note if the text was cut. */
 
 import { attributes, make } from "./elements.js";
 import { percent } from "./words.js";
 
-/** Fills a panel's part for the prediction. */
+/** Fills the part of a panel that shows the prediction. */
 export function showPrediction(part, prediction) {
   part.querySelector(".label").textContent = prediction.label;
   const score = part.querySelector(".score");

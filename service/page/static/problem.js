@@ -1,4 +1,4 @@
-/** From a Problem to kind words, with a button to try again where that may help. */
+/** Shows a Problem in kind words, with a button to try again if that may help. */
 
 import { byId } from "./elements.js";
 
@@ -48,8 +48,8 @@ export class ProblemBox {
   }
 
   /**
-   * Shows what went wrong; a script's own fault is shown as it is.
-   * @param {?function()} retry does once more what failed, or null where that is of no use
+   * Shows what went wrong; an error of a script is shown as it is.
+   * @param {?function()} retry repeats what failed; null if that is of no use
    */
   show(problem, retry) {
     this.hide();
@@ -64,7 +64,7 @@ export class ProblemBox {
     this.box.hidden = false;
   }
 
-  /** To where the failed action began, if that is still to be seen, or else to the question. */
+  /** Focuses where the failed action began if that is still visible, or else the question. */
   #giveFocusBack() {
     const isThere = this.origin !== document.body && this.origin.getClientRects().length > 0;
     (isThere ? this.origin : byId("ask").querySelector(".primary")).focus();

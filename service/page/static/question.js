@@ -1,10 +1,10 @@
-/** From a sentence and a view to what is asked, and to the view that an answer begins with. */
+/** Makes the question for a sentence and a view, and the view that an answer begins with. */
 
 import { plainest } from "./words.js";
 
 const all = (count) => Array.from({ length: count }, (_, number) => number);
 
-/** A view without the layers and heads that a model has not; a link may come from another model. */
+/** A view without layers and heads that the model lacks; a link may come from another model. */
 export function fitted(view, model) {
   const some = (numbers, count) => {
     const there = (numbers ?? []).filter((number) => number < count);
@@ -20,13 +20,13 @@ export function fitted(view, model) {
   };
 }
 
-/** The fields of a view that another has not, or not so. */
+/** The fields of a view that differ from another's. */
 export function difference(view, other) {
   const isOther = ([name, value]) => JSON.stringify(value) !== JSON.stringify(other[name]);
   return Object.fromEntries(Object.entries(view).filter(isOther));
 }
 
-/** The question of one sentence to a model, as `/model` describes it. */
+/** The question for one sentence, given the description of the model. */
 export function questionOf(sentence, view, model) {
   return {
     sentence,
@@ -38,7 +38,7 @@ export function questionOf(sentence, view, model) {
   };
 }
 
-/** The view with a head to begin with, where it names none: the one with the plainest pattern. */
+/** The view with a head to begin with if it names none: the one with the plainest pattern. */
 export function withHead(view, weights) {
   if ((view.layer !== null && view.head !== null) || weights.oneColumn) return view;
   const { row, column } = plainest(weights, weights.shown(view.special));

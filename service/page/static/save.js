@@ -1,6 +1,6 @@
 /**
- * From what a panel shows to a file: SVG, JSON and CSV as the service makes them, PNG as the page
- * draws it.
+ * Saves what a panel shows: SVG, JSON and CSV as the service writes them, PNG as the page draws
+ * it.
  */
 
 import { post } from "./api.js";
@@ -15,7 +15,7 @@ function offer(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** headlight-layer-2-head-5.svg, headlight-mean.csv. */
+/** The name of the file, such as headlight-layer-2-head-5.svg or headlight-mean.csv. */
 function fileName(format, scope, { head, name, view }) {
   const what = scope === "one" ? name : `${view.reduce === "none" ? "all" : view.reduce}`;
   const plain = what.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
@@ -23,7 +23,7 @@ function fileName(format, scope, { head, name, view }) {
   return `headlight-${plain}${words}${head.shown.length < head.weights.size && format === "png" ? "-plain" : ""}.${format}`;
 }
 
-/** Saves, and returns the name of the file; raises a Problem. */
+/** Saves, and returns the name of the file; throws a Problem. */
 export async function save(format, scope, panel) {
   const { weights, row, column } = panel.head;
   const name = fileName(format, format === "png" ? "one" : scope, panel);

@@ -1,4 +1,4 @@
-/** The link to the view: in the address, in a field, and on the clipboard. */
+/** Keeps the link to the view: in the address, in a field, and on the clipboard. */
 
 import { byId } from "./elements.js";
 import { writeFragment } from "./link.js";
@@ -38,7 +38,7 @@ export class Share {
     this.drop();
     const before = window.location.href;
     this.waiting = setTimeout(() => {
-      // The user can have typed another address, whose event is still to come.
+      // The user may have typed another address whose event has not come yet.
       if (window.location.href === before) history.replaceState(null, "", address);
     }, REST);
   }

@@ -1,6 +1,6 @@
 /**
- * One panel for each sentence, drawn together: on one scale, and with the same token pointed at
- * where both sentences have it.
+ * Draws a panel for each sentence: on one scale, and pointing at the same token if both sentences
+ * have it.
  */
 
 import { byId } from "./elements.js";
@@ -25,7 +25,7 @@ export class Stage {
     );
   }
 
-  /** Draws answers, and leaves on the root element how many milliseconds that took. */
+  /** Draws answers, and notes on the root element how many milliseconds that took. */
   show({ questions, results }, view) {
     const begun = performance.now();
     const palette = readPalette();
@@ -67,7 +67,7 @@ export class Stage {
     this.results.forEach((_, at) => this.panels[at].grid.mark(marks?.[at] ?? null));
   }
 
-  /** Positions whose token the other sentence has not in this place. */
+  /** Positions whose token differs in the other sentence. */
   #changed(at) {
     const others = this.results[1 - at]?.tokens;
     const isLike = (to, from) =>
@@ -76,7 +76,7 @@ export class Stage {
     return new Set(way.flatMap((to, from) => (isLike(to, from) ? [] : [from])));
   }
 
-  /** Shows what belongs to a token, in the other sentence too where it stands there. */
+  /** Shows what belongs to a token, also in the other sentence if it has that token. */
   #point(from, chosen, stays) {
     const like = (position) => (position === null ? null : this.alignment[from][position]);
     this.results.forEach((_, at) => {

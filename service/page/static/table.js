@@ -1,11 +1,11 @@
-/** From one head's weights to a table of numbers, for whoever cannot see a picture. */
+/** Writes one head's weights as a table, for those who cannot see a picture. */
 
 import { attributes, make } from "./elements.js";
 import { full, short } from "./words.js";
 
 const CELLS = 3600;
 
-/** Fills a `details` when it is open; a large table is left to the saved file. */
+/** Fills a `details` when it is open; a large table is only in the saved file. */
 export function fillTable(details, head, caption) {
   const body = details.querySelector("div");
   if (!details.open) {

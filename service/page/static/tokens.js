@@ -1,4 +1,4 @@
-/** The sentence as a row of tokens to point at. Arrow keys go from token to token. */
+/** Shows a sentence as a row of tokens to point at. Arrow keys go from token to token. */
 
 import { make, rove } from "./elements.js";
 import { tint } from "./palette.js";
@@ -9,7 +9,7 @@ export class Strip {
   /**
    * @param {HTMLElement} element where the tokens go
    * @param {function(?number, boolean)} onPoint gets a position, or null when the pointer
-   *   leaves, and whether it is to stay
+   *   leaves, and whether the choice stays
    */
   constructor(element, onPoint) {
     this.element = element;
@@ -22,7 +22,7 @@ export class Strip {
       if (positionOf(event) !== null) onPoint(positionOf(event), true);
     });
     element.addEventListener("focusin", (event) => {
-      if (!event.target.matches(":focus-visible")) return; // a click says more
+      if (!event.target.matches(":focus-visible")) return; // a click follows, and is handled there
       rove(this.buttons, this.buttons.indexOf(event.target));
       onPoint(positionOf(event), true);
     });
@@ -31,7 +31,7 @@ export class Strip {
 
   /**
    * Makes the tokens.
-   * @param {Set<number>} changed positions that have no like in the other sentence
+   * @param {Set<number>} changed positions whose token differs in the other sentence
    */
   show(tokens, shown, changed) {
     this.shown = shown;
@@ -49,7 +49,7 @@ export class Strip {
     if (focused >= 0) this.buttons[Math.min(focused, this.buttons.length - 1)]?.focus();
   }
 
-  /** Colours the tokens by what the chosen one gives them, and marks it. */
+  /** Colours the tokens by what the chosen one gives them, and marks that one. */
   colour(head, chosen, palette) {
     const map = head.weights.map(head.row, head.column);
     this.shown.forEach((position, at) => {

@@ -1,11 +1,11 @@
-/** Which model an answer is of. A served model can be replaced while the page is open. */
+/** Tells which model an answer is from: it can be replaced while the page is open. */
 
 import { Problem } from "./api.js";
 
-/** Whether two names with versions are of one model. */
+/** Whether two descriptions are of one model. */
 export const isSame = (one, other) => one.name === other.name && one.version === other.version;
 
-/** Raises a Problem if an answer is not of a model. */
+/** Throws a Problem if an answer is from another model. */
 export function requireModel(answer, model) {
   if (isSame(answer.model, model)) return;
   const told = `The answer is of ${answer.model.name} ${answer.model.version}`;

@@ -1,10 +1,10 @@
-/** What shows that an answer is on its way. */
+/** Shows that an answer is on its way. */
 
 import { byId } from "./elements.js";
 
 /**
  * Says that a question was asked.
- * @param {boolean} isSeen whether in a line to be seen too; an answer on screen turns pale instead
+ * @param {boolean} isSeen whether the line is visible too; an answer on screen turns pale instead
  */
 export function beginWaiting(isSeen) {
   byId("status").textContent = "Asking …";
@@ -19,7 +19,7 @@ export function endWaiting() {
   byId("results").removeAttribute("aria-busy");
 }
 
-/** Tells how far a question is that comes in parts, by the sentence that is behind. */
+/** Shows the progress of a question in parts: that of the sentence that is behind. */
 export function progressOf(count) {
   const shares = new Array(count).fill(0);
   return (at, share) => {

@@ -1,14 +1,14 @@
 /**
- * From answers of /attention that belong together to one block of numbers with names.
- * Rows are layers and columns heads; an axis that the service reduced has one place.
+ * Joins the parts of an answer of /attention to one block of numbers with names. Rows are layers,
+ * columns are heads; an axis that the service reduced has one place.
  */
 
 import { Problem } from "./api.js";
 
 export class Weights {
   /**
-   * @param {object} answer one of the answers; all have the same tokens and prediction
-   * @param {number[]} layers what went in, likewise `heads`
+   * @param {object} answer one of the parts; all have the same tokens and prediction
+   * @param {number[]} layers numbers of the layers that went in; likewise `heads`
    * @param {boolean[]} reduced whether the axis of layers, and that of heads, has one place
    */
   constructor(answer, layers, heads, [oneRow, oneColumn]) {
@@ -27,7 +27,7 @@ export class Weights {
 
   /**
    * Puts an answer's `attention` where it belongs.
-   * @param {number[]} layers the first and the end of its layers among all, likewise `heads`
+   * @param {number[]} layers start and end of its layers among all; likewise `heads`
    */
   place(attention, layers, heads) {
     const rows = sized(attention, this.oneRow ? 1 : layers[1] - layers[0]);
@@ -42,14 +42,14 @@ export class Weights {
     });
   }
 
-  /** The weights of one place, [size * size], a query's row after the other. */
+  /** The weights of one place, [size * size], row by row of queries. */
   map(row, column) {
     const area = this.size ** 2;
     const start = (row * this.columns + column) * area;
     return this.numbers.subarray(start, start + area);
   }
 
-  /** The place where a layer and a head are; the first where they are not there. */
+  /** The place of a layer and a head; the first place if they are missing. */
   find(layer, head) {
     const row = this.oneRow ? 0 : this.layers.indexOf(layer);
     const column = this.oneColumn ? 0 : this.heads.indexOf(head);
@@ -63,7 +63,7 @@ export class Weights {
     return withSpecial || words.length === 0 ? positions : words;
   }
 
-  /** The largest weight of a place between the positions that are drawn. */
+  /** The largest weight of a place among the positions that are drawn. */
   largest(row, column, shown) {
     const map = this.map(row, column);
     let largest = 0;
@@ -74,13 +74,13 @@ export class Weights {
   }
 }
 
-/** A list that must have so many items: with others, numbers would stand in wrong places. */
+/** Checks the length of a list: with another one, numbers would land in wrong places. */
 function sized(list, count) {
   if (list.length === count) return list;
   throw new Problem("unknown", `The answer has ${list.length} where ${count} were asked for.`);
 }
 
-/** The largest of some weights, each with its place: [place, weight], the largest first. */
+/** The largest weights with their places, [place, weight], in descending order. */
 export function ranked(places, weightOf, count) {
   const best = [];
   for (const place of places) {

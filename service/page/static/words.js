@@ -1,11 +1,11 @@
 /**
- * From weights to plain words: names of places, what most tokens of a head look at, figures.
+ * Puts weights into words: names of places, what most tokens of a head look at, figures.
  */
 
-const EVEN = 2; // a largest weight under this many times the even share is called even
+const EVEN = 2; // weights are even if the largest is under this many times the even share
 const MOST = 0.45; // the share of tokens that makes a pattern
 
-/** A weight as it is shown, and as it is given in full. */
+/** A weight in short, and in full. */
 export const short = (weight) => weight.toFixed(4);
 export const full = (weight) => weight.toFixed(8);
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
@@ -13,13 +13,13 @@ export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /**
- * How a token is written where it stands in a sentence of ours. One from right to left is held
- * apart (U+2068, U+2069): it would draw the figure after it to its other side.
+ * Quotes a token within a sentence of the page. U+2068 and U+2069 isolate it: otherwise a word
+ * written from right to left would pull the figure after it to its other side.
  */
 export const quoted = ({ text }) =>
   RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`;
 
-/** 0 to 5, or 0, 2, 4. */
+/** Numbers in words: 0 to 5, or 0, 2, 4. */
 function several(numbers) {
   const isRun = numbers.length > 2 && numbers.at(-1) - numbers[0] === numbers.length - 1;
   return isRun ? `${numbers[0]} to ${numbers.at(-1)}` : numbers.join(", ");
@@ -38,7 +38,7 @@ export function placeName(weights, row, column, reduce) {
   return `${layer}, ${reduce === "max" ? "largest" : "mean"} of ${heads}`;
 }
 
-/** The kind of place that a query's largest weight goes to. */
+/** The kind of place to which a query gives its largest weight. */
 function kindOf(weights, query, key) {
   if (weights.tokens[key].special) return weights.tokens[key].text;
   if (key === query) return "itself";
@@ -86,7 +86,7 @@ export function patternText({ kind, count, of }, level) {
   return `${count} of ${of} ${unit}s look most ${places[kind] ?? `at ${kind}`}.`;
 }
 
-/** The place whose pattern is the plainest, to begin with: neighbours before special tokens. */
+/** The place with the plainest pattern: neighbours count before special tokens. */
 export function plainest(weights, shown) {
   let best = { row: 0, column: 0, worth: -1 };
   for (let row = 0; row < weights.rows; row += 1) {
@@ -99,7 +99,7 @@ export function plainest(weights, shown) {
   return best;
 }
 
-/** Which position of the second text each position of the first one stands for, or null. */
+/** For each position of the first text the matching one of the second, or null. */
 export function aligned(first, second) {
   const same = (a, b) => first[a].text === second[b].text;
   const least = Math.min(first.length, second.length);
