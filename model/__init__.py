@@ -1,8 +1,8 @@
-"""The network, its tokenizer and its checkpoint: from a text to a prediction and its attention.
+"""Turns a text into a prediction and its attention weights.
 
     text -> Encoding -> Batch -> ClassifierOutput -> Prediction
 
-Knows nothing of HTTP or of training.
+The package knows neither HTTP nor training.
 """
 
 from model.architecture import Network, NetworkConfig

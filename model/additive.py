@@ -1,4 +1,4 @@
-"""The additive score of attention: from projected queries and keys to a number for each pair.
+"""Scores pairs of projected queries and keys additively.
 
 Legend: B batch, Q query length, K key length, H heads, D head_dim.
 
@@ -11,11 +11,11 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 
 class AdditiveScore(LazyModuleMixin, nn.Module):
-    """w . tanh(query + key), with a vector w for each head.
+    """The score w . tanh(query + key), with one vector w per head.
 
     Args:
         num_heads: H.
-        head_dim: D; None: as at the first call.
+        head_dim: D; None takes D from the first call.
     """
 
     weight: nn.UninitializedParameter
@@ -28,7 +28,7 @@ class AdditiveScore(LazyModuleMixin, nn.Module):
             self._draw(head_dim)
 
     def initialize_parameters(self, queries: Tensor, keys: Tensor) -> None:
-        """Draws the vectors when the width of a head is known; called by torch."""
+        """Draws the vectors at the first call; torch calls this."""
         del keys
         self._draw(queries.shape[-1])
 
@@ -38,7 +38,7 @@ class AdditiveScore(LazyModuleMixin, nn.Module):
             nn.init.xavier_uniform_(self.weight)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Scores every pair.
+        """Scores every pair of a query and a key.
 
         Args:
             queries: [B, H, Q, D].

@@ -1,4 +1,4 @@
-"""The networks that a checkpoint may hold: from `model_type` to sizes, network and names."""
+"""Maps `model_type` to sizes, network and names of parameters."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
 
     Raises:
         pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
-        ValueError: the network is of a kind that is not loaded here.
+        ValueError: this kind of network cannot be loaded.
     """
     if not is_known(content):
         known = " and ".join(repr(name) for name in _CONFIGS)
@@ -34,16 +34,16 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
 
 
 def is_known(content: Mapping[str, Any]) -> bool:
-    """Whether the content of a `config.json` names a kind of network that is loaded here."""
+    """Tells whether a `config.json` names a kind of network that can be loaded."""
     kind = content.get("model_type")
     return isinstance(kind, str) and kind in _CONFIGS
 
 
 def build_network(config: NetworkConfig) -> Network:
-    """Builds the network of a configuration, its weights not yet drawn or loaded.
+    """Builds the network of a configuration; its weights are neither drawn nor loaded.
 
     Args:
-        config: its sizes.
+        config: the sizes.
     """
     if isinstance(config, ConvAttentionConfig):
         return build_conv_attention(config)
@@ -51,9 +51,11 @@ def build_network(config: NetworkConfig) -> Network:
 
 
 def stored_names(config: NetworkConfig) -> Callable[[str], str]:
-    """What names a parameter in the weights file: transformers' for an encoder, else our own.
+    """Returns the function from our name of a parameter to its name in the weights file.
+
+    An encoder uses the names of transformers; other networks use our own.
 
     Args:
-        config: of the network.
+        config: the sizes.
     """
     return transformers_name if isinstance(config, EncoderConfig) else own_name

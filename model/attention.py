@@ -1,4 +1,4 @@
-"""Computes multi-head attention: hidden states from queries, keys and values, and its weights.
+"""Computes multi-head attention over queries, keys and values.
 
 Legend: B batch, Q query length, K key length, H heads, D head_dim, V value_head_dim.
 
@@ -22,12 +22,12 @@ Score = Literal["scaled_dot_product", "additive"]
 
 
 class AttentionOutput(NamedTuple):
-    """What attention returns.
+    """The result of attention.
 
     Args:
         hidden_states: [B, Q, output_size].
-        attention_weights: float32 softmax over the keys, before dropout [B, H, Q, K]; None
-            unless asked for.
+        attention_weights: softmax over the keys before dropout, float32 [B, H, Q, K]; None
+            unless requested.
     """
 
     hidden_states: Tensor
@@ -35,33 +35,33 @@ class AttentionOutput(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention by several heads at once, each with projections of its own.
+    """Attention with several heads, each with its own projections.
 
-    Two paths share the weights: a fused kernel that never builds the [B, H, Q, K] weights, and an
-    explicit softmax that returns them. Their results differ by rounding alone. The additive score
-    has the explicit path only.
+    Two paths share the parameters. The fused path runs a kernel that never builds the
+    [B, H, Q, K] weights. The explicit path computes them with a softmax and can return them. The
+    results differ only by rounding. The additive score has only the explicit path.
 
-    A size that is not given follows from others: keys are as wide as queries, values as keys, a
-    head has `query_size / num_heads` features, the result is as wide as the queries. With a
-    `query_size` of None, these are inferred from the tensors of the first call.
+    Sizes that are not given follow from others: keys are as wide as queries, values are as wide
+    as keys, a head has `query_size / num_heads` features, and the result is as wide as the
+    queries. If `query_size` is None, the first call infers these sizes from its tensors.
 
     Args:
         num_heads: H.
-        query_size: features of the queries; None: those of the first call.
+        query_size: features of the queries; None takes them from the first call.
         key_size: features of the keys.
         value_size: features of the values.
         head_dim: D, features of one head's queries and keys.
-        value_head_dim: V, features of one head's values; as `head_dim` if None.
+        value_head_dim: V, features of one head's values; None means `head_dim`.
         output_size: features of the result.
         bias: whether the four projections add a bias.
-        dropout: share of the weights dropped in training.
-        score: `scaled_dot_product`, or `additive`: w . tanh(query + key), a vector w for each
+        dropout: share of the weights that training drops.
+        score: `scaled_dot_product`, or `additive`: w . tanh(query + key) with one vector w per
             head.
 
     Raises:
         ConfigurationError: `head_dim` is None and `num_heads` does not divide `query_size`, a
-            size is below 1, `dropout` is not a share below 1, or the score is unknown. With a
-            `query_size` of None the first call raises it.
+            size is below 1, `dropout` is not a share below 1, or the score is unknown. If
+            `query_size` is None, the first call checks whether it divides.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class MultiHeadAttention(nn.Module):
             Hidden states in the type of the projections, and weights in float32 or None.
 
         Raises:
-            ConfigurationError: a tensor or a mask has another shape or type, or a query is left
-                no key.
+            ConfigurationError: a tensor or a mask has the wrong shape or type, or the masks leave
+                a query no key.
         """
         self._check_shapes(query, key, value)
         masked = join_masks(
@@ -167,16 +167,16 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool,
         head_mask: Tensor | None = None,
     ) -> AttentionOutput:
-        """Attends with masks joined before, so that the layers of an encoder share the work.
+        """Attends with masks that are already joined, so that layers share that work.
 
         Args:
             query: [B, Q, query_size].
             key: [B, K, key_size].
             value: [B, K, value_size].
-            bias: added to the scores, as `model.masks.mask_bias` makes it.
+            bias: the output of `model.masks.mask_bias`, added to the scores.
             need_weights: takes the explicit path and returns its weights.
-            head_mask: multiplies the output of each head before the heads are joined (Michel,
-                Levy and Neubig 2019), float [H]; None: all are 1.
+            head_mask: factor of each head's output before the heads are joined (Michel, Levy and
+                Neubig 2019), float [H]; None means 1 for all.
         """
         queries, keys, values = self._project(query, key, value)
         if need_weights or self.score == "additive":
@@ -221,8 +221,8 @@ class MultiHeadAttention(nn.Module):
                 f"key and value must have the same length, got {key.shape[1]} and {value.shape[1]}"
             )
 
-    def _settle(self, query_size: int) -> tuple[int, int]:
-        """Infers what was left open, at the first call of a lazy module."""
+    def _infer_sizes(self, query_size: int) -> tuple[int, int]:
+        """Infers the sizes that were not given, at the first call of a lazy module."""
         if self.head_dim is None:
             self.head_dim = _divide(query_size, self.num_heads)
         if self.value_head_dim is None:
@@ -241,10 +241,10 @@ class MultiHeadAttention(nn.Module):
         return self.head_dim, self.value_head_dim
 
     def join_projections(self) -> None:
-        """Lays the weights of queries, keys and values side by side, for inference.
+        """Joins the weights of queries, keys and values, so that inference needs one product.
 
-        Self-attention then computes them in one product. The three projections keep their names
-        and share this memory. To call once the module is where, and of the type, that it stays.
+        The three projections keep their names and share this memory. Call this when the module
+        has its final device and type.
         """
         parts = (self.query, self.key, self.value)
         weight = torch.cat([part.weight.detach() for part in parts])
@@ -260,8 +260,8 @@ class MultiHeadAttention(nn.Module):
         self._joined = weight, bias
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V]."""
-        head_dim, value_head_dim = self._settle(query.shape[-1])
+        """Projects to queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V]."""
+        head_dim, value_head_dim = self._infer_sizes(query.shape[-1])
         if self._joined is None or key is not value:
             queries, keys, values = self.query(query), self.key(key), self.value(value)
         else:
@@ -288,9 +288,9 @@ class MultiHeadAttention(nn.Module):
     def _explicit(
         self, queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Computes scores, softmax and context in float32, whatever the projections are in.
+        """Computes scores, softmax and context in float32, whatever type the projections have.
 
-        In bfloat16 a row of weights would sum to 1 only within 0.003.
+        In bfloat16, a row of weights sums to 1 only within 0.003.
         """
         dtype = values.dtype
         exact = torch.promote_types(dtype, torch.float32)
@@ -309,7 +309,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _casts(device: str) -> bool:
-    """Whether autocast is on; a device that knows no autocast has none."""
+    """Tells whether autocast is on; some devices do not have it."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 

@@ -1,18 +1,18 @@
-"""From a text to what each of its tokens adds to the log-odds of a label.
+"""Computes what each token of a text adds to the log-odds of a label.
 
-Legend: T tokens, W entries: words and special tokens, K nodes of the integral.
+Legend: T tokens, W entries (words and special tokens), K nodes of the integral.
 
-Integrated gradients (Sundararajan, Taly and Yan 2017, "Axiomatic attribution for deep networks"):
-the gradient of f by a token's embedding, in the mean over the straight path from a baseline to the
-text, times the way that this embedding goes. In exact arithmetic the attributions sum to f(text) -
-f(baseline), which they call completeness; how far they are from it is the gap. The mean is an
-integral over the path, taken by the rule of Gauss and Legendre, whose error, once there are nodes
-enough, falls much quicker with their number than that of a sum over even steps.
+Integrated gradients (Sundararajan, Taly and Yan 2017, "Axiomatic attribution for deep networks")
+multiply two things for each token: the gradient of f by its embedding, averaged over the straight
+path from a baseline to the text, and the difference between its embeddings at both ends. In exact
+arithmetic the attributions sum to f(text) - f(baseline); the paper calls this completeness. The
+gap is what is missing from it. The average is an integral over the path. Gauss-Legendre quadrature
+computes it: with enough nodes, its error falls much faster than that of a sum over even steps.
 
 Gradient x input is the same with one node, at the text. Its attributions need not sum to anything.
 
-A long text with many nodes is work for seconds, so it is cut into pieces that may be computed
-apart and on any threads: `Attributor`.
+A long text with many nodes takes seconds. `Attributor` cuts it into pieces that any threads may
+compute.
 """
 
 import threading
@@ -39,16 +39,16 @@ _MAX_BATCH_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What each token, or each word, adds to the log-odds f of a label.
+    """What each token or word adds to the log-odds f of a label.
 
     Args:
         prediction: what the model says of the text.
         encoding: the text as the model read it.
-        method: how it was computed.
+        method: how the attributions were computed.
         label: the class.
         steps: nodes of the integral; None for gradient x input.
-        tokens: what the attributions belong to: T tokens, or W words and special tokens.
-        attributions: in their order, float64 [T] or [W]; 0 for special tokens.
+        tokens: T tokens, or W words and special tokens.
+        attributions: one for each of `tokens`, float64 [T] or [W]; 0 for special tokens.
         value: f of the text.
         baseline_value: f of the baseline.
     """
@@ -65,29 +65,29 @@ class Attribution:
 
     @property
     def gap(self) -> float:
-        """What is missing from the attributions for them to sum to f(text) - f(baseline)."""
+        """f(text) - f(baseline), less the sum of the attributions."""
         return self.value - self.baseline_value - float(self.attributions.sum())
 
     def by_word(self) -> "Attribution":
-        """The same with the tokens of each word summed."""
-        assert self.encoding.text is not None  # noqa: S101 - it is kept with the tokens
+        """Sums the attributions of each word's tokens."""
+        assert self.encoding.text is not None  # noqa: S101 - kept with the tokens
         words = group_words(self.encoding.text, self.tokens)
         sums = sum_words(self.attributions, words)
         return replace(self, tokens=words.tokens, attributions=sums)
 
 
 class Attributor:
-    """Attributes what a model says of one text, in pieces.
+    """The attribution of one prediction, computed in pieces.
 
-    `integrate` of each piece may run on any thread, in any order and at once; what it returned for
-    all pieces goes to `finish`.
+    `integrate` may run on several threads at once, in any order. `finish` takes its results for
+    all pieces.
 
     Args:
-        gradients: of the model.
+        gradients: derivatives of the model.
         encoding: the text, encoded with its tokens.
-        label: the class to explain; the predicted one if None.
+        label: the class to explain; None means the predicted one.
         method: integrated gradients, or gradient x input.
-        steps: nodes of the integral, 1 to 256; of no meaning for gradient x input.
+        steps: nodes of the integral, 1 to 256; gradient x input ignores it.
 
     Raises:
         ValueError: `steps` is out of range.
@@ -113,10 +113,11 @@ class Attributor:
         self._ends: Ends | None = None
 
     def pieces(self, max_batch_tokens: int) -> list[range]:
-        """Cuts the nodes into pieces of like sizes.
+        """Cuts the nodes into pieces of similar size.
 
         Args:
-            max_batch_tokens: the most tokens in a piece, T for each node; one node is the least.
+            max_batch_tokens: the most tokens in a piece, T for each node. A piece has at least
+                one node.
         """
         most = max(1, max_batch_tokens // len(self._encoding.input_ids))
         count = -(-self._nodes // most)
@@ -124,15 +125,16 @@ class Attributor:
         return [range(*ends) for ends in pairwise(cuts)]
 
     def integrate(self, piece: range) -> NDArray[np.float64]:
-        """The part of the integral that some nodes make: a row each in one pass, there and back.
+        """Computes the part of the integral that the nodes of a piece contribute.
 
-        The first one classifies the text and its baseline too: two rows more, in a pass before.
+        One forward and backward pass has a row for each node. The first call also classifies the
+        text and its baseline, in a pass of two rows before.
 
         Args:
-            piece: of `pieces`.
+            piece: one of `pieces`.
 
         Returns:
-            Their share in each attribution, float64 [T].
+            The share of the piece in each attribution, float64 [T].
 
         Raises:
             ValueError: the model has no such label, or the encoding no tokens.
@@ -145,13 +147,13 @@ class Attributor:
         return self._gradients.along(self._start(), places[chosen], weights[chosen])
 
     def finish(self, shares: Iterable[NDArray[np.float64]]) -> Attribution:
-        """Puts the result together.
+        """Sums the shares of all pieces.
 
         Args:
-            shares: of all pieces.
+            shares: the results of `integrate`, one for each piece.
         """
         ends = self._start()
-        assert ends.encoding.tokens is not None  # noqa: S101 - without them there are no ends
+        assert ends.encoding.tokens is not None  # noqa: S101 - `ends` raises without tokens
         return Attribution(
             prediction=ends.prediction,
             encoding=ends.encoding,
@@ -165,7 +167,7 @@ class Attributor:
         )
 
     def _start(self) -> Ends:
-        with self._lock:  # what label is explained may depend on it, so the others wait
+        with self._lock:  # other threads wait: the label may depend on the prediction
             if self._ends is None:
                 self._ends = self._gradients.ends(self._encoding, label=self._label)
             return self._ends
@@ -180,14 +182,14 @@ def attribute(
     steps: int = STEPS,
     max_batch_tokens: int = _MAX_BATCH_TOKENS,
 ) -> Attribution:
-    """Attributes what a model says of one text, piece by piece on this thread.
+    """Attributes one prediction to the tokens of its text, on this thread.
 
     Args:
-        gradients: of the model.
+        gradients: derivatives of the model.
         encoding: the text, encoded with its tokens.
-        label: the class to explain; the predicted one if None.
+        label: the class to explain; None means the predicted one.
         method: integrated gradients, or gradient x input.
-        steps: nodes of the integral, 1 to 256; of no meaning for gradient x input.
+        steps: nodes of the integral, 1 to 256; gradient x input ignores it.
         max_batch_tokens: the most tokens in one pass, unless a single row has more.
 
     Raises:
@@ -200,6 +202,6 @@ def attribute(
 
 @cache
 def _gauss_legendre(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Places from 0 to 1 and weights that sum to 1 [K]."""
+    """Returns K nodes from 0 to 1 and their K weights, which sum to 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1) / 2, weights / 2

@@ -1,4 +1,4 @@
-"""Pads encodings of unequal length to one batch of tensors.
+"""Pads encodings of different lengths into one batch of tensors.
 
 Legend: B batch, T tokens of the longest text.
 """
@@ -16,19 +16,19 @@ from model.tokenizer import Encoding
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a classifier reads.
+    """The input of a classifier.
 
     Args:
         input_ids: token ids, int64 [B, T].
-        key_padding_mask: True where a position is padding, bool [B, T]; None if there is none.
-            Each row has at least one token that is no padding.
+        key_padding_mask: True where a position is padding, bool [B, T]; None without padding.
+            Each row has at least one token.
     """
 
     input_ids: Tensor
     key_padding_mask: Tensor | None
 
     def to(self, device: torch.device) -> "Batch":
-        """Copies the batch to a device; a copy to a GPU does not wait for it.
+        """Copies the batch to a device; for a GPU, without waiting for it.
 
         Args:
             device: where the tensors go.
@@ -56,12 +56,12 @@ def collate(
 
     Args:
         encodings: B texts, at least one.
-        pad_token_id: the id that fills what is left.
-        device: where the tensors go; the CPU if None.
-        pad_to: a fixed length instead of the longest, for a network that reads only one.
+        pad_token_id: the id that fills the rest of a row.
+        device: where the tensors go; None means the CPU.
+        pad_to: pads to this length instead, for a network that reads one fixed length.
 
     Returns:
-        A batch of B rows. Without padding its mask is None, which fused attention kernels take by
+        A batch of B rows. Without padding its mask is None: then fused attention kernels take
         their fastest path.
 
     Raises:
@@ -75,7 +75,7 @@ def collate(
         raise ValueError(f"pad_to is {pad_to}, but the longest text has {lengths.max()} tokens")
     if lengths.min() < 1:
         raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
-    # From one flat array: a list for each row costs several times as much.
+    # One flat array: a list for each row costs several times as much.
     ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
     if lengths.min() == longest:
         batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None)

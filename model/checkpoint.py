@@ -1,11 +1,11 @@
-"""Checks a checkpoint folder whole, then loads it. `model.saving` writes one.
+"""Checks every file of a checkpoint folder, then loads it; `model.saving` writes the folder.
 
-    config.json            sizes; those of an encoder as transformers' BERT writes them
-    model.safetensors      weights; those of an encoder under transformers' names
-    tokenizer.json         the tokenizer, with companions that transformers reads
+    config.json            sizes; an encoder uses the names of transformers' BERT
+    model.safetensors      weights; an encoder uses the names of transformers
+    tokenizer.json         the tokenizer, with other files that transformers reads
     headlight.json         temperature, labels, recipe, metrics, digests (see model.manifest)
 
-A folder that transformers saved has no `headlight.json` and is used with a temperature of 1.
+A folder that transformers saved has no `headlight.json`; its temperature is 1.
 """
 
 import hashlib
@@ -46,15 +46,15 @@ _VERSION_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder that was found sound, its weights not yet read.
+    """A folder that passed all checks; its weights are not loaded yet.
 
     Args:
         path: the folder.
-        name: of the folder.
+        name: the name of the folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
         config: sizes of the network.
-        manifest: what `headlight.json` says, or what stands in for it.
-        tokenizer: ready to encode.
+        manifest: the content of `headlight.json`, or defaults.
+        tokenizer: the tokenizer of the folder.
     """
 
     path: Path
@@ -65,14 +65,13 @@ class Checkpoint:
     tokenizer: Tokenizer
 
     def load_network(self) -> Network:
-        """Builds the network and reads its weights; on the CPU, float32, in evaluation mode.
+        """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
 
         Raises:
-            CheckpointError: a weight is not finite, or the file is not the one that was checked:
-                another checkpoint may lie there by now.
+            CheckpointError: a weight is not finite, or the file has changed since it was checked.
         """
         path = self.path / WEIGHTS
-        # Read once: what is digested is what is loaded.
+        # One read: the digest and the weights come from the same bytes.
         content = read_bytes(path)
         version = hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH]
         if version != self.version:
@@ -90,7 +89,7 @@ class Checkpoint:
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Checks a folder whole: every file, every size, every digest, and that they fit together.
+    """Checks every file, size and digest of a folder, and that they fit together.
 
     Args:
         path: the checkpoint folder.
@@ -98,7 +97,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the folder or a file is missing, damaged or does not fit; the message
             names the file and the fault.
-        UnsupportedCheckpointError: the network is of a kind that is not loaded here.
+        UnsupportedCheckpointError: this kind of network cannot be loaded.
     """
     _check_folder(path)
     content = read_object(path / CONFIG)
@@ -142,7 +141,7 @@ def _check_folder(path: Path) -> None:
         if path.is_dir():
             return
         fault = "is not a folder" if path.exists() else "does not exist"
-    except OSError as error:  # the name is too long, or a folder above must not be entered
+    except OSError as error:  # the name is too long, or a parent folder is not accessible
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
     raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
 
@@ -160,7 +159,7 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
     path = folder / MANIFEST
     limit = config.length_limit
     if not path.is_file():
-        # Others keep our mark when they load and save a folder, but add theirs.
+        # transformers keeps our mark when it loads and saves a folder, and adds its version.
         if MARK in raw_config and "transformers_version" not in raw_config:
             raise CheckpointError(
                 path,
@@ -215,7 +214,7 @@ def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
 
 
 def explain(error: ValidationError) -> str:
-    """All faults of a pydantic validation in one line, each with its place and value."""
+    """Describes all faults of a pydantic validation in one line, with their places and values."""
     faults = []
     for fault in error.errors(include_url=False):
         place = ".".join(str(part) for part in fault["loc"])

@@ -1,4 +1,4 @@
-"""The contract between a network and what surrounds it: batch in, logits and weights out."""
+"""Defines what a network takes and returns: a batch in, logits and attention weights out."""
 
 from typing import NamedTuple, Protocol
 
@@ -8,12 +8,12 @@ from model.batch import Batch
 
 
 class ClassifierOutput(NamedTuple):
-    """What a classifier returns.
+    """The output of a classifier.
 
     Args:
         logits: unnormalised scores of the classes, float32 [B, C].
-        attention_weights: for each layer the weights of its heads, float32 [B, H, T, T]; empty
-            unless asked for.
+        attention_weights: the weights of each layer, float32 [B, H, T, T]; empty unless
+            requested.
     """
 
     logits: Tensor
@@ -21,8 +21,8 @@ class ClassifierOutput(NamedTuple):
 
 
 class Classifier(Protocol):
-    """A network that tells classes of texts."""
+    """A network that classifies texts."""
 
     def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """One forward pass over a batch of B texts of at most T tokens."""
+        """Runs a forward pass over a batch of B texts of at most T tokens."""
         ...

@@ -1,4 +1,7 @@
-"""The sizes of a network, read from and written as `config.json`; an encoder's as transformers'."""
+"""Reads and writes the sizes of a network as `config.json`.
+
+An encoder uses the names of transformers.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -7,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 def _check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
-    # Every answer repeats them, and JSON in UTF-8 has no form for half of a surrogate pair.
+    # Every answer contains them, and JSON in UTF-8 cannot hold half of a surrogate pair.
     for label in labels:
         if not label.strip() or any("\ud800" <= character <= "\udfff" for character in label):
             raise ValueError(
@@ -17,7 +20,7 @@ def _check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
-# Far above any encoder: what exceeds them is a damaged file, which must not fill the memory.
+# Far above any encoder. A damaged file that exceeds these limits must not fill the memory.
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 Labels = Annotated[tuple[str, ...], AfterValidator(_check_labels)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
@@ -27,8 +30,8 @@ _MAX_LABELS = 100_000
 class EncoderConfig(BaseModel):
     """Sizes of a BERT encoder with a classifier on its first token.
 
-    The names are those of transformers, which `config.json` shares. What is there beside them is
-    kept out: it does not change the forward pass.
+    The names are those of transformers. Other entries of `config.json` are ignored: they do not
+    change the forward pass.
 
     Args:
         vocab_size: rows of the token embedding.
@@ -41,17 +44,17 @@ class EncoderConfig(BaseModel):
         hidden_act: the activation of the feed-forward part.
         hidden_dropout_prob: dropout after the embeddings and each sublayer, in training.
         attention_probs_dropout_prob: dropout of attention weights, in training.
-        classifier_dropout: dropout before the classifier; `hidden_dropout_prob` if None.
+        classifier_dropout: dropout before the classifier; None means `hidden_dropout_prob`.
         layer_norm_eps: added to the variance in layer normalisation.
         initializer_range: standard deviation of fresh weights.
         pad_token_id: the id that pads a batch.
-        labels: names of the classes, in their order.
+        labels: names of the classes, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
     architecture: ClassVar[str] = "BertForSequenceClassification"
-    # Behind attention, the states that went in are added to what comes out.
+    # The residual connection adds the input of attention to its output.
     residual_share: ClassVar[float] = 0.5
 
     vocab_size: Size
@@ -102,7 +105,7 @@ class EncoderConfig(BaseModel):
 
     @property
     def padded_length(self) -> None:
-        """Texts may have any length."""
+        """None: texts may have any length."""
         return
 
     @classmethod
@@ -114,7 +117,7 @@ class EncoderConfig(BaseModel):
 
         Raises:
             pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
-            ValueError: the network is one that this encoder is not.
+            ValueError: the network is not an encoder of this kind.
         """
         if content.get("model_type") != "bert":
             raise ValueError(
@@ -135,11 +138,11 @@ class EncoderConfig(BaseModel):
         return cls(**{**content, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `config.json` that transformers reads as its own BERT."""
+        """Returns the content of a `config.json` that transformers reads as its own BERT."""
         return {
             "architectures": [self.architecture],
             "model_type": "bert",
-            # Weights may be stored in 16 bits; this asks transformers to compute in 32.
+            # Weights may be stored in 16 bits; this makes transformers compute in 32.
             "dtype": "float32",
             **self.model_dump(exclude={"labels"}),
             "problem_type": "single_label_classification",
@@ -155,17 +158,17 @@ class ConvAttentionConfig(BaseModel):
         embedding_size: features of a word.
         num_filters: filters of the convolution.
         kernel_size: words that a filter sees.
-        num_heads: heads of the one layer of attention.
+        num_heads: heads of the one attention layer.
         head_dim: features of one head.
         max_length: words of every text after padding.
-        mask_padding: whether attention passes padding over.
-        labels: names of the two classes, in their order.
+        mask_padding: whether attention ignores padding.
+        labels: names of the two classes, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     architecture: ClassVar[str] = "ConvAttentionClassifier"
-    # What comes out of attention is all that goes on.
+    # There is no residual connection: only the output of attention goes on.
     residual_share: ClassVar[float] = 0.0
 
     vocab_size: Size = 3001
@@ -193,7 +196,7 @@ class ConvAttentionConfig(BaseModel):
 
     @property
     def hidden_size(self) -> int:
-        """Features of a word where attention reads it."""
+        """Features of a word at the input of attention."""
         return self.num_filters
 
     @property
@@ -203,7 +206,7 @@ class ConvAttentionConfig(BaseModel):
 
     @property
     def padded_length(self) -> int | None:
-        """The length of every text if attention reads the padding too, else None."""
+        """The length of every text if attention reads padding, else None."""
         return None if self.mask_padding else self.max_length
 
     @classmethod
@@ -220,7 +223,7 @@ class ConvAttentionConfig(BaseModel):
         return cls(**{**content, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:
-        """The content of a `config.json`."""
+        """Returns the content of a `config.json`."""
         return {
             "architectures": [self.architecture],
             "model_type": "conv_attention",

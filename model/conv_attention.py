@@ -1,9 +1,9 @@
-"""Classifies words by a convolution and one layer of attention: the network of the seed course.
+"""Classifies texts with a convolution and one attention layer, as the seed course does.
 
 Legend: B batch, T words of the longest text, M max_length, E embedding_size, F features of a
 position (num_filters, or E without a convolution), H heads, C labels (two).
 
-The course reads texts of one fixed length, so batches are padded to it in here.
+The network of the course reads texts of one fixed length. So it pads batches to that length.
 """
 
 import torch
@@ -18,7 +18,7 @@ from model.errors import ConfigurationError
 from model.masks import mask_bias
 
 _PAD_TOKEN_ID = 0
-# As the course's library draws embeddings.
+# The course's library draws embeddings from this interval around 0.
 _EMBEDDING_BOUND = 0.05
 
 
@@ -26,17 +26,17 @@ class ConvAttentionClassifier(nn.Module):
     """Embedding, convolution, multi-head self-attention, flattening and one sigmoid unit.
 
     With the sizes of the course it has 318,569 parameters: 96,032 in the embedding, 12,900 in the
-    convolution, 206,436 in the attention and 3,201 in the unit.
+    convolution, 206,436 in the attention and 3,201 in the sigmoid unit.
 
     Args:
         vocab_size: rows of the embedding; row 0 is padding.
         embedding_size: E.
-        num_filters: filters of the convolution; None: no convolution.
+        num_filters: filters of the convolution; None means no convolution.
         kernel_size: words that a filter sees.
-        num_heads: H; None: no attention.
+        num_heads: H; None means no attention.
         head_dim: features of one head.
         max_length: M, the words of every text after padding.
-        mask_padding: whether attention passes padding over. The course let it be attended to.
+        mask_padding: whether attention ignores padding. In the course it does not.
 
     Raises:
         ConfigurationError: a size is below 1.
@@ -84,7 +84,7 @@ class ConvAttentionClassifier(nn.Module):
         self.classifier = nn.Linear(max_length * size, 1)
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
-        """The embeddings of words alone: int64 [B, T] to float32 [B, T, E]."""
+        """Embeds words: int64 [B, T] to float32 [B, T, E]."""
         embedded: Tensor = self.embedding(input_ids)
         return embedded
 
@@ -101,13 +101,12 @@ class ConvAttentionClassifier(nn.Module):
         Args:
             batch: B texts of at most M words; without `mask_padding` padded to M.
             need_weights: takes the explicit path of attention and returns its weights.
-            token_embeddings: stand for those of the ids, as `embed_tokens` gives them, float32
-                [B, T, E].
-            head_mask: multiplies the output of each head, float32 [1, H]; None: all are 1.
+            token_embeddings: replace the output of `embed_tokens`, float32 [B, T, E].
+            head_mask: factor of each head's output, float32 [1, H]; None means 1 for all.
 
         Returns:
-            Logits, float32 [B, 2]: 0 and the logit of the sigmoid unit, of which a softmax makes
-            the probabilities 1 - sigmoid and sigmoid. And if asked for, one layer of weights,
+            Logits, float32 [B, 2]: 0 and the logit of the sigmoid unit. A softmax turns them into
+            the probabilities 1 - sigmoid and sigmoid. If requested, also one layer of weights,
             float32 [B, H, T, T].
 
         Raises:
@@ -133,7 +132,7 @@ class ConvAttentionClassifier(nn.Module):
             )
             states = attended.hidden_states  # [B, M, F]
             if attended.attention_weights is not None:
-                # What is cut off is padding, to which masked attention gives no weight.
+                # This cuts off padding, to which masked attention gives no weight.
                 weights = (attended.attention_weights[:, :, :length, :length],)
         flat = states.float().flatten(1)  # [B, M * F]
         logit = self.classifier(flat).float()  # [B, 1]
@@ -141,7 +140,7 @@ class ConvAttentionClassifier(nn.Module):
         return ClassifierOutput(logits, weights)
 
     def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Ids of the fixed length, and the padding that attention passes over, [B, 1, 1, M]."""
+        """Returns ids of the fixed length [B, M], and the mask of padding [B, 1, 1, M] or None."""
         length = batch.input_ids.shape[1]
         surplus = self.max_length - length
         if surplus < 0:
@@ -158,7 +157,7 @@ class ConvAttentionClassifier(nn.Module):
         return input_ids, masked[:, None, None, :]
 
     def _convolve(self, convolution: nn.Conv1d, states: Tensor) -> Tensor:
-        """As many positions as before: zeros around, the odd one behind."""
+        """Convolves and keeps the length: zeros on both sides, the odd one at the end."""
         around = self.kernel_size - 1
         before = around // 2
         padded = functional.pad(states.transpose(1, 2), (before, around - before))
@@ -168,10 +167,10 @@ class ConvAttentionClassifier(nn.Module):
     def initialize(self, *, generator: torch.Generator) -> None:
         """Draws fresh weights as the course's library does: uniform, biases zero.
 
-        Matrices are drawn by Glorot and Bengio 2010.
+        The bounds of matrices are those of Glorot and Bengio 2010.
 
         Args:
-            generator: where the randomness comes from.
+            generator: the source of randomness.
         """
         bound = _EMBEDDING_BOUND
         nn.init.uniform_(self.embedding.weight, -bound, bound, generator=generator)
@@ -185,7 +184,7 @@ class ConvAttentionClassifier(nn.Module):
                     nn.init.zeros_(module.bias)
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Turns the projections of the attention to another type; the rest stays float32.
+        """Converts the projections of attention to another type; the rest stays float32.
 
         Args:
             dtype: float32 or bfloat16.
@@ -195,7 +194,7 @@ class ConvAttentionClassifier(nn.Module):
 
 
 def build_conv_attention(config: ConvAttentionConfig) -> ConvAttentionClassifier:
-    """Builds the network of a configuration, its weights not yet drawn or loaded."""
+    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
     return ConvAttentionClassifier(
         vocab_size=config.vocab_size,
         embedding_size=config.embedding_size,

@@ -3,8 +3,8 @@
 Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
 
 Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. The residual stream
-and the layer norms stay in float32 whatever type the projections compute in: a bfloat16 residual
-moves probabilities by more than a hundredth between a text alone and the same text in a batch.
+and the layer norms are float32, whatever type the projections compute in. With a bfloat16
+residual, the probabilities of a text alone and in a batch differ by more than a hundredth.
 """
 
 import torch
@@ -20,7 +20,7 @@ __all__ = ["EncoderClassifier", "EncoderLayer", "build_encoder"]
 
 
 class EncoderClassifier(nn.Module):
-    """Embeddings, layers, a pooler on the first token and a linear classifier.
+    """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
 
     Args:
         vocab_size: rows of the token embedding.
@@ -85,7 +85,7 @@ class EncoderClassifier(nn.Module):
         self.classifier = nn.Linear(hidden_size, num_labels)
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
-        """The embeddings of tokens alone: int64 [B, T] to float32 [B, T, D]."""
+        """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
         embedded: Tensor = self.embeddings.tokens(input_ids)
         return embedded
 
@@ -102,13 +102,11 @@ class EncoderClassifier(nn.Module):
         Args:
             batch: B texts of at most T tokens.
             need_weights: takes the explicit path through every layer and returns its weights.
-            token_embeddings: stand for those of the ids, as `embed_tokens` gives them, float32
-                [B, T, D].
-            head_mask: multiplies the output of each head of each layer, float32 [L, H]; None:
-                all are 1.
+            token_embeddings: replace the output of `embed_tokens`, float32 [B, T, D].
+            head_mask: factor of each head's output, float32 [L, H]; None means 1 for all.
 
         Returns:
-            Logits, float32 [B, C], and for each layer the weights [B, H, T, T] if asked for.
+            Logits, float32 [B, C], and if requested the weights of each layer [B, H, T, T].
         """
         hidden_states = self.embeddings(batch.input_ids, tokens=token_embeddings)  # [B, T, D]
         batch_size, length = batch.input_ids.shape
@@ -128,7 +126,7 @@ class EncoderClassifier(nn.Module):
                 bias=bias,
                 need_weights=need_weights,
                 head_mask=None if head_mask is None else head_mask[index],
-                # The classifier reads no other of the last.
+                # The classifier reads only the first token of the last layer.
                 cls_only=index == len(self.layers) - 1 and not need_weights,
             )
             if layer_weights is not None:
@@ -142,7 +140,7 @@ class EncoderClassifier(nn.Module):
 
         Args:
             std: standard deviation of the matrices.
-            generator: where the randomness comes from.
+            generator: the source of randomness.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
@@ -156,17 +154,19 @@ class EncoderClassifier(nn.Module):
                 nn.init.ones_(module.weight)
                 nn.init.zeros_(module.bias)
 
-    def expect_many_sizes(self) -> None:
-        """Leaves oneDNN's activation alone, which makes and keeps code for each size of batch."""
+    def avoid_onednn_gelu(self) -> None:
+        """Computes GELU without oneDNN, which compiles and keeps code for each size of batch."""
         for layer in self.layers:
             if isinstance(layer, EncoderLayer):
-                layer.many_sizes = True
+                layer.gelu_by_erf = True
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Turns the projections of the layers, where nearly all work is, to another type.
+        """Converts the projections of the layers, where nearly all work is, to another type.
+
+        Embeddings, norms, pooler and classifier stay float32.
 
         Args:
-            dtype: float32 or bfloat16. Embeddings, norms, pooler and classifier stay float32.
+            dtype: the type of the projections.
         """
         for layer in self.layers:
             for module in layer.modules():
@@ -175,7 +175,7 @@ class EncoderClassifier(nn.Module):
 
 
 def build_encoder(config: EncoderConfig) -> EncoderClassifier:
-    """Builds the network of a configuration, its weights not yet drawn or loaded."""
+    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
     classifier_dropout = config.classifier_dropout
     return EncoderClassifier(
         vocab_size=config.vocab_size,

@@ -1,8 +1,8 @@
-"""Builds the parts of a transformer encoder in the BERT layout: embeddings and layers.
+"""Defines the parts of a transformer encoder in the BERT layout: embeddings and layers.
 
-Legend: B batch, T tokens, Q tokens that ask, D hidden size, H heads, F intermediate size.
+Legend: B batch, T tokens, Q query length, D hidden size, H heads, F intermediate size.
 
-`model.encoder` says where they come from and what is computed in which type.
+`model.encoder` names the papers and the types of the numbers.
 """
 
 import math
@@ -23,7 +23,7 @@ _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
 
 
 class Embeddings(nn.Module):
-    """Sums the embeddings of tokens, positions and the first segment, and normalises the sum.
+    """The normalised sum of the embeddings of tokens, positions and the first segment.
 
     Args:
         vocab_size: rows of the token embedding.
@@ -31,7 +31,7 @@ class Embeddings(nn.Module):
         max_position_embeddings: the largest T.
         type_vocab_size: rows of the segment embedding.
         layer_norm_eps: added to the variance.
-        dropout: share of the features dropped in training.
+        dropout: share of the features that training drops.
         pad_token_id: the row that stays zero in training.
     """
 
@@ -58,7 +58,7 @@ class Embeddings(nn.Module):
 
         Args:
             input_ids: int64 [B, T].
-            tokens: embeddings of tokens that stand for those of the ids, float32 [B, T, D].
+            tokens: replace the embeddings of the ids, float32 [B, T, D].
 
         Returns:
             float32 [B, T, D].
@@ -71,15 +71,15 @@ class Embeddings(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then two linear maps on each token, each with residual and norm behind it.
+    """Self-attention and a feed-forward part, each followed by a residual connection and a norm.
 
     Args:
         hidden_size: D.
         num_heads: H.
         intermediate_size: F.
         activation: of the feed-forward part.
-        dropout: share of each sublayer's result dropped in training.
-        attention_dropout: share of the attention weights dropped in training.
+        dropout: share of each sublayer's result that training drops.
+        attention_dropout: share of the attention weights that training drops.
         layer_norm_eps: added to the variance.
     """
 
@@ -104,7 +104,7 @@ class EncoderLayer(nn.Module):
         self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
-        self.many_sizes = False
+        self.gelu_by_erf = False
 
     def forward(
         self,
@@ -119,10 +119,10 @@ class EncoderLayer(nn.Module):
 
         Args:
             hidden_states: float32 [B, T, D].
-            bias: added to the scores of attention, as `model.masks.mask_bias` makes it.
-            need_weights: whether the weights of attention are returned.
-            head_mask: multiplies the output of each head, float [H]; None: all are 1.
-            cls_only: computes the first token alone, which attends to all; Q is 1 then, else T.
+            bias: the output of `model.masks.mask_bias`, added to the scores of attention.
+            need_weights: whether to return the attention weights.
+            head_mask: factor of each head's output, float [H]; None means 1 for all.
+            cls_only: computes only the first token, which attends to all. Then Q is 1, else T.
 
         Returns:
             Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
@@ -142,7 +142,7 @@ class EncoderLayer(nn.Module):
 
     def _activate(self, inner: Tensor) -> Tensor:
         approximate = _GELU_APPROXIMATE.get(self.activation)
-        if approximate == "none" and self.many_sizes:
+        if approximate == "none" and self.gelu_by_erf:
             return inner * (0.5 + 0.5 * torch.erf(inner * math.sqrt(0.5)))
         if approximate is not None:
             return functional.gelu(inner, approximate=approximate)

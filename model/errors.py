@@ -1,16 +1,16 @@
-"""What can go wrong with a network, a text or a checkpoint, as one tree.
+"""Defines what can go wrong with a network, a text or a checkpoint, as one tree.
 
 ModelError
 ├── ConfigurationError      sizes or options that do not fit together
 ├── InputError              a text that cannot be classified
-│   ├── BlankTextError      nothing is left without white space, control and format characters
+│   ├── BlankTextError      only white space, control and format characters
 │   ├── InvalidTextError    not valid Unicode: a lone surrogate
-│   └── TextTooLongError    longer than the model reads, and truncation was refused
-├── NotFiniteError          the network computed what is not a number
+│   └── TextTooLongError    longer than the model reads, and truncation is `error`
+├── NotFiniteError          logits that are not finite
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
-    └── UnsupportedCheckpointError   a sound folder of a kind that is not served here
+    └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
 
-No message of an InputError holds any of the text.
+No message of an InputError contains any of the text.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ class InputError(ModelError, ValueError):
 
 
 class BlankTextError(InputError):
-    """Nothing is left of the text without white space, control and format characters."""
+    """The text has only white space, control and format characters."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class TextTooLongError(InputError):
     Args:
         token_count: tokens of the text, special tokens included.
         max_length: the most tokens that the model reads.
-        at_least: whether a part of the text was not even counted.
+        at_least: whether a part of the text was not counted.
     """
 
     def __init__(self, token_count: int, max_length: int, *, at_least: bool = False) -> None:
@@ -73,7 +73,7 @@ class TextTooLongError(InputError):
 
 
 class NotFiniteError(ModelError, RuntimeError):
-    """Logits that are not finite: the weights are, but numbers on their way overflowed.
+    """Logits are not finite: the weights are, but the pass overflowed.
 
     Args:
         count: texts of the pass whose logits are not finite.
@@ -94,7 +94,7 @@ class CheckpointError(ModelError):
 
     Args:
         path: the file or folder at fault.
-        fault: what is wrong with it, and what to do where that is known.
+        fault: what is wrong with it, and if known what to do.
     """
 
     def __init__(self, path: Path, fault: str) -> None:
@@ -104,4 +104,4 @@ class CheckpointError(ModelError):
 
 
 class UnsupportedCheckpointError(CheckpointError):
-    """A sound folder of a kind that is not served here."""
+    """A sound folder of a kind that is not supported."""

@@ -1,13 +1,13 @@
-"""How much of a very long text is tokenized, so that what is kept of it is as of the whole.
+"""Truncates very long text before tokenizing, without changing the tokens that are kept.
 
-A tokenizer cannot stop early and takes some 500 bytes a token: of a text of two million characters
-it would build a gigabyte to keep 510 tokens.
+A tokenizer cannot stop early and takes some 500 bytes a token. For a text of two million
+characters it would build a gigabyte to keep 510 tokens.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Tokens that a cut can change: at most those of a word of 100 characters, a longer one is unknown.
+# A cut changes at most the tokens of a word of 100 characters; a longer word is one unknown token.
 MARGIN = 128
 _CHARACTERS_A_TOKEN = 16
 _GROWTH = 4
@@ -15,12 +15,12 @@ _GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A part of a text, from one of its ends.
+    """A part of a text, at its beginning or its end.
 
     Args:
-        start: where it begins.
-        stop: where it ends.
-        whole: whether it is all of the text.
+        start: index of its first character.
+        stop: index after its last character.
+        whole: whether it is the whole text.
     """
 
     start: int
@@ -29,14 +29,15 @@ class Excerpt:
 
 
 def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
-    """Parts of a text, each larger than the one before, the whole as the last.
+    """Yields growing parts of a text; the last one is the whole text.
 
-    One that gives `room` + `MARGIN` tokens is enough: those next to its end are as in the whole.
+    A part that gives `room` + `MARGIN` tokens is enough: its first `room` tokens, or its last
+    with `from_end`, are those of the whole text.
 
     Args:
-        length: of the text, in characters.
-        room: tokens that are kept of it.
-        from_end: whether the last of them are kept, not the first.
+        length: characters of the text.
+        room: tokens to keep.
+        from_end: whether to keep the last tokens instead of the first.
     """
     size = _CHARACTERS_A_TOKEN * (room + MARGIN)
     while size < length:

@@ -1,4 +1,4 @@
-"""Reads, digests and writes the files of a checkpoint folder; faults name the file."""
+"""Reads, digests and writes the files of a checkpoint folder; every error names the file."""
 
 import hashlib
 import json
@@ -22,10 +22,10 @@ def read_object(path: Path) -> dict[str, Any]:
         path: the file, in UTF-8.
 
     Raises:
-        CheckpointError: the file is missing, cannot be read or holds something else.
+        CheckpointError: the file is missing, cannot be read or is not a JSON object.
     """
     try:
-        with _told(path):
+        with _name_file_in_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"is not JSON: {error}") from error
@@ -35,10 +35,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turns what goes wrong with a file into an error that names it."""
+def _name_file_in_errors(path: Path) -> Iterator[None]:
+    """Turns an error of a file into a CheckpointError that names the file."""
     try:
-        # A device or a pipe may be read for ever.
+        # Reading a device or a pipe may never end.
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise CheckpointError(path, "is a device or a pipe: put a regular file there")
         yield
@@ -49,7 +49,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes one JSON object, in UTF-8 and indented for people."""
+    """Writes one JSON object, in UTF-8 and indented."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -62,12 +62,12 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         CheckpointError: the file is missing or cannot be read.
     """
-    with _told(path):
+    with _name_file_in_errors(path):
         return path.read_bytes()
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, in hex.
+    """Computes the SHA-256 of a file, in hex.
 
     Args:
         path: the file.
@@ -75,12 +75,12 @@ def digest(path: Path) -> str:
     Raises:
         CheckpointError: the file is missing or cannot be read.
     """
-    with _told(path), path.open("rb") as file:
+    with _name_file_in_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that whoever looks finds the old one or the whole new one."""
+    """Replaces a file atomically: readers see the old content or the whole new content."""
     beside = path.with_name(f".{path.name}.part")
     beside.write_bytes(content)
     sync(beside)
@@ -88,7 +88,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Has the system write a file or the entries of a folder to the disk now."""
+    """Flushes a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

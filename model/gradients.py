@@ -1,12 +1,12 @@
-"""Differentiates what a model says of a text, by its embeddings or by its heads.
+"""Differentiates the log-odds of a label by the embeddings of a text or by attention heads.
 
 Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
 
-What is differentiated is f, the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated
-probability p. It is computed from the logits, since p rounds to 1 where a model is sure.
+f is the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated probability p. It is
+computed from the logits, because p rounds to 1 when a model is sure.
 
-The network that serves may be packed, or compute in 16 bits. So derivatives go through the float32
-network that it was made of, with which it shares embeddings.
+The network that serves may be packed or compute in 16 bits. So derivatives use the float32 network
+that it was made from. Both share the embeddings.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ from model.tokenizer import Encoding
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """A text and its baseline, between which a path lies.
+    """The two ends of a path: a text and its baseline.
 
     Args:
         encoding: the text.
-        prediction: what the model says of it.
+        prediction: what the model says of the text.
         label: the class whose log-odds f are differentiated.
         value: f of the text.
         baseline_value: f of the baseline.
-        text: embeddings of its tokens, float32 [T, D].
-        baseline: the same with padding in the place of every token that is not special.
+        text: embeddings of the tokens, float32 [T, D].
+        baseline: the same, with padding in place of every token that is not special.
     """
 
     encoding: Encoding
@@ -53,8 +53,8 @@ class HeadImportance:
     Args:
         prediction: what the model says of the text.
         label: the class.
-        importance: |df / d xi| at 1, where xi multiplies the output of head h of layer l, float64
-            [L, H].
+        importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
+            layer l.
     """
 
     prediction: Prediction
@@ -63,15 +63,15 @@ class HeadImportance:
 
 
 class Gradients:
-    """Derivatives for one checkpoint, to several threads at once if need be.
+    """Derivatives for one checkpoint; several threads may use them at once.
 
     Args:
         network: float32, on `device`, in evaluation mode.
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
         num_layers: L, layers with attention.
-        num_heads: H of each.
-        pad_token_id: its embedding is the baseline.
+        num_heads: H of each layer.
+        pad_token_id: the id whose embedding is the baseline.
         device: where the network is.
     """
 
@@ -95,14 +95,14 @@ class Gradients:
         self._device = device
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
-        """Classifies a text and its baseline, in one pass.
+        """Classifies a text and its baseline in one pass.
 
         Args:
             encoding: the text, encoded with its tokens.
-            label: the class to explain; the predicted one if None.
+            label: the class to explain; None means the predicted one.
 
         Raises:
-            ValueError: the model has no such label, or the encoding no tokens.
+            ValueError: the model has no such label, or the encoding has no tokens.
             NotFiniteError: the network overflowed.
         """
         if encoding.tokens is None:
@@ -123,17 +123,17 @@ class Gradients:
     def along(
         self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """A weighted sum over places on the straight path from the baseline to the text.
+        """Computes a weighted sum over places on the straight path from baseline to text.
 
-        What is summed is the gradient of f at a place times the whole way from the baseline.
+        Each term is the gradient of f at a place, times the difference between text and baseline.
 
         Args:
-            ends: of the path.
-            places: where, from 0 (the baseline) to 1 (the text) [K].
-            weights: of the places [K].
+            ends: the ends of the path.
+            places: K places, from 0 (the baseline) to 1 (the text).
+            weights: K weights, one for each place.
 
         Returns:
-            What falls to each token, float64 [T]; 0 for special ones, which do not move.
+            The sum for each token, float64 [T]; 0 for special tokens, which do not change.
         """
         steps = torch.tensor(places, dtype=torch.float32, device=self._device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
@@ -141,22 +141,22 @@ class Gradients:
             at.requires_grad_()
             batch = self._batch(ends.encoding, len(places))
             logits = self._network(batch, token_embeddings=at).logits  # [K, C]
-            # Of the sum, whose terms depend on a row each: so the rows get their own gradients.
+            # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
-        way = (ends.text - ends.baseline).double()  # [T, D]
-        by_token = (gradient.double() * way).sum(dim=-1)  # [K, T]
+        difference = (ends.text - ends.baseline).double()  # [T, D]
+        by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
         shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
         return shares + 0.0  # 0 instead of -0
 
     def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
-        """Classifies a text and tells how much that depends on each head.
+        """Classifies a text and computes how much f depends on each head.
 
-        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?"; there of the loss
-        and in the mean over a data set, here of f and for one text.
+        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?", average the
+        derivative of the loss over a data set. This is the derivative of f for one text.
 
         Args:
             encoding: the text.
-            label: the class to explain; the predicted one if None.
+            label: the class to explain; None means the predicted one.
 
         Raises:
             ValueError: the model has no such label.
@@ -181,7 +181,7 @@ class Gradients:
         return prediction
 
     def _log_odds(self, logits: Tensor, label: str) -> Tensor:
-        """F of each of B rows, float64 [B]."""
+        """Computes f of each of B rows, float64 [B]."""
         if label not in self._labels:
             raise ValueError(
                 f"label {label!r} does not exist: the model has {', '.join(self._labels)}"

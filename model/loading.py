@@ -1,4 +1,4 @@
-"""Loads a checkpoint into a predictor that is ready to answer."""
+"""Loads a checkpoint into a predictor."""
 
 import torch
 
@@ -15,9 +15,9 @@ def load_predictor(
     """Loads a checkpoint for a device.
 
     Args:
-        checkpoint: a folder that was found sound.
+        checkpoint: the checked folder.
         device: where the network runs.
-        dtype: what its projections compute in, one that `choose_dtype` gives for the device.
+        dtype: the type of its projections, one that `choose_dtype` returns for the device.
 
     Raises:
         CheckpointError: a weight is not finite, or the file changed since it was checked.
@@ -29,11 +29,11 @@ def load_predictor(
 def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a checkpoint for a backend.
 
-    The weights are read once. What answers and what is differentiated share memory.
+    The weights are read once. The network that serves and the network for gradients share memory.
 
     Args:
-        checkpoint: a folder that was found sound.
-        backend: where the network runs; as `choose_backend` gives it for this checkpoint.
+        checkpoint: the checked folder.
+        backend: the one that `choose_backend` returns for this checkpoint.
 
     Raises:
         CheckpointError: a weight is not finite, or the file changed since it was checked.

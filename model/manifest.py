@@ -1,4 +1,4 @@
-"""`headlight.json`: what a checkpoint says of itself beside its weights and sizes."""
+"""Reads and seals `headlight.json`, which describes a checkpoint beside its weights and sizes."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
 from model.config import Labels
 
 FORMAT_VERSION: Literal[1] = 1
-# In config.json: tells our folders from those of others, which have no headlight.json.
+# A key in config.json that marks our folders; folders of other tools have no headlight.json.
 MARK = "headlight_format_version"
 
 
 def _check_name(name: str) -> str:
-    # A path could lead anywhere, and what lies there would be read to its end.
+    # A path could name any file of the machine, which would then be read to its end.
     if name in ("", ".", "..") or not name.isprintable() or "/" in name or "\\" in name:
         raise ValueError("must be the plain name of a file in the folder")
     return name
@@ -31,12 +31,12 @@ class _Record(BaseModel):
 
 
 class DataSource(_Record):
-    """A file that was trained on.
+    """A file of training data.
 
     Args:
-        file: its name, without the folder; of a plan its path as the plan gives it.
-        rows: read from it.
-        sha256: of the file as it lay on disk.
+        file: its name without the folder; in a plan its path as the plan writes it.
+        rows: rows that were read from it.
+        sha256: the SHA-256 of the file on disk.
     """
 
     file: str
@@ -48,9 +48,9 @@ class Metric(_Record):
     """The accuracy on one set, measured when the checkpoint was made.
 
     Args:
-        name: of the set.
-        rows: how many texts it has.
-        accuracy: share of right labels.
+        name: the name of the set.
+        rows: texts of the set.
+        accuracy: share of correct labels.
         interval: its 95 % Wilson interval.
         log_loss: mean negative log-likelihood after calibration, in nats.
         ece: expected calibration error after calibration, 15 bins.
@@ -68,17 +68,17 @@ class Manifest(_Record):
     """The content of `headlight.json`.
 
     Args:
-        format_version: of this file.
-        labels: names of the classes, in their order.
+        format_version: version of this format.
+        labels: names of the classes, in order.
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
         max_length: the most tokens that the model reads.
-        training_data: the files trained on.
-        seed: of the run.
+        training_data: the files of training data.
+        seed: seed of the run.
         recipe: every option of the run.
-        metrics: accuracy on each set that was measured.
-        files: SHA-256 of the other files of the folder by their plain names, so that a flipped
-            bit is noticed.
-        sha256: of the rest of this content (see `seal`), likewise; None if written by hand.
+        metrics: accuracy on each measured set.
+        files: SHA-256 of the other files of the folder, by their plain names; it detects a
+            flipped bit.
+        sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -94,10 +94,10 @@ class Manifest(_Record):
 
 
 def seal(content: Mapping[str, Any]) -> str:
-    """The SHA-256 that `headlight.json` gives of its own content, however it is spaced.
+    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter.
 
     Args:
-        content: the JSON object; its own `sha256` is left out.
+        content: the JSON object; its own `sha256` is ignored.
     """
     rest = {key: value for key, value in content.items() if key != "sha256"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))

@@ -1,6 +1,6 @@
-"""Builds and joins masks of attention: True means masked, everywhere.
+"""Builds and joins attention masks; True always means masked.
 
-Legend: B batch, Q query length, K key length.
+Legend: B batch, Q query length, K key length, H heads.
 """
 
 import math
@@ -12,18 +12,18 @@ from model.errors import ConfigurationError
 
 
 def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
-    """Masks the padding behind texts of known lengths.
+    """Masks the padding after texts of known lengths.
 
     Args:
         lengths: valid positions of each row, integers [B], each at least 1.
-        max_length: K; the longest of the lengths if None.
+        max_length: K; None means the longest of the lengths.
 
     Returns:
         True where a position is padding, bool [B, K].
 
     Raises:
-        ConfigurationError: a length is below 1 or above `max_length`, or is not an integer; or
-            there is none.
+        ConfigurationError: a length is below 1, above `max_length` or not an integer, or there
+            are no lengths.
     """
     if lengths.ndim != 1 or lengths.dtype not in {torch.int32, torch.int64}:
         raise ConfigurationError(
@@ -53,8 +53,8 @@ def causal_mask(
 
     Args:
         query_length: Q.
-        key_length: K; as `query_length` if None. If it is larger, the queries are the last of
-            the keys, as when a sequence goes on.
+        key_length: K; None means `query_length`. If it is larger, the queries are the last
+            positions of the keys, as when a sequence is continued.
         device: where the mask goes.
 
     Returns:
@@ -82,7 +82,7 @@ def join_masks(
     query_length: int,
     key_length: int,
 ) -> Tensor | None:
-    """Joins both masks to one; reads no value, so that a pass on a GPU does not wait.
+    """Joins both masks; reads no values, so that a pass on a GPU does not wait.
 
     Args:
         key_padding_mask: True where a key is padding, bool [B, K], or None.
@@ -118,10 +118,10 @@ def check_masked_rows(masked: Tensor) -> None:
     """Refuses a mask that leaves a query no key; reads the mask on the host.
 
     Args:
-        masked: as `join_masks` returns it.
+        masked: the output of `join_masks`.
 
     Raises:
-        ConfigurationError: a row is masked whole.
+        ConfigurationError: a row is fully masked.
     """
     blind = int(masked.all(dim=-1).sum())
     if blind:
@@ -132,11 +132,11 @@ def check_masked_rows(masked: Tensor) -> None:
 
 
 def mask_bias(masked: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Turns a mask into what attention adds to its scores.
+    """Turns a mask into the bias that attention adds to its scores.
 
     Args:
-        masked: as `join_masks` returns it.
-        dtype: of the queries.
+        masked: the output of `join_masks`.
+        dtype: the type of the queries.
 
     Returns:
         Minus infinity where `masked` is True, else 0, in its shape; None if there is no mask.

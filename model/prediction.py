@@ -15,14 +15,14 @@ from model.tokenizer import Encoding
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says of one text.
+    """The answer of the model for one text.
 
     Args:
         label: the most probable class.
         score: its probability.
-        probabilities: of every class, in the order of the labels, calibrated; they sum to 1.
+        probabilities: calibrated, of every class in the order of the labels; they sum to 1.
         token_count: tokens that the model read, special tokens included.
-        truncated: True if a part of the text was cut off.
+        truncated: whether a part of the text was cut off.
     """
 
     label: str
@@ -48,12 +48,12 @@ def make_predictions(
         temperature: logits are divided by it before the softmax.
 
     Raises:
-        NotFiniteError: a logit is not a finite number, so that nothing can be said of its text.
+        NotFiniteError: a logit is not a finite number.
     """
     finite = np.isfinite(logits)
     if not finite.all():
         raise NotFiniteError(int((~finite.all(axis=1)).sum()), len(logits))
-    # In float64, so that probabilities sum to 1 to the last digit that JSON shows.
+    # float64 makes probabilities sum to 1 to the last digit that JSON shows.
     scaled = logits.astype(np.float64) / temperature  # [B, C]
     powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     rows: list[list[float]] = (powers / powers.sum(axis=1, keepdims=True)).tolist()

@@ -1,4 +1,4 @@
-"""Answers for texts with a loaded network, its tokenizer, labels and temperature.
+"""Classifies and explains texts with a loaded checkpoint.
 
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
@@ -24,12 +24,12 @@ _WARM_UP_PASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text whose attention is wanted.
+    """A text and the attention weights to return for it.
 
     Args:
         encoding: the text, encoded with its tokens.
-        layers: which layers are wanted, all if None; answered in ascending order, each once.
-        heads: which heads of each, likewise.
+        layers: layers to return; None means all. The answer has each once, in ascending order.
+        heads: heads to return of each layer, by the same rules.
     """
 
     encoding: Encoding
@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A prediction with the weights of the same forward pass.
+    """A prediction with the attention weights of the same forward pass.
 
     Args:
         prediction: what the model says of the text.
@@ -47,7 +47,8 @@ class Explanation:
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
         attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
-        residual_share: of a layer's output that passes attention by, for `model.views.rollout`.
+        residual_share: share of a layer's output that comes from its residual connection, for
+            `model.views.rollout`.
     """
 
     prediction: Prediction
@@ -60,22 +61,22 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of the loaded model.
+    """A description of the loaded model.
 
     Args:
-        name: of the checkpoint folder.
+        name: the name of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
-        architecture: name of the network.
-        labels: in the order of the classes.
+        architecture: the name of the network.
+        labels: names of the classes, in order.
         num_layers: layers that give attention weights.
         num_heads: heads of each layer.
         hidden_size: features of a token.
-        parameters: how many numbers were trained.
+        parameters: number of parameters.
         max_length: the most tokens that the model reads.
         temperature: logits are divided by it before the softmax.
         device: where the network runs.
-        dtype: what its projections compute in.
-        metrics: the accuracy recorded at training.
+        dtype: the type of its projections.
+        metrics: the accuracy recorded in training.
     """
 
     name: str
@@ -94,15 +95,15 @@ class ModelInfo:
 
 
 class Predictor:
-    """Answers for one loaded checkpoint, to several threads at once if need be.
+    """A loaded checkpoint that answers; several threads may call it at once.
 
     Args:
         runner: runs passes of the network.
-        tokenizer: that of the same checkpoint.
-        info: what is known of the model.
+        tokenizer: the tokenizer of the same checkpoint.
+        info: a description of the model.
         backend: where the network runs.
-        gradients: derivatives of what the same weights say; see `model.gradients`.
-        residual_share: of a layer's output that passes attention by; an encoder's if not given.
+        gradients: derivatives through the same weights.
+        residual_share: share of a layer's output that comes from its residual connection.
     """
 
     def __init__(
@@ -125,12 +126,12 @@ class Predictor:
     def encode(
         self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
     ) -> Encoding:
-        """Checks and encodes one text; may be called from any thread.
+        """Checks and encodes one text; any thread may call it.
 
         Args:
             text: any string.
-            truncation: which end is cut off if the text does not fit, or `error`.
-            with_tokens: whether offsets and words are wanted too, as `explain` needs.
+            truncation: the end to cut off if the text does not fit, or `error`.
+            with_tokens: whether to return offsets and words, which `explain` needs.
 
         Raises:
             InputError: the text is blank, not valid Unicode, or too long with `error`.
@@ -139,15 +140,15 @@ class Predictor:
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
-        """Classifies texts in one forward pass by the fused path.
+        """Classifies texts in one forward pass on the fused path.
 
-        What memory does not hold at once is computed in halves.
+        If memory runs out, the pass is repeated in halves.
 
         Args:
             encodings: B texts, at least one.
 
         Returns:
-            A prediction for each, in their order.
+            A prediction for each, in order.
 
         Raises:
             NotFiniteError: the network overflowed for one of them.
@@ -165,23 +166,23 @@ class Predictor:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
     ) -> Explanation:
-        """Classifies one text and returns the weights of the same pass; as `explain_batch`."""
+        """Classifies one text and returns the weights of the same pass; see `explain_batch`."""
         (explanation,) = self.explain_batch([Question(encoding, layers, heads)])
         return explanation
 
     def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
-        """Classifies texts in one pass by the explicit path and returns the weights of that pass.
+        """Classifies texts in one pass on the explicit path and returns the weights of that pass.
 
-        What memory does not hold at once is computed in halves.
+        If memory runs out, the pass is repeated in halves.
 
         Args:
-            questions: B texts with what is wanted of each, at least one.
+            questions: B texts with their layers and heads, at least one.
 
         Returns:
-            An explanation for each, in their order.
+            An explanation for each, in order.
 
         Raises:
-            IndexError: a layer or head that the model does not have, or none at all.
+            IndexError: the model does not have a layer or head, or none is chosen.
             NotFiniteError: the network overflowed for one of the texts.
         """
         return in_halves(self._explain, questions, self._backend)
@@ -189,7 +190,7 @@ class Predictor:
     def _explain(self, questions: Sequence[Question]) -> list[Explanation]:
         chosen = [self._choose(question) for question in questions]
         encodings = [question.encoding for question in questions]
-        # Of the texts of a batch together: what one wants, all leave the device with.
+        # All texts of a batch leave the device with every layer and head that one of them needs.
         together = Selection(
             tuple(sorted({layer for each in chosen for layer in each.layers})),
             tuple(sorted({head for each in chosen for head in each.heads})),
@@ -210,15 +211,15 @@ class Predictor:
         ]
 
     def warm_up(self) -> None:
-        """Runs both paths, so that the first request does not pay for what is lazy."""
+        """Runs both paths, so that the first request does not wait for lazy initialisation."""
         encoding = self.encode(_WARM_UP_TEXT, with_tokens=True)
-        # TorchScript watches one pass and makes its code in the next.
+        # TorchScript profiles one pass and compiles in the next.
         for _ in range(_WARM_UP_PASSES):
             self.predict([encoding])
             self.explain(encoding)
 
     def probe(self) -> None:
-        """One small forward pass; raises what a real one would."""
+        """Runs one small forward pass and raises its errors."""
         self.predict([self.encode(_WARM_UP_TEXT)])
 
     def _choose(self, question: Question) -> Selection:
@@ -242,8 +243,8 @@ def _cut(
     wanted: Selection,
     given: Selection,
 ) -> NDArray[np.float32]:
-    """The weights of one text of a batch, without those of padding, [L, H, T, T]."""
-    # A slice costs nothing, where picking heads one by one makes a copy.
+    """Cuts the weights of one text out of a batch, without padding: [L, H, T, T]."""
+    # A slice is a view; a list of heads would copy.
     heads = (
         slice(None)
         if wanted.heads == given.heads

@@ -1,4 +1,4 @@
-"""From a network to a checkpoint folder, written whole or not at all."""
+"""Saves a network as a checkpoint folder, completely or not at all."""
 
 import tempfile
 from pathlib import Path
@@ -23,19 +23,19 @@ def save_checkpoint(
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Writes a folder beside its place and renames it there, replacing what was there.
+    """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
 
     Args:
         path: the checkpoint folder.
-        network: the weights.
+        network: the network with its weights.
         config: the sizes.
         tokenizer: the tokenizer.
-        manifest: what else is known; its digests are filled in here.
-        dtype: what the weights are stored in.
+        manifest: the content of `headlight.json`; this function fills in its digests.
+        dtype: the type of the stored weights.
 
     Raises:
-        CheckpointError: the place holds something else than a checkpoint (see `check_place`).
-        OSError: it could not be written; what was there before is still there.
+        CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
+        OSError: the folder could not be written; the old content is still there.
     """
     check_place(path)
     path = path.resolve()
@@ -68,10 +68,10 @@ def save_checkpoint(
 
 
 def check_place(path: Path) -> None:
-    """Refuses a place where writing a checkpoint would remove something else.
+    """Refuses a path where writing a checkpoint would remove other files.
 
     Args:
-        path: where a checkpoint is to be written.
+        path: where a checkpoint will be written.
 
     Raises:
         CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
@@ -93,14 +93,14 @@ def _is_checkpoint(path: Path) -> bool:
     if (path / MANIFEST).is_file():
         return True
     try:
-        # Many programs call a file of theirs config.json.
+        # Many programs have a file named config.json.
         return (path / WEIGHTS).is_file() and is_known(read_object(path / CONFIG))
     except CheckpointError:
         return False
 
 
 def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
-    """The content of `tokenizer_config.json`, for other tools that read the folder."""
+    """Returns the content of `tokenizer_config.json`, for other tools that read the folder."""
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,

@@ -1,4 +1,4 @@
-"""What counts as a text: from a string that anybody sent to one that can be tokenized."""
+"""Refuses strings that no model can classify."""
 
 import re
 import unicodedata
@@ -6,27 +6,27 @@ import unicodedata
 from model.errors import BlankTextError, InvalidTextError
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# Nearly every text shows by then that it is not blank.
-_SOON = 64
+# Nearly every text has a visible character among its first ones.
+_CHECKED_FIRST = 64
 
 
 def check_text(text: str) -> None:
-    """Refuses what no model can classify.
+    """Refuses a blank text and a text that is not valid Unicode.
 
     Args:
         text: any Python string.
 
     Raises:
-        InvalidTextError: the string holds a lone surrogate (U+D800 to U+DFFF).
-        BlankTextError: nothing is left without white space (`str.isspace`), control (Cc) and
-            format (Cf) characters.
+        InvalidTextError: the string contains a lone surrogate (U+D800 to U+DFFF).
+        BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
+            (Cf) characters.
     """
     if not text.isascii():
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
             raise InvalidTextError(surrogate.start())
-    # Of a long one that does not, each different character is looked at once.
-    if not (any(map(_is_visible, text[:_SOON])) or any(map(_is_visible, set(text)))):
+    # In a long text without one there, each different character is checked once.
+    if not (any(map(_is_visible, text[:_CHECKED_FIRST])) or any(map(_is_visible, set(text)))):
         raise BlankTextError
 
 

@@ -1,8 +1,8 @@
-"""From a text to token ids, with offsets into the text as the user wrote it.
+"""Encodes text as token ids, with offsets into the text as the user wrote it.
 
-The work of splitting is done by Hugging Face `tokenizers`. Added here: truncation on either side
-that says it happened, word indices by white space, and the rule that text is only text (`[SEP]`
-typed by a user is five characters, never the separator).
+Hugging Face `tokenizers` splits the text. This module adds truncation on either side that is
+reported, word indices by white space, and the rule that text is only text: a `[SEP]` typed by a
+user is five characters, never the separator.
 """
 
 import re
@@ -41,9 +41,9 @@ class Token:
     Args:
         text: the token as the vocabulary spells it (`##ing` continues a word).
         start: offset of its first character in the text, in Unicode code points.
-        end: offset behind its last character; both are 0 for a special token.
-        special: True for what the tokenizer adds (`[CLS]`, `[SEP]`).
-        word: index of the run of non-space characters that it belongs to; None if special.
+        end: offset after its last character; both offsets are 0 for a special token.
+        special: True for a token that the tokenizer adds (`[CLS]`, `[SEP]`).
+        word: index of its word, a run of non-space characters; None if special.
     """
 
     text: str
@@ -58,11 +58,11 @@ class Encoding:
     """A text as token ids.
 
     Args:
-        input_ids: what the model reads, special tokens included, at most `max_length`.
-        truncated: True if a part of the text was cut off.
-        tokens: one `Token` for each id, if asked for.
-        text: what was encoded, whole and as it was given, if tokens were asked for: their
-            offsets point into it.
+        input_ids: the ids that the model reads, special tokens included, at most `max_length`.
+        truncated: whether a part of the text was cut off.
+        tokens: one `Token` for each id, if requested.
+        text: the whole text as it was given, if tokens were requested; their offsets point into
+            it.
     """
 
     input_ids: list[int]
@@ -72,14 +72,14 @@ class Encoding:
 
 
 class Tokenizer:
-    """Encodes texts for one model.
+    """The tokenizer of one model.
 
     Args:
         backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
         pad_token_id: the id that pads a batch.
-        padded_length: for a model that reads padding as it reads words: every text is padded to
-            this many tokens, which are special ones and count. None: texts are not padded.
+        padded_length: for a model that reads padding like words: every text is padded to this
+            many tokens. Padding tokens are special and count. None means no padding.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
@@ -108,7 +108,7 @@ class Tokenizer:
         self._trailing = [token_id for token_id, _, _ in trailing]
         self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
         self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
-        # A network must read something: this stands for a text of which nothing is left.
+        # A network must read at least one token: this one replaces a text that gives none.
         unknown_id = backend.token_to_id(SPECIAL_TOKENS["unk_token"])
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
         self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
@@ -125,10 +125,10 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id that a text can get.
+        """One more than the largest id in an encoding.
 
-        That of the vocabulary, of added tokens, or of what is put around every text, whose ids
-        `tokenizer.json` states apart from both.
+        This covers the vocabulary, added tokens, and the tokens around every text, whose ids
+        `tokenizer.json` states separately.
         """
         known = self._backend.get_vocab(with_added_tokens=True).values()
         return max([*known, *self._leading, *self._trailing], default=-1) + 1
@@ -140,13 +140,13 @@ class Tokenizer:
 
         Args:
             text: valid Unicode (see `model.text.check_text`).
-            truncation: which end is cut off if the text does not fit, or `error`.
-            with_tokens: whether offsets and words are wanted too.
+            truncation: the end to cut off if the text does not fit, or `error`.
+            with_tokens: whether to return offsets and words.
 
         Raises:
             TextTooLongError: `truncation` is `error` and the text does not fit.
         """
-        # The calls for batches let other threads run meanwhile; the fast one leaves out offsets.
+        # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
         for excerpt in excerpts(len(text), room=self._room, from_end=truncation == "left"):
             (encoded,) = encode([text[excerpt.start : excerpt.stop]], add_special_tokens=False)
@@ -182,8 +182,8 @@ class Tokenizer:
         words = _NON_SPACE.finditer(text, 0, excerpt.stop)
         word_ends = array("q", (word.end() for word in words))
         last = len(word_ends) - 1
-        # A token of a foreign tokenizer may begin with the space before its word: counting the
-        # words that ended before it gives that word all the same.
+        # A token of another tokenizer may begin with the space before its word. The count of
+        # words that end before the token still gives the right word.
         inner = tuple(
             Token(
                 token,
@@ -197,12 +197,12 @@ class Tokenizer:
         return (*self._leading_tokens, *inner, *self._trailing_tokens)
 
     def token_id(self, token: str) -> int | None:
-        """The id of a token, or None if the vocabulary lacks it."""
+        """Returns the id of a token, or None if the vocabulary lacks it."""
         token_id: int | None = self._backend.token_to_id(token)
         return token_id
 
     def special_tokens(self) -> dict[str, str]:
-        """The roles that transformers knows and the tokens that play them here."""
+        """Returns the special tokens of this vocabulary by the roles that transformers knows."""
         return {
             role: token
             for role, token in SPECIAL_TOKENS.items()
@@ -210,7 +210,7 @@ class Tokenizer:
         }
 
     def to_json(self) -> str:
-        """The content of `tokenizer.json`."""
+        """Returns the content of `tokenizer.json`."""
         content: str = self._backend.to_str(pretty=False)
         return content
 
@@ -219,13 +219,13 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
     """Reads the tokenizer of a checkpoint folder.
 
     Args:
-        folder: its files are those that transformers reads, see `model.tokenizer_files`.
+        folder: has the files that transformers reads; see `model.tokenizer_files`.
         max_length: the most tokens that the model reads.
-        padded_length: of every text, for a model that reads padding too.
+        padded_length: the length of every text, for a model that reads padding.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: the tokenizer is of a class that is not read here.
+        UnsupportedCheckpointError: this class of tokenizer is not supported.
     """
     files = read_tokenizer_files(folder)
     try:

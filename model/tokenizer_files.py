@@ -1,9 +1,9 @@
-"""From the files of a folder to a `tokenizers.Tokenizer` that gives the ids of transformers.
+"""Reads the tokenizer files of a folder so that ids equal those of transformers.
 
-What a file means depends on the class that transformers reads it with. Of a BERT tokenizer it
-takes vocabulary and added tokens alone, and all else from `tokenizer_config.json`, whatever
-`tokenizer.json` says of it; the generic classes take `tokenizer.json` as it is. A class that
-splits texts in another way is refused: guessed ids would give wrong answers in silence.
+The meaning of a file depends on the class that transformers reads it with. For a BERT tokenizer,
+transformers takes only the vocabulary and the added tokens from `tokenizer.json`, and all options
+from `tokenizer_config.json`. The generic classes take `tokenizer.json` as it is. Other classes
+split text in other ways. They are refused: guessed ids would silently give wrong answers.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from model.files import read_object
 from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
 
 _BERT = ("BertTokenizer", "BertTokenizerFast")
-# What transformers 4 and 5 call the class for any tokenizer.json; the others are of the network
-# that can teach in training.
+# The first two are the generic class in transformers 4 and 5. The other two belong to the network
+# that can be the teacher in training.
 _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
 _JSON, _VOCABULARY, _OPTIONS = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
 _ADDED = "added_tokens_decoder"
@@ -28,11 +28,11 @@ _ADDED = "added_tokens_decoder"
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFiles:
-    """What the files of a folder make.
+    """The tokenizer that the files of a folder describe.
 
     Args:
-        path: of the file that the vocabulary comes from.
-        backend: without truncation and padding of its own.
+        path: the file that holds the vocabulary.
+        backend: the tokenizer, without truncation and padding.
         pad_token_id: the id that pads a batch.
     """
 
@@ -45,13 +45,13 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     """Reads the tokenizer of a checkpoint folder as transformers does.
 
     Args:
-        folder: holds `tokenizer.json`, or `vocab.txt` as older releases of transformers wrote it
-            for BERT; maybe `tokenizer_config.json`, `special_tokens_map.json`,
+        folder: has `tokenizer.json`, or `vocab.txt` as older releases of transformers wrote it
+            for BERT. May also have `tokenizer_config.json`, `special_tokens_map.json`,
             `added_tokens.json` and `config.json`.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: the tokenizer is of a class that is not read here.
+        UnsupportedCheckpointError: this class of tokenizer is not supported.
     """
     options, config = _read_options(folder), _read(folder / "config.json")
     path = folder / _JSON
@@ -83,7 +83,7 @@ def _read_options(folder: Path) -> dict[str, Any]:
     options = _read(folder / _OPTIONS)
     if _ADDED in options:
         return options
-    # Older releases wrote the special tokens here too, and transformers prefers them.
+    # Older releases also wrote the special tokens here, and transformers prefers these.
     tokens = _read(folder / "special_tokens_map.json")
     return {**options, **{role: tokens[role] for role in SPECIAL_TOKENS if role in tokens}}
 
@@ -98,17 +98,17 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
                 path,
                 f"tokenizer_class is {name!r}, only {', '.join((*_BERT, *_AS_IT_IS))} can be read",
             )
-    # Nothing is said, so transformers goes by the network.
+    # Neither file names a class, so transformers chooses by the network.
     return _BERT[0] if config.get("model_type") in ("bert", None) else _AS_IT_IS[0]
 
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        # Before anything is encoded: padding to millions of tokens would fill the memory.
+        # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()
         backend.no_padding()
-        # A word that no vocabulary has: if nothing stands for it, fail now, not in a request.
+        # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
     except Exception as error:  # the Rust side raises bare Exception
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
@@ -145,7 +145,7 @@ def _read_bert(
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
     try:
-        # Not splitlines, which also splits at characters that are tokens of some vocabularies.
+        # splitlines would also split at characters that are tokens of some vocabularies.
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
@@ -164,14 +164,14 @@ def _flag(
 
 
 def _content(token: object) -> str | None:
-    """The text of a special token, which transformers writes plain or as an object."""
+    """Returns the text of a special token, which transformers writes as a string or an object."""
     if isinstance(token, dict):
         token = token.get("content")
     return token if isinstance(token, str) else None
 
 
 def _read_added(folder: Path, options: Mapping[str, Any]) -> tuple[Path, Mapping[int, AddedToken]]:
-    """Tokens beside the vocabulary by their ids, and the file that names them."""
+    """Reads the added tokens by their ids; returns the file that names them too."""
     path = folder / (_OPTIONS if _ADDED in options else "added_tokens.json")
     try:
         if _ADDED in options:

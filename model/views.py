@@ -1,9 +1,9 @@
-"""From the raw weights of many heads to fewer maps that are easier to read: views.
+"""Reduces raw weights of many heads to fewer maps, called views.
 
 Legend: L layers, H heads, T tokens, W words (a special token counts as one).
 
-A view is no longer what the network used. What each leaves out, and where it comes from, is told
-in docs/concepts/attention.md.
+A view is derived: the network does not use it. docs/concepts/attention.md says where each view
+comes from and what it leaves out.
 """
 
 from typing import Literal
@@ -22,13 +22,13 @@ RAW = "raw"
 
 
 def view_name(reduce: Reduce, level: Level) -> str:
-    """The name of a view, as answers give it: `raw`, `mean`, `word` or `rollout+word`, say."""
+    """Names a view as answers do: `raw`, `mean`, `word` or `rollout+word`, for example."""
     parts = [part for part in (reduce, level) if part not in ("none", "token")]
     return "+".join(parts) or RAW
 
 
 def reduced_shape(reduce: Reduce, layers: int, heads: int) -> tuple[int, int]:
-    """How many layers and heads are left of so many; a reduced axis has length 1."""
+    """Returns the numbers of layers and heads of a view; a reduced axis has length 1."""
     if reduce == "rollout":
         return 1, 1
     return layers, heads if reduce == "none" else 1
@@ -41,16 +41,17 @@ def reduce_weights(
     words: Words | None,
     residual_share: float = EncoderConfig.residual_share,
 ) -> Weights:
-    """Makes the view of raw weights.
+    """Reduces raw weights to a view.
 
-    Tokens become words before the largest of several heads is taken, so that no weight exceeds 1,
-    and after a rollout, which follows tokens from layer to layer.
+    `max` joins tokens to words first, so that no weight exceeds 1. A rollout joins them last,
+    because it follows tokens from layer to layer.
 
     Args:
         attention: raw weights [L, H, T, T] of the chosen layers and heads.
-        reduce: `mean` and `max` over the heads of each layer, `rollout` over both, or `none`.
-        words: of the same T tokens; None leaves tokens alone.
-        residual_share: of the network, for a rollout; see `rollout`.
+        reduce: `mean` or `max` over the heads of each layer, `rollout` over heads and layers, or
+            `none`.
+        words: the words of the same T tokens; None keeps tokens.
+        residual_share: see `rollout`.
 
     Returns:
         [L or 1, H or 1, T or W, T or W].
@@ -65,25 +66,25 @@ def reduce_weights(
     elif reduce == "max":
         view = view.max(axis=1, keepdims=True)  # [L, 1, .., ..]
     if view is not attention:
-        # Sums of float32 numbers that make 1 may be a little more.
+        # Float32 sums that should be 1 may be slightly larger.
         view = np.minimum(view, np.float32(1))
     return view
 
 
 def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residual_share) -> Weights:
-    """Attention rollout (Abnar and Zuidema 2020): how much of each input token is in each output.
+    """Computes how much of each input token is in each output (rollout, Abnar and Zuidema 2020).
 
-    The heads of a layer are averaged, the residual connection is added as an identity, and the
+    Each layer is the average of its heads plus an identity for the residual connection. The
     layers are multiplied, the first one first.
 
     Args:
         attention: raw weights [L, H, T, T]; layers in ascending order.
-        residual_share: of a layer's output that its residual connection passes on, from 0 to 1;
-            0 for a network that has none.
+        residual_share: share of a layer's output that comes from its residual connection, from 0
+            to 1; 0 for a network without one.
 
     Returns:
-        [T, T]; `[i, j]` is the share of token j of the input in place i after the last layer, and
-        rows sum to 1.
+        [T, T]; `[i, j]` is the share of input token j at position i after the last layer. Rows
+        sum to 1.
     """
     length = attention.shape[-1]
     identity = np.eye(length)
@@ -96,13 +97,14 @@ def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residua
 
 
 def join_words(attention: Weights, words: Words) -> Weights:
-    """Attention between words: what goes to a word's tokens is summed, what they give averaged.
+    """Joins attention between tokens to attention between words.
 
-    So every row still sums to 1 (Clark et al. 2019, "What Does BERT Look At?").
+    Attention to the tokens of a word is summed; attention from them is averaged. So every row
+    still sums to 1 (Clark et al. 2019, "What Does BERT Look At?").
 
     Args:
         attention: [..., T, T].
-        words: of these T tokens.
+        words: the words of these T tokens.
 
     Returns:
         [..., W, W].

@@ -1,4 +1,4 @@
-"""`model.safetensors`: parameters, an encoder's under the names that transformers gives them."""
+"""Checks, loads and saves `model.safetensors`; an encoder uses the names of transformers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.errors import CheckpointError
 
-# (our name, theirs); the first that matches the beginning of a name is taken.
+# (our prefix, theirs); the first match is used.
 _NAMES = (
     ("embeddings.tokens.", "bert.embeddings.word_embeddings."),
     ("embeddings.positions.", "bert.embeddings.position_embeddings."),
@@ -33,16 +33,16 @@ _LAYER_NAMES = (
 _OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 # Older releases of transformers stored these constants beside the weights.
 _CONSTANTS = frozenset({"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"})
-# Still older ones named the parameters of a layer norm so.
+# Still older releases used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
 def transformers_name(name: str) -> str:
-    """The name in transformers' BERT of one of our parameters.
+    """Maps our name of an encoder's parameter to its name in transformers' BERT.
 
     Args:
-        name: as `EncoderClassifier.named_parameters` gives it.
+        name: a name of `EncoderClassifier.named_parameters`.
     """
     in_layer = _OUR_LAYER.fullmatch(name)
     if in_layer is None:
@@ -51,7 +51,7 @@ def transformers_name(name: str) -> str:
 
 
 def own_name(name: str) -> str:
-    """The name of a parameter that is stored under its own."""
+    """Returns the name unchanged, for networks that store parameters under our names."""
     return name
 
 
@@ -65,12 +65,14 @@ def _rename(name: str, table: Iterable[tuple[str, str]]) -> str:
 def check_weights(
     path: Path, network: nn.Module, *, stored_name: Callable[[str], str] = transformers_name
 ) -> None:
-    """Compares the header of a weights file with what a network needs, without reading weights.
+    """Compares the header of a weights file with the parameters of a network.
+
+    It does not read weights.
 
     Args:
         path: the safetensors file.
         network: may be on the meta device.
-        stored_name: the name in the file of one of our parameters.
+        stored_name: maps our name of a parameter to its name in the file.
 
     Raises:
         CheckpointError: the file is missing or damaged, or names, shapes or types do not fit.
@@ -123,13 +125,13 @@ def load_weights(
     *,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Fills a network with the weights of a file that `check_weights` accepted.
+    """Loads the weights of a file that `check_weights` accepted into a network.
 
     Args:
-        path: of the file, for errors.
-        content: of the file; 16-bit weights are widened to float32.
+        path: the file, named in errors.
+        content: its bytes; 16-bit weights are widened to float32.
         network: on the CPU.
-        stored_name: the name in the file of one of our parameters.
+        stored_name: maps our name of a parameter to its name in the file.
 
     Raises:
         CheckpointError: a weight is not a finite number.
@@ -137,7 +139,7 @@ def load_weights(
     stored = {_modern(name): weight for name, weight in safetensors.torch.load(content).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            _fill(parameter, stored[stored_name(name)], path, stored_name(name))
+            _copy_weight(parameter, stored[stored_name(name)], path, stored_name(name))
 
 
 def _modern(name: str) -> str:
@@ -147,9 +149,9 @@ def _modern(name: str) -> str:
     return name
 
 
-def _fill(parameter: Tensor, weight: Tensor, path: Path, name: str) -> None:
+def _copy_weight(parameter: Tensor, weight: Tensor, path: Path, name: str) -> None:
     parameter.copy_(weight)
-    # After the copy: a number of 64 bits can be too large for 32.
+    # After the copy: a float64 number can be too large for float32.
     if not torch.isfinite(parameter).all():
         raise CheckpointError(path, f"{name} holds values that are not finite float32 numbers")
 
@@ -165,33 +167,34 @@ def save_weights(
 
     Args:
         path: the file to write.
-        weights: our names and tensors, as `state_dict` gives them.
-        dtype: what they are stored in.
-        stored_name: the name in the file of one of our parameters.
+        weights: the `state_dict` of the network.
+        dtype: the type of the stored weights.
+        stored_name: maps our name of a parameter to its name in the file.
     """
     stored = {
         stored_name(name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()
     }
-    # Not by save_file, whose files only their owner may read: a service runs as another user.
+    # Only the owner may read a file of save_file, but the service runs as another user.
     path.write_bytes(safetensors.torch.save(stored, metadata={"format": "pt"}))
 
 
 def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
-    """Fills a network with what a pretrained encoder has; what it lacks keeps its fresh weights.
+    """Loads the weights of a pretrained encoder into a network.
+
+    Parameters of the pooler and the classifier that do not fit keep their fresh weights.
 
     Args:
         path: a safetensors file of any BERT model, with or without the prefix `bert.` in its
-            names and with or without pooler and classifier.
-        network: on the CPU, weights drawn.
+            names, and with or without pooler and classifier.
+        network: on the CPU, with fresh weights.
 
     Returns:
-        Our names of the parameters that the file did not give: at most those of the pooler and
-        the classifier.
+        Our names of the parameters that were not loaded.
 
     Raises:
         CheckpointError: the file is missing or damaged, a weight of the encoder is missing or has
-            another shape, or one is not a finite number.
+            the wrong shape, or a weight is not a finite number.
     """
     shapes, _ = _header(path)
     prefix = "bert." if any(name.startswith("bert.") for name in shapes) else ""
@@ -203,7 +206,7 @@ def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
             theirs = prefix + theirs.removeprefix("bert.") if theirs != name else theirs
             shape = shapes.get(theirs)
             if shape == tuple(parameter.shape):
-                _fill(parameter, stored[theirs], path, theirs)
+                _copy_weight(parameter, stored[theirs], path, theirs)
             elif name.startswith(("classifier.", "pooler.")):
                 fresh.append(name)
             else:

@@ -1,4 +1,4 @@
-"""From a vocabulary to a BERT tokenizer, as `tokenizers` builds it."""
+"""Builds a BERT tokenizer of the library `tokenizers` from a vocabulary."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from model.errors import CheckpointError
 
-# The roles that transformers knows, and the tokens that play them in BERT.
+# The roles that transformers knows, and their tokens in BERT.
 SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
     {
         "pad_token": "[PAD]",
@@ -30,14 +30,14 @@ def wordpiece_tokenizer(
     chinese_characters: bool = True,
     special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
 ) -> tokenizers.Tokenizer:
-    """A BERT tokenizer over a given vocabulary (Devlin et al. 2019; Wu et al. 2016).
+    """Builds a BERT tokenizer over a vocabulary (Devlin et al. 2019; Wu et al. 2016).
 
     Args:
-        vocabulary: ids of all tokens; those that stand for the unknown, the beginning and the end
-            among them.
-        path: named in the error.
-        lowercase: whether text is lower-cased first.
-        strip_accents: whether accents are dropped; as `lowercase` if None.
+        vocabulary: ids of all tokens, among them the tokens for unknown words, the beginning and
+            the end.
+        path: the file to name in the error.
+        lowercase: whether to lower-case text first.
+        strip_accents: whether to drop accents; None means as `lowercase`.
         chinese_characters: whether each CJK character is a word.
         special_tokens: the token of each role of `SPECIAL_TOKENS`.
 

@@ -1,6 +1,6 @@
-"""From tokens to the words that they are pieces of, and from numbers by token to sums by word.
+"""Groups tokens into words, and sums numbers of tokens by word.
 
-Legend: T tokens, W entries: words, and special tokens that stand for themselves.
+Legend: T tokens, W entries (words and single special tokens).
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ Number = TypeVar("Number", bound=np.floating[Any])
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text, in its order.
+    """The words of a text, in order.
 
     Args:
-        tokens: W entries, each a special token as it was, or a word: its text is the span from
-            its first to its last character that was read, as the user wrote it, and its number
-            is in `word`.
-        groups: for each entry the indices of its tokens: neighbours, each token in one group.
+        tokens: W entries. A special token stays as it is. The entry of a word has in `text` its
+            characters as the user wrote them, as far as they were read, and in `word` its
+            number.
+        groups: the indices of each entry's tokens: neighbours, each token in one group.
     """
 
     tokens: tuple[Token, ...]
@@ -32,13 +32,13 @@ class Words:
 
 
 def group_words(text: str, tokens: Sequence[Token]) -> Words:
-    """Joins the tokens of a word; a word that was cut off counts as far as it was read.
+    """Joins the tokens of each word; of a truncated word, the part that was read.
 
     Args:
-        text: what was encoded; offsets point into it.
+        text: the encoded text; offsets point into it.
         tokens: T tokens of its encoding, at least one.
     """
-    # A special token belongs to no word, so it is a group of its own.
+    # A special token belongs to no word, so it is its own group.
     places = groupby(
         range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
     )
@@ -51,8 +51,8 @@ def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArr
 
     Args:
         values: T numbers along `axis`.
-        words: of the same tokens.
-        axis: that of the tokens.
+        words: the words of the same tokens.
+        axis: the axis of the tokens.
 
     Returns:
         W numbers along `axis`, in the type of `values`.
@@ -67,7 +67,7 @@ def _join(text: str, tokens: Sequence[Token]) -> Token:
         return tokens[0]
     start = min(token.start for token in tokens)
     end = max(token.end for token in tokens)
-    # Tokens of some tokenizers hold the space before their word.
+    # Tokens of some tokenizers contain the space before their word.
     start += len(text[start:end]) - len(text[start:end].lstrip())
     end = max(start, len(text[:end].rstrip()))
     return Token(text[start:end], start, end, special=False, word=tokens[0].word)
