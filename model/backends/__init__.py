@@ -1,1 +1,1 @@
-"""Holds what depends on the device that a network runs on: one seam, two ways through it."""
+"""Decides everything that depends on the device of a network."""

@@ -1,10 +1,10 @@
-"""Defines what the rest of the project asks of a device: a `Backend`, and a `Runner` of passes.
+"""Defines the interface to a device: a `Backend`, and a `Runner` that runs passes.
 
 Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
 
     encodings -> prepare -> Batch -> predict or explain -> Pass -> to_host -> HostOutput
 
-Nothing outside of `model.backends` looks at the type of a device.
+Only `model.backends` asks for the type of a device.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from model.batch import Batch, collate
 from model.classifier import Classifier
 from model.tokenizer import Encoding
 
-# What torch's allocator for processors says; it raises a plain RuntimeError.
+# Messages of torch's CPU allocator, which raises a plain RuntimeError.
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 
@@ -30,8 +30,8 @@ class Selection:
     """The layers and heads whose weights a pass returns.
 
     Args:
-        layers: their numbers, ascending.
-        heads: the same of each layer.
+        layers: numbers of layers, ascending.
+        heads: numbers of heads of each of these layers, ascending.
     """
 
     layers: tuple[int, ...]
@@ -40,13 +40,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass that was started; on a GPU it may still run.
+    """A pass that has started; on a GPU it may still be running.
 
     Args:
-        logits: [B, C], where the network is or on their way to the host.
-        weights: of each chosen layer [B, H, T, T]; one tensor [L, B, H, T, T] if they leave a
-            device together; none from `predict`.
-        wait: returns once the tensors may be read on the host.
+        logits: [B, C], on the device or being copied to the host.
+        weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
+            the device in one copy; empty after `predict`.
+        wait: returns when the host may read the tensors.
     """
 
     logits: Tensor
@@ -56,11 +56,11 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class HostOutput:
-    """What a pass computed, on the host.
+    """The results of a pass, on the host.
 
     Args:
         logits: float32 [B, C].
-        weights: of each chosen layer, float32 [B, H, T, T].
+        weights: float32 [B, H, T, T] for each chosen layer.
     """
 
     logits: NDArray[np.float32]
@@ -68,11 +68,11 @@ class HostOutput:
 
 
 class Runner:
-    """Runs passes of one loaded network; several threads may do so at once.
+    """Passes of one loaded network; several threads may run them at once.
 
     Args:
         network: in evaluation mode, on `device`.
-        device: where it is.
+        device: where the network is.
         pad_token_id: the id that pads a batch.
         num_heads: heads of each layer.
     """
@@ -94,22 +94,22 @@ class Runner:
         return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
 
     def predict(self, batch: Batch) -> Pass:
-        """Starts a pass by the fused path; reads nothing on the host."""
+        """Starts a pass on the fused path; reads nothing on the host."""
         return self._start(lambda: (self.network(batch).logits, ()))
 
     def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """Starts a pass by the explicit path; reads nothing on the host.
+        """Starts a pass on the explicit path; reads nothing on the host.
 
         Args:
             batch: B texts.
-            selection: what leaves the device; all else stays there.
+            selection: the weights that leave the device; all others stay there.
         """
 
         def compute() -> tuple[Tensor, tuple[Tensor, ...]]:
             output = self.network(batch, need_weights=True)
             weights = [output.attention_weights[layer] for layer in selection.layers]
             if len(selection.heads) < self._num_heads:
-                # One by one: an index made of a list would be copied to the device first.
+                # One by one: indexing with a list would copy the list to the device first.
                 weights = [
                     torch.stack([layer[:, head] for head in selection.heads], dim=1)
                     for layer in weights
@@ -119,7 +119,7 @@ class Runner:
         return self._start(compute)
 
     def to_host(self, started: Pass) -> HostOutput:
-        """Waits for a pass and returns what it computed."""
+        """Waits for a pass and returns its results."""
         started.wait()
         return HostOutput(
             started.logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in started.weights)
@@ -131,21 +131,21 @@ class Runner:
 
 
 class Backend(ABC):
-    """What a device is good at; chosen at the start, before any weight is read.
+    """Everything that the project needs to know about a device, before any weight is read.
 
     Args:
         device: where networks run.
-        dtype: what their projections compute in.
-        threads: that compute on the processor.
+        dtype: the type of their projections.
+        threads: threads that compute on the processor.
     """
 
-    #: passes that may be in hand at once, each on a thread of its own
+    #: passes in progress at once, each on its own thread
     workers: int
-    #: parts of the device that passes share; each of them computes a pass by itself
+    #: parts of the device, each of which computes a pass by itself
     cores: int
-    #: tokens of one pass, padding counted, if no setting says so
+    #: tokens of one pass with padding, unless a setting gives a number
     default_batch_tokens: int
-    #: of threads that run passes, as of `nice`
+    #: niceness of threads that run passes, as in `nice`
     niceness: int
     #: the fewest tokens for which a pass that is alone uses several cores
     worth_sharing_tokens: int
@@ -157,17 +157,17 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Makes a network ready to run.
+        """Prepares a network for passes.
 
         Args:
-            network: float32, on `device`, in evaluation mode. It stays as it is and shares
-                memory with what runs.
+            network: float32, on `device`, in evaluation mode. It does not change, and shares
+                memory with the network that runs.
             pad_token_id: the id that pads a batch.
             num_heads: heads of each layer.
         """
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Whether an error says that the memory of the machine or of the device is full."""
+        """Tells whether an error means that the machine or the device is out of memory."""
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return True
         return isinstance(error, RuntimeError) and any(
@@ -175,10 +175,10 @@ class Backend(ABC):
         )
 
     def free_memory(self) -> None:
-        """Gives back memory that is kept for later passes."""
+        """Frees memory that is cached for later passes."""
         return
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether an error means that only a new process can use the device again."""
+        """Tells whether only a new process can use the device after this error."""
         del error
         return False

@@ -1,27 +1,27 @@
-"""Runs an encoder on a processor: one compiled call over packed weights.
+"""Runs an encoder on a processor as one compiled call over packed weights.
 
 Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads,
 C classes.
 
-The numbers are those of `model.encoder` without dropout. They are computed in another way:
+The results are those of `model.encoder` without dropout. The computation differs:
 
-- The classifier reads the first token alone. So the last layer computes the output of that token
-  only, and no key or value unless its weights are wanted.
-- Attention sees padding; all else computes the N tokens that are there.
+- The classifier reads only the first token, `[CLS]`. So the last layer computes only the output of
+  this token, no values, and keys only if its weights are requested.
+- Only attention computes padding; everything else computes the N tokens alone.
 - Queries, keys and values are one product.
-- The weights lie in memory as the kernels of oneDNN read them, and the activation is part of the
+- Weights are stored in the layout that oneDNN's kernels read. The activation is fused into the
   product before it.
 - A pass is one call that releases the interpreter's lock. A hundred separate operations would each
-  ask for the lock, which the thread that talks to clients holds most of the time.
-- oneDNN makes and keeps code for each size that it meets. So numbers of tokens are rounded up, and
-  kernels that keep nothing compute the products of attention.
+  wait for the lock, which the thread that talks to clients holds most of the time.
+- oneDNN compiles and keeps code for each size. So numbers of tokens are rounded up, and the
+  products of attention use kernels that keep nothing.
 """
 
 import math
 import platform
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.architecture import Network
 from model.attention import MultiHeadAttention
@@ -33,7 +33,7 @@ from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.encoder import EncoderClassifier, EncoderLayer
 
-# oneDNN's names: of the function, and of its form.
+# oneDNN's names: of the function, and of its approximation.
 _ACTIVATIONS = {
     "gelu": ("gelu", "none"),
     "gelu_new": ("gelu", "tanh"),
@@ -41,25 +41,25 @@ _ACTIVATIONS = {
     "relu": ("relu", ""),
     "silu": ("swish", ""),
 }
-_NO_SCORES = torch.empty(0)
-_NOWHERE = torch.empty(0, dtype=torch.int64)
-# Up to here attention is quickest as products of float32, from here on as the fused kernel.
-_SHORT = 64
+_NO_BIAS = torch.empty(0)
+_NO_POSITIONS = torch.empty(0, dtype=torch.int64)
+# Up to this length, the explicit products of float32 are faster than the fused kernel.
+_EXPLICIT_MAX_LENGTH = 64
 _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether this processor and this build of torch have the kernels that packing is for.
+    """Tells whether this processor and this build of torch have the kernels for packed weights.
 
     Args:
         device: where the network runs.
-        dtype: what its projections compute in.
+        dtype: the type of its projections.
     """
     return (
         device.type == "cpu"
         and platform.machine().lower() in _PROCESSORS
         and bool(torch._C._has_mkldnn)
-        # Processors without AVX-512 have none for bfloat16, and oneDNN refuses to pack it there.
+        # Without AVX-512 there is no kernel for bfloat16, and oneDNN refuses to pack it.
         and (dtype != torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
     )
 
@@ -71,7 +71,7 @@ class PackedBackend(CpuBackend):
         """Packs the projections; embeddings are shared with the network.
 
         Raises:
-            TypeError: the network is no encoder.
+            TypeError: the network is not an encoder.
         """
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
@@ -81,11 +81,11 @@ class PackedBackend(CpuBackend):
 
 
 class PackedEncoder:
-    """Computes passes of an encoder whose weights no longer change.
+    """An encoder with packed weights, for inference.
 
     Args:
-        network: on the CPU. Its embeddings and pooler are read where they are; the rest is copied.
-        dtype: what the projections compute in, one that `can_pack` has kernels for.
+        network: on the CPU. Its embeddings and pooler are shared; the rest is copied.
+        dtype: the type of the projections, one that `can_pack` accepts.
     """
 
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
@@ -95,19 +95,19 @@ class PackedEncoder:
         norm = embeddings.norm
         self._num_heads = network.num_heads
         self._eps = norm.eps
-        self._activation, self._form = _ACTIVATIONS[layers[0].activation]
+        self._activation, self._approximate = _ACTIVATIONS[layers[0].activation]
         self._run = compiled()
         self._dtype = torch.float32 if dtype == torch.int8 else dtype
-        self._prepare = quantize_weight if dtype == torch.int8 else _pack
+        self._pack = quantize_weight if dtype == torch.int8 else _reorder_weight
         with torch.no_grad():
-            self._embeddings = _plain(embeddings.tokens.weight, places, norm.weight, norm.bias)
+            self._embeddings = _detach(embeddings.tokens.weight, places, norm.weight, norm.bias)
             self._projections: list[Tensor] = []
             self._terms: list[Tensor] = []
             self._norms: list[Tensor] = []
             for layer in layers:
-                self._add(layer, is_last=layer is layers[-1])
-            self._first = _for_first(layers[-1].attention, self._dtype)
-            self._head = _plain(
+                self._add_layer(layer, is_last=layer is layers[-1])
+            self._cls = _cls_parameters(layers[-1].attention, self._dtype)
+            self._classifier = _detach(
                 network.pooler.weight,
                 network.pooler.bias,
                 network.classifier.weight,
@@ -119,23 +119,23 @@ class PackedEncoder:
         size, length = batch.input_ids.shape
         logits, weights = self._run(
             batch.input_ids,
-            *_padding(batch),
+            *_locate_tokens(batch),
             self._embeddings,
             self._projections,
             self._terms,
             self._norms,
-            self._first,
-            self._head,
+            self._cls,
+            self._classifier,
             self._num_heads,
             self._eps,
             self._activation,
-            self._form,
-            need_weights or length <= _SHORT,
+            self._approximate,
+            need_weights or length <= _EXPLICIT_MAX_LENGTH,
             need_weights,
         )
         return ClassifierOutput(logits[:size], tuple(weights))
 
-    def _add(self, layer: EncoderLayer, *, is_last: bool) -> None:
+    def _add_layer(self, layer: EncoderLayer, *, is_last: bool) -> None:
         attention = layer.attention
         parts = [attention.query, attention.key, *(() if is_last else (attention.value,))]
         joined = (
@@ -145,18 +145,19 @@ class PackedEncoder:
         others = (attention.output, layer.intermediate, layer.output)
         for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
             weight, bias = weight.detach().to(self._dtype), bias.detach().to(self._dtype)
-            projection, terms = self._prepare(weight.contiguous(), bias)
+            projection, terms = self._pack(weight.contiguous(), bias)
             self._projections.append(projection)
             self._terms.append(terms)
-        self._norms += _norms(layer.attention_norm, layer.output_norm)
+        for norm in (layer.attention_norm, layer.output_norm):
+            self._norms += _detach(norm.weight, norm.bias)
 
 
-def _for_first(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor]:
-    """What attention of the first token alone reads, in float32 with the digits of `dtype`.
+def _cls_parameters(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor]:
+    """Returns the parameters for attention of the first token, float32 rounded to `dtype`.
 
     Returns:
-        Of the queries, divided by the root of D / H, weights [D, D] and biases [D]; of the keys
-        weights [H, D / H, D]; of the values weights [H, D, D / H] and biases [D].
+        Queries, divided by the root of D / H: weights [D, D] and biases [D]. Keys: weights
+        [H, D / H, D]. Values: weights [H, D, D / H] and biases [D].
     """
     query, key, value = attention.query, attention.key, attention.value
     size, heads = query.in_features, attention.num_heads
@@ -174,51 +175,50 @@ def _for_first(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor
     ]
 
 
-def _padding(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the scores of each key get added, and where the tokens lie.
+def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Finds the tokens of a batch among its padding.
 
     Returns:
-        float32 [B, 1, 1, T], 0 or minus infinity, empty if nothing is padded; int64 [N], the
-        places of the tokens in [B * T]; int64 [B * T], which of these each place reads, where a
-        place of padding reads any, since its key is hidden; empty if nothing is padded; int64
-        [B], which of them begin a text. N and B are filled up with tokens whose results nobody
-        reads.
+        bias: added to the scores of each key: 0 or minus infinity, float32 [B, 1, 1, T]; empty
+            without padding.
+        tokens: position of each token in [B * T], int64 [N].
+        rows: index into `tokens` for each position, int64 [B * T]; any for padding, because its
+            key is masked; empty without padding.
+        cls_rows: index into `tokens` of each text's first token, int64 [B].
+
+        N and B are rounded up with tokens whose results are not used.
     """
     padding = batch.key_padding_mask
     if padding is None:
         size, length = batch.input_ids.shape
         return (
-            _NO_SCORES,
-            _fill(torch.arange(size * length)),
-            _NOWHERE,
-            _fill(torch.arange(0, size * length, length)),
+            _NO_BIAS,
+            _round_up(torch.arange(size * length)),
+            _NO_POSITIONS,
+            _round_up(torch.arange(0, size * length, length)),
         )
-    hidden = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
+    bias = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
     real = ~padding.flatten()
-    places = (real.cumsum(0) - 1).clamp_(min=0)
-    firsts = places.view(padding.shape)[:, 0]
-    return hidden[:, None, None], _fill(real.nonzero().flatten()), places, _fill(firsts)
+    rows = (real.cumsum(0) - 1).clamp_(min=0)
+    cls_rows = rows.view(padding.shape)[:, 0]
+    return bias[:, None, None], _round_up(real.nonzero().flatten()), rows, _round_up(cls_rows)
 
 
-def _fill(places: Tensor) -> Tensor:
-    """Repeats the first place so that products have few sizes.
+def _round_up(indices: Tensor) -> Tensor:
+    """Repeats the first index, so that products have few different sizes.
 
-    Not in small batches, where each would be felt: those of a single sentence.
+    Up to 32 indices stay as they are: there, each extra token would cost noticeable time.
     """
-    count = len(places)
+    count = len(indices)
     step = 1 if count <= 32 else 8 if count <= 128 else 16
     extra = -count % step
-    return torch.cat([places, places[:1].expand(extra)]) if extra else places
+    return torch.cat([indices, indices[:1].expand(extra)]) if extra else indices
 
 
-def _pack(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def _reorder_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
     return packed, bias
 
 
-def _plain(*parameters: Tensor) -> list[Tensor]:
+def _detach(*parameters: Tensor) -> list[Tensor]:
     return [parameter.detach() for parameter in parameters]
-
-
-def _norms(*norms: nn.LayerNorm) -> list[Tensor]:
-    return [tensor for norm in norms for tensor in _plain(norm.weight, norm.bias)]

@@ -1,4 +1,4 @@
-"""Chooses device, type and backend from settings and from what the machine has."""
+"""Chooses device, type and backend from settings and the hardware of the machine."""
 
 import re
 
@@ -21,19 +21,18 @@ _DTYPES = {
 }
 _NATIVE_INT8 = ("avx512_vnni",)
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
-# The first GPUs with units for products of 16 bits: Volta for float16, Ampere for bfloat16.
+# The first GPUs that multiply 16-bit numbers natively: Volta float16, Ampere bfloat16.
 _CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a setting.
+    """Chooses the device of a setting.
 
     Args:
-        name: `auto` (CUDA where there is one, else the CPU), `cpu`, `cuda` or `cuda:N`.
+        name: `auto` (CUDA if available, else the CPU), `cpu`, `cuda` or `cuda:N`.
 
     Raises:
-        ConfigurationError: the name is none of these, or a CUDA device is asked for that is not
-            there.
+        ConfigurationError: the name is none of these, or the CUDA device does not exist.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -43,7 +42,7 @@ def choose_device(name: str) -> torch.device:
     if name == "cpu":
         return torch.device("cpu")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    # Torch would take the number modulo 256.
+    # torch would take the number modulo 256.
     index = int(known[1] or 0)
     if index >= count:
         raise ConfigurationError(
@@ -54,15 +53,16 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The type of a setting.
+    """Chooses the type of a setting.
 
     Args:
-        name: `float32`, `bfloat16`, `float16`, `int8`, or `auto`: bfloat16 where the device
-            multiplies it natively, else float16 on a GPU that does, else float32.
+        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: bfloat16 if the device
+            multiplies it natively, else float16 on a GPU that multiplies it natively, else
+            float32.
         device: where the network runs.
 
     Raises:
-        ConfigurationError: int8 is asked for where nothing is quick at it, or float16 on a
+        ConfigurationError: the device does not multiply int8 natively, or float16 is chosen for a
             processor.
     """
     if name == "int8" and not computes_int8(device):
@@ -82,13 +82,13 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 def choose_backend(
     checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype, threads: int = 0
 ) -> Backend:
-    """The backend for a checkpoint.
+    """Chooses the backend for a checkpoint.
 
     Args:
-        checkpoint: a folder that was found sound.
+        checkpoint: the checked folder.
         device: where the network runs.
-        dtype: what its projections compute in, one that `choose_dtype` gives for the device.
-        threads: that compute on the processor; 0: see `choose_threads`.
+        dtype: the type of its projections, one that `choose_dtype` returns for the device.
+        threads: threads that compute on the processor; 0: see `choose_threads`.
 
     Raises:
         ConfigurationError: the network cannot compute in that type.
@@ -108,12 +108,12 @@ def choose_backend(
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """A type as a setting has it: `float32`, not `torch.float32`."""
+    """Names a type as settings do: `float32`, not `torch.float32`."""
     return str(dtype).removeprefix("torch.")
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Whether the device has instructions that multiply bfloat16 numbers."""
+    """Tells whether the device has instructions that multiply bfloat16 numbers."""
     if device.type == "cuda":
         return _is_gpu_since(device, _CUDA_BFLOAT16)
     capabilities = torch.cpu.get_capabilities()
@@ -121,7 +121,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def computes_int8(device: torch.device) -> bool:
-    """Whether the processor multiplies bytes and adds up four products in one instruction.
+    """Tells whether the processor multiplies bytes and adds four products in one instruction.
 
     Args:
         device: where the network runs.

@@ -1,6 +1,6 @@
-"""Runs the modules of a network as they are read, on any device.
+"""Runs the modules of a network without compiling or packing them, on any device.
 
-A GPU runs passes from one queue, so that Python must not make it wait. Three workers overlap: one
+A GPU runs passes from one queue, and Python must not make it wait. So three workers overlap: one
 prepares a batch, one waits for the GPU, one writes answers. Their threads are not niced, because
 they launch the kernels.
 """
@@ -18,8 +18,8 @@ from model.backends.base import Backend, Pass, Runner
 from model.classifier import Classifier
 from model.encoder import EncoderClassifier
 
-# Errors after which CUDA answers every call of the process with the same error: codes and words of
-# cudaError_t in the CUDA Runtime API. Running out of memory is none of them.
+# After these errors, CUDA answers every call of the process with the same error. The codes and
+# messages are those of cudaError_t in the CUDA Runtime API. Out of memory is not among them.
 _FATAL_CODES = frozenset({46, 100, 214, 220, 226, 700, 702, 709, *range(710, 722), 999})
 _FATAL_MESSAGES = (
     "device-side assert",
@@ -39,10 +39,10 @@ _FATAL_MESSAGES = (
 
 
 class CpuBackend(Backend):
-    """Any processor: each core runs passes of its own."""
+    """Any processor; each core runs its own passes."""
 
     default_batch_tokens = 512
-    # Threads that compute give way to the one that talks to clients.
+    # Threads that compute yield to the one that talks to clients.
     niceness = 10
     worth_sharing_tokens = 100
 
@@ -50,31 +50,31 @@ class CpuBackend(Backend):
         super().__init__(device, dtype, threads=threads)
         self.workers = self.cores = threads
         if dtype == torch.float32:
-            # Its products take longer, so that threads lose less by waiting for each other.
+            # Its products take longer, so threads lose a smaller share by waiting for each other.
             self.worth_sharing_tokens = 16
 
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Copies what computes in 16 bits and shares the rest."""
+        """Copies the parameters that compute in 16 bits and shares the rest."""
         served = ready_copy(network, self.dtype)
         avoid_kernel_cache(network)
         return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
 
 
 class CudaBackend(Backend):
-    """A GPU, which runs one pass after the other while Python works on others."""
+    """A GPU, which runs one pass after the other while Python prepares and answers others."""
 
     workers = 3
     cores = 1
-    # Not measured on a GPU yet; at 25 tokens a text this is 650 texts.
+    # Not yet measured on a GPU. At 25 tokens a text, this is 650 texts.
     default_batch_tokens = 16_384
     niceness = 0
     worth_sharing_tokens = 100
 
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Copies what computes in 16 bits and shares the rest; turns TF32 off.
+        """Copies the parameters that compute in 16 bits, shares the rest, and turns TF32 off.
 
         TF32 keeps 10 bits of a float32 factor. A text alone and in a batch would differ by more
-        than the 1e-5 that float32 promises. Whoever wants speed chooses 16 bits.
+        than the 1e-5 that float32 promises. For speed there are the 16-bit types.
         """
         torch.backends.cuda.matmul.fp32_precision = "ieee"
         torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
@@ -84,11 +84,11 @@ class CudaBackend(Backend):
         )
 
     def free_memory(self) -> None:
-        """Gives the blocks back that torch's allocator keeps."""
+        """Frees the blocks that torch's allocator caches."""
         torch.cuda.empty_cache()
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether CUDA is lost to this process (a sticky error, or no device)."""
+        """Tells whether this process has lost CUDA: a sticky error, or no device."""
         if not isinstance(error, RuntimeError) or self.is_out_of_memory(error):
             return False
         code = getattr(error, "error_code", None)
@@ -99,14 +99,14 @@ class CudaBackend(Backend):
 
 
 class CudaRunner(Runner):
-    """Runs passes on a GPU; what is asked for leaves it in pinned, non-blocking copies."""
+    """Passes on a GPU; results leave it in pinned, non-blocking copies."""
 
     def __init__(
         self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
     ) -> None:
         super().__init__(network, device=device, pad_token_id=pad_token_id, num_heads=num_heads)
-        # The passes of several threads share one stream: each queues its kernels and its copy
-        # together, so that no result waits for the pass of another.
+        # The passes of several threads share one stream. Each queues its kernels and its copy
+        # together, so that no result waits for another pass.
         self._launching = threading.Lock()
 
     def _start(self, compute: Callable[[], tuple[Tensor, tuple[Tensor, ...]]]) -> Pass:
@@ -114,7 +114,7 @@ class CudaRunner(Runner):
         with self._launching, torch.cuda.device(self._device), torch.inference_mode():
             logits, weights = compute()
             on_host = _copy_out(logits)
-            # Stacked, so that all maps leave in one copy.
+            # Stacked: all maps leave in one copy.
             together = _copy_out(torch.stack(weights)) if weights else ()
             done.record()
         return Pass(on_host, together, done.synchronize)
@@ -130,11 +130,11 @@ def ready_copy(network: Network, dtype: torch.dtype) -> Network:
 
     Args:
         network: float32.
-        dtype: what its projections compute in. What stays float32 shares the network's memory:
-            all parameters, or of 16 bits the embeddings.
+        dtype: the type of the copy's projections. In float32, the copy shares all parameters
+            with the network; in 16 bits, only the embeddings.
 
     Returns:
-        The copy; in attention, queries, keys and values are one product.
+        The copy. Its attention computes queries, keys and values in one product.
     """
     shared = network.modules() if dtype == torch.float32 else _embeddings(network)
     memo = {id(parameter): parameter for part in shared for parameter in part.parameters()}
@@ -151,6 +151,6 @@ def _embeddings(network: Network) -> list[nn.Module]:
 
 
 def avoid_kernel_cache(network: Network) -> None:
-    """Keeps oneDNN from making and keeping code for each size of a batch, for gradients."""
+    """Prevents oneDNN from keeping code for each batch size, in the network for gradients."""
     if isinstance(network, EncoderClassifier):
         network.avoid_onednn_gelu()

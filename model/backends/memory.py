@@ -1,4 +1,4 @@
-"""Computes a batch in halves, down to single texts, when memory does not hold it."""
+"""Repeats a pass in halves, down to single texts, when memory runs out."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ logger = logging.getLogger("headlight.memory")
 def in_halves(
     run: Callable[[Sequence[Entry]], Sequence[Result]], entries: Sequence[Entry], backend: Backend
 ) -> list[Result]:
-    """Runs a pass, and again in halves as long as memory does not hold it.
+    """Runs a pass, and repeats it in halves as long as memory runs out.
 
     Args:
-        run: a result for each entry, in their order.
-        entries: at least one.
+        run: returns a result for each entry, in order.
+        entries: the batch, at least one entry.
         backend: where the pass runs.
 
     Raises:
-        Exception: what `run` raises, if it is anything else, or if a single entry is too large.
+        Exception: any other error of `run`, or that of a single entry which is too large.
     """
     try:
         return list(run(entries))
     except Exception as error:
         if len(entries) == 1 or not backend.is_out_of_memory(error):
             raise
-    # Outside of the handler, whose traceback would keep the tensors of the failed pass.
+    # After the handler: its traceback would keep the tensors of the failed pass.
     backend.free_memory()
     logger.warning("a pass ran out of memory: once more in halves", extra={"texts": len(entries)})
     middle = len(entries) // 2

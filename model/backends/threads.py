@@ -1,4 +1,4 @@
-"""How many threads the forward pass may use: from a setting or the CPU quota of the container."""
+"""Chooses the number of threads from a setting or the CPU quota of the container."""
 
 import math
 import os
@@ -8,15 +8,15 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
-    """The number of threads.
+    """Chooses the number of threads.
 
     Args:
-        setting: taken as it is unless 0.
+        setting: the number; 0 chooses one.
         cgroup: where the kernel shows the limits of this container.
 
     Returns:
-        The setting; else the whole CPUs of the quota, rounded up, but no more than the cores
-        that this process may run on, which in a container are all of the host's.
+        The setting. If it is 0, the CPU quota rounded up, but at most the cores that this process
+        may use, which in a container are all cores of the host.
     """
     if setting:
         return setting
@@ -32,7 +32,7 @@ def _usable_cores() -> int:
 
 
 def _quota(cgroup: Path) -> float | None:
-    """CPUs that the container may use: version 2 of cgroups, then version 1; None if unlimited."""
+    """Reads how many CPUs the container may use, from cgroups 2 or 1; None if unlimited."""
     for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
         try:
             words = " ".join((cgroup / file).read_text(encoding="ascii") for file in files).split()

@@ -91,7 +91,7 @@ def test_numbers_that_are_none_stay_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "form", "expected"),
+    ("activation", "approximate", "expected"),
     [
         ("none", "", lambda states: states),
         ("gelu", "none", functional.gelu),
@@ -100,10 +100,10 @@ def test_numbers_that_are_none_stay_so() -> None:
         ("swish", "", functional.silu),
     ],
 )
-def test_activations(activation: str, form: str, expected: object) -> None:
+def test_activations(activation: str, approximate: str, expected: object) -> None:
     states = normal(3, 5, seed=0)
     assert callable(expected)
 
     torch.testing.assert_close(
-        activate(states.clone(), activation, form), expected(states), atol=0, rtol=0
+        activate(states.clone(), activation, approximate), expected(states), atol=0, rtol=0
     )
