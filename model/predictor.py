@@ -224,8 +224,8 @@ class Predictor:
 
     def _choose(self, question: Question) -> Selection:
         return Selection(
-            _choose(question.layers, self.info.num_layers, "layer"),
-            _choose(question.heads, self.info.num_heads, "head"),
+            _check_indices(question.layers, self.info.num_layers, "layer"),
+            _check_indices(question.heads, self.info.num_heads, "head"),
         )
 
     def _predictions(
@@ -254,7 +254,7 @@ def _cut(
     return np.stack([layer[row][heads, :length, :length] for layer in layers])
 
 
-def _choose(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:
+def _check_indices(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:
     if wanted is None:
         return tuple(range(count))
     if not wanted:

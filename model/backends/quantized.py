@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 _LARGEST = 127  # of a weight's signed bytes; the bytes of a state go from 0 to 255
-_TINY = 1e-12
 
 
 def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -28,7 +27,7 @@ def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         The bytes; and float32 [3, M]: for each feature its scale, the sum of its bytes times that
         scale, and its bias.
     """
-    scales = (weight.abs().amax(1) / _LARGEST).clamp(min=_TINY)  # [M]
+    scales = (weight.abs().amax(1) / _LARGEST).clamp(min=1e-12)  # [M]
     quantized = (weight / scales[:, None]).round()
     packed: Tensor = torch.ops.onednn.qlinear_prepack(quantized.to(torch.int8), None)
     return packed, torch.stack([scales, quantized.sum(1) * scales, bias])

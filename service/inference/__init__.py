@@ -1,1 +1,1 @@
-"""Takes texts to the network: the engine, its queue, its schedule and its lanes."""
+"""Queues texts and runs them through the network in batches."""

@@ -1,6 +1,6 @@
-"""Who may wait: as many tokens as the queue holds, and as can be computed in time.
+"""Admits requests while the queue has room and can compute their tokens in time.
 
-The rule is the same for one sentence and for hundreds: it counts tokens.
+The rule counts tokens, so it is the same for one sentence and for hundreds.
 """
 
 import math
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from service.errors import OverloadedError
 
-# Of the time that a request has, this share may go by in the queue.
+# The share of a request's time that it may spend in the queue.
 _SHARE_OF_TIME = 0.7
 _HORIZON_SECONDS = 2.0
 _MOST_TIMES_SLOWER = 4.0
@@ -16,12 +16,13 @@ _WEIGHT_OF_LAST = 0.05
 
 
 class Throughput:
-    """Tokens a second, of the stretches of time at whose both ends something waited.
+    """The rate of the network in tokens a second, measured while requests wait.
 
-    A network that is asked now and then looks slow, since its passes are small and its cores
-    idle: what it can do shows only while a queue stands. The last seconds count most. A stretch
-    that is far longer than was to be expected is of a process that was stopped for a while, and
-    counts for less; of one that has become slower there will be others.
+    A network that is rarely asked looks slow, because its passes are small and its cores idle. So
+    only intervals between two passes count at whose ends requests wait. The last seconds have
+    the most weight. An interval that is far longer than expected means that the process was
+    stopped, and counts for less. If the process has really become slower, more such intervals
+    follow.
     """
 
     def __init__(self) -> None:
@@ -31,16 +32,16 @@ class Throughput:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """The rate; None as long as nothing ever waited."""
+        """The rate; None if no request has ever waited."""
         return self._tokens / self._seconds if self._seconds else None
 
     def note(self, now: float, *, tokens: int, waiting: bool) -> None:
-        """Tells that a pass ended.
+        """Notes that a pass ended.
 
         Args:
-            now: of a clock that does not go back, in seconds.
-            tokens: that went through.
-            waiting: whether something waits still.
+            now: the time of a monotonic clock, in seconds.
+            tokens: tokens of the pass.
+            waiting: whether requests still wait.
         """
         if self._since is not None and waiting:
             seconds = min(now - self._since, self._longest(tokens))
@@ -50,16 +51,16 @@ class Throughput:
         self._since = now if waiting else None
 
     def _longest(self, tokens: int) -> float:
-        """How many seconds of a stretch count."""
+        """Returns how many seconds of an interval count at most."""
         rate = self.tokens_per_second
         return max(_MOST_TIMES_SLOWER * tokens / rate, _HORIZON_SECONDS) if rate else math.inf
 
 
 class Admission:
-    """Decides whether a request may wait.
+    """The rule that decides whether a request may wait.
 
     Args:
-        max_queue_tokens: that may wait.
+        max_queue_tokens: tokens that may wait.
     """
 
     def __init__(self, max_queue_tokens: int) -> None:
@@ -68,17 +69,17 @@ class Admission:
         self._usual_tokens = 1.0
 
     def check(self, tokens: int, *, waiting: int, computing: int, seconds: float) -> None:
-        """Lets a request in, or refuses it.
+        """Admits a request or refuses it.
 
         Args:
-            tokens: of the request.
+            tokens: tokens of the request.
             waiting: tokens that wait already.
-            computing: tokens that are in a pass.
-            seconds: until its answer is of no use any more.
+            computing: tokens of running passes.
+            seconds: time until the deadline of the request.
 
         Raises:
-            OverloadedError: the queue has no room for it, or it would wait for too long; with
-                the time after which it would have been let in.
+            OverloadedError: the queue has no room for it, or it would wait for too long. The
+                error says after which time there would be room.
         """
         self._usual_tokens += _WEIGHT_OF_LAST * (tokens - self._usual_tokens)
         room, limit = self._room(waiting, computing, seconds)
@@ -89,16 +90,16 @@ class Admission:
             )
 
     def check_room(self, *, waiting: int, computing: int, seconds: float, ahead: int = 0) -> None:
-        """The same before the request has been read: refuses where a usual one would be.
+        """Refuses a request before it is read, if one of average size would be refused.
 
         Args:
             waiting: tokens that wait already.
-            computing: tokens that are in a pass.
-            seconds: until the answer is of no use any more.
-            ahead: requests before it that were not read yet either, each taken for a usual one.
+            computing: tokens of running passes.
+            seconds: time until the deadline of the request.
+            ahead: requests before it that are not read yet; each counts as one of average size.
 
         Raises:
-            OverloadedError: there is no room for a request of the usual size.
+            OverloadedError: there is no room for a request of average size.
         """
         waiting += round(ahead * self._usual_tokens)
         room, limit = self._room(waiting, computing, seconds)
@@ -107,11 +108,11 @@ class Admission:
             self._refuse(f"{waiting} tokens are waiting, and {limit}", missing)
 
     def _room(self, waiting: int, computing: int, seconds: float) -> tuple[float, str]:
-        """How many tokens may wait, and why."""
+        """Returns how many tokens may wait, and the reason."""
         rate = self.throughput.tokens_per_second
-        # Where nothing waits, nobody knows better than to try.
+        # With an empty queue, every request may try.
         if rate is not None and waiting:
-            # What is in a pass goes first, and may have only begun.
+            # The running passes end first, and may have only begun.
             in_time = max(rate * _SHARE_OF_TIME * max(seconds, 0.0) - computing, 0.0)
             if in_time < self._max_queue_tokens:
                 return in_time, f"{in_time:.0f} can be computed in the time that it has"

@@ -1,4 +1,4 @@
-"""Loads the model in the background, watches it, and asks it through the queue."""
+"""Loads the model in the background, watches its passes, and sends requests to its queue."""
 
 import asyncio
 import gc
@@ -34,15 +34,15 @@ _FAILING = "The last forward pass failed; the service probes itself every second
 
 
 class Engine:
-    """Owns the predictor, its threads and its queue. `start` and `close` frame its life.
+    """The predictor with its threads and its queue, from `start` to `close`.
 
     Args:
         load: reads the weights; called on a thread of the engine.
         backend: where the network runs.
-        max_batch_tokens: in one pass, padding counted; `auto`: as the backend says.
-        max_queue_tokens: that may wait.
-        watchdog_seconds: a pass that takes longer is held to be one that never ends.
-        metrics: where passes and the queue are counted.
+        max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
+        max_queue_tokens: tokens that may wait.
+        watchdog_seconds: after this time, a pass counts as one that never ends.
+        metrics: counts passes and the queue.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Engine:
         self._executor = ThreadPoolExecutor(
             max_workers=backend.workers,
             thread_name_prefix="forward",
-            initializer=partial(_begin_lane, backend),
+            initializer=partial(_prepare_thread, backend),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
         self._batcher: Batcher | None = None
         self._fault: str | None = _LOADING
-        self._told_stuck = False
+        self._logged_stuck = False
         self._lost: str | None = None
 
     @property
@@ -82,20 +82,20 @@ class Engine:
 
     @property
     def stuck(self) -> str | None:
-        """Why only a restart can help, or None if nothing is known that would need one."""
+        """Why the process has to be restarted, or None if it does not."""
         if self._lost is not None:
             return self._lost
         seconds = self._batcher.longest_pass() if self._batcher is not None else 0.0
         if seconds < self._watchdog_seconds:
             return None
-        if not self._told_stuck:
-            self._told_stuck = True
+        if not self._logged_stuck:
+            self._logged_stuck = True
             logger.critical("a forward pass does not end", extra={"seconds": round(seconds, 1)})
         return _STUCK.format(self._watchdog_seconds)
 
     @property
     def predictor(self) -> Predictor:
-        """The loaded model, for what needs no forward pass.
+        """The loaded model, for calls that need no forward pass.
 
         Raises:
             NotReadyError: the model is still loading or failed to.
@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model.
+        """A description of the model.
 
         Raises:
             NotReadyError: the model is still loading or failed to.
@@ -114,18 +114,18 @@ class Engine:
         return self.predictor.info
 
     def start(self) -> None:
-        """Begins to load and warm up in the background."""
+        """Starts to load the model and to warm it up, in the background."""
         self._spawn(self._start())
 
     def check_room(self, deadline: float, *, ahead: int = 0) -> None:
-        """Raises as `Batcher.check_room`; lets by what comes before there is a model."""
+        """Raises as `Batcher.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
             self._batcher.check_room(deadline, ahead=ahead)
 
     async def predict(
         self, encodings: Sequence[Encoding], *, deadline: float = math.inf
     ) -> list[Prediction]:
-        """Predictions of one request's texts, in their order; raises as `Batcher.predict`."""
+        """Waits for the predictions of one request; see `Batcher.predict`."""
         return await self._running().predict(encodings, deadline=deadline)
 
     async def explain(
@@ -135,19 +135,19 @@ class Engine:
         *,
         deadline: float = math.inf,
     ) -> list[Result]:
-        """What `finish` makes of the explanations; raises as `Batcher.explain`."""
+        """Waits for the finished explanations of one request; see `Batcher.explain`."""
         return await self._running().explain(questions, finish, deadline=deadline)
 
     async def run(self, jobs: Sequence[Job[Result]], *, deadline: float = math.inf) -> list[Result]:
-        """Results of the jobs of one request, in their order; raises as `Batcher.run`."""
+        """Runs the jobs of one request; see `Batcher.run`."""
         return await self._running().run(jobs, deadline=deadline)
 
     async def close(self) -> bool:
-        """Ends the passes in hand and answers all who wait.
+        """Waits for the running passes and answers all waiting requests.
 
         Returns:
-            Whether all threads are free; if not, one is in a pass that does not end, and the
-            process will not end by itself.
+            Whether all threads are free. If not, a pass does not end, and the process will not
+            end by itself.
         """
         for task in self._tasks:
             task.cancel()
@@ -171,7 +171,7 @@ class Engine:
             predictor = await asyncio.get_running_loop().run_in_executor(
                 self._executor, self._load_and_warm_up
             )
-        except Exception as error:  # the process stays up to say so at /health/ready
+        except Exception as error:  # the process stays up, and /health/ready reports the fault
             self._fault = _FAILED
             logger.exception("the model could not be loaded", extra={"fault": str(error)})
             return
@@ -206,8 +206,8 @@ class Engine:
     def _load_and_warm_up(self) -> Predictor:
         predictor = self._load()
         predictor.warm_up()
-        # What is there by now stays. Looking through it for garbage again and again would stop
-        # the whole process, for a fifth of a second each time.
+        # All objects so far stay. Each time the garbage collector went through them, the whole
+        # process would stop for a fifth of a second.
         gc.collect()
         gc.freeze()
         return predictor
@@ -216,7 +216,7 @@ class Engine:
         if error is None:
             self._fault = None
             return
-        logger.error("a forward pass failed", exc_info=error, extra=_told(error))
+        logger.error("a forward pass failed", exc_info=error, extra=_safe_fault(error))
         if self._backend.is_fatal(error) and self._lost is None:
             self._lost = _LOST.format(self._backend.device)
             logger.critical("the device is lost", extra={"device": str(self._backend.device)})
@@ -230,25 +230,25 @@ class Engine:
             await asyncio.sleep(_PROBE_SECONDS)
             try:
                 await self.run([Job(self.predictor.probe)])
-            except InternalError as error:  # still broken, whatever it is: again in a second
+            except InternalError as error:  # still broken: try again in a second
                 cause = error.__cause__
-                logger.exception("a probe failed", exc_info=cause, extra=_told(cause))
+                logger.exception("a probe failed", exc_info=cause, extra=_safe_fault(cause))
             else:
                 logger.info("a forward pass works again")
                 self._fault = None
 
 
-def _told(error: BaseException | None) -> dict[str, str]:
-    """What the log may say of an error in a pass beside its type and places.
+def _safe_fault(error: BaseException | None) -> dict[str, str]:
+    """Returns the message of an error in a pass, if it cannot contain text of a user.
 
-    Torch says nothing of texts; others may: a KeyError is the key.
+    Messages of torch contain none. Others may: the message of a KeyError is the key.
     """
     return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
 
 
-def _begin_lane(backend: Backend) -> None:
-    """Prepares a thread that runs passes."""
+def _prepare_thread(backend: Backend) -> None:
+    """Sets the number of threads and the niceness of a thread that runs passes."""
     torch.set_num_threads(backend.threads)
-    if backend.niceness and sys.platform == "linux":  # elsewhere it would be the whole process
+    if backend.niceness and sys.platform == "linux":  # elsewhere this affects the whole process
         niceness = max(backend.niceness, os.getpriority(os.PRIO_PROCESS, 0))
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

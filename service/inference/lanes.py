@@ -1,23 +1,23 @@
-"""Decides what each lane may take next, so that long texts leave a core to short ones."""
+"""Limits what each lane may take, so that long texts leave a core to short ones."""
 
 import math
 from collections.abc import Iterable
 
-# Below this, sharing work among cores costs more than it gains.
+# With fewer tokens, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
 _FEWEST_TOKENS_PER_THREAD = 8
-# While short ones come this often, in seconds, one lane is theirs.
+# While a short text arrives at least this often, in seconds, one lane is reserved for them.
 SHORT_COME_WITHIN = 0.05
-# What has more tokens keeps a core busy for so long that short texts must not wait for it.
+# A text of more tokens is long: it keeps a core busy for too long for short texts to wait.
 _LONG_TOKENS = 128
 
 
 class Lanes:
-    """How many lanes are busy, and with what. Not to be used from two threads at once.
+    """The work of all lanes; one thread at a time may use it.
 
     Args:
-        count: of the cores that lanes share; a GPU is one.
-        worth_sharing: the fewest tokens for which a pass that is alone has several threads.
+        count: the number of cores that lanes share; a GPU is one.
+        worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
     """
 
     def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
@@ -28,17 +28,17 @@ class Lanes:
         self._short_came = -math.inf
 
     def note_arrival(self, lengths: Iterable[int], now: float) -> None:
-        """Tells that texts came.
+        """Notes that texts arrived.
 
         Args:
-            lengths: their tokens.
+            lengths: tokens of each text.
             now: the time.
         """
         if any(length <= _LONG_TOKENS for length in lengths):
             self._short_came = now
 
     def longest(self, now: float) -> float:
-        """The longest text that the next batch may have, in tokens.
+        """Returns the length of the longest text that the next batch may have, in tokens.
 
         Args:
             now: the time.
@@ -49,15 +49,15 @@ class Lanes:
         return math.inf
 
     def begin(self, tokens: int, count: int, *, is_all: bool) -> tuple[int, bool]:
-        """Tells that a lane took a batch.
+        """Notes that a lane took a batch.
 
         Args:
-            tokens: of the batch.
-            count: of its texts.
-            is_all: whether nothing is left that waits.
+            tokens: tokens of the batch.
+            count: texts of the batch.
+            is_all: whether no other text waits.
 
         Returns:
-            The threads that it may have, and whether it is long, for `end`.
+            The number of threads for the batch, and whether it is long, for `end`.
         """
         is_long = tokens > _LONG_TOKENS * count
         self._busy += 1
@@ -66,6 +66,6 @@ class Lanes:
         return min(self.count, tokens // _FEWEST_TOKENS_PER_THREAD) if alone else 1, is_long
 
     def end(self, *, is_long: bool) -> None:
-        """Tells that a batch ended."""
+        """Notes that a batch ended."""
         self._busy -= 1
         self._busy_with_long -= is_long

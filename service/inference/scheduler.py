@@ -1,18 +1,18 @@
 """Decides which of the waiting texts go through the network next.
 
-- Texts of like length share a batch, so that little of it is padding.
-- Requests share the network as if each had its own. A text is due when the network would have
-  ended with it, had it served all waiting requests at once, a token at a time (fair queueing:
-  Demers, Keshav and Shenker 1989). So a request of hundreds of texts does not hold up one of a
-  single text, and a stream of short texts does not starve a long one.
-- Within a request, and among equals, who came first goes first.
-- Where time gets short, who has the least of it left goes first, whatever its length.
+- Texts of similar length share a batch, so that little of it is padding.
+- Requests share the network by fair queueing (Demers, Keshav and Shenker 1989). Each request is a
+  flow. The virtual finish time of a text is when it would end if the network served all flows at
+  once, a token of each in turn. The text with the earliest one goes first. So a request of hundreds
+  of texts does not hold up a single text, and a stream of short texts does not starve a long one.
+- Within a request, and at equal finish times, the older text goes first.
+- Urgent texts go before all others, the most urgent first, whatever their length.
 
-Texts of like length wait in a bucket, which has two orders: who is due first, and who is most
-urgent. A line, the texts of one request, stands once in each order. Taking a text by one order
-leaves the other as it is. What has become wrong there is put right when it comes first, and thrown
-out when it is more than half. So every step costs the logarithm of the lines on average, and what
-has gone takes no more room than what waits.
+Texts of similar length wait in one bucket. It holds a queue for each flow, and two heaps of these
+queues: by the finish time of the first text, and by when the queue becomes urgent. Taking a text by
+one heap leaves the other stale. A stale entry is corrected when it comes first, and ended queues
+are removed when they fill more than half of a heap. So a step costs the logarithm of the number of
+queues on average, and ended queues take no more room than waiting ones.
 """
 
 import heapq
@@ -23,170 +23,161 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
-# Lengths within a ninth of each other count as alike.
+# Lengths that differ by less than a ninth are similar.
 _BUCKETS_PER_DOUBLING = 6
-# What a pass costs beyond its tokens, in tokens: so much padding is worth saving one.
+# The fixed cost of a pass, in tokens: this much padding is cheaper than one more pass.
 _PASS_TOKENS = 48
 _PADDING_SHARE = 0.5
-# How much of its length counts against a text: 1 would be fair by the letter and make long texts
-# wait in proportion, 0 would be first come, first served.
-_LENGTH_COUNTS = 0.5
+# The weight of a text's length in its finish time. With 1, long texts wait in proportion to their
+# length, as exact fairness wants; 0 is first come, first served.
+_LENGTH_WEIGHT = 0.5
 # A kind of texts, and their length on a logarithmic scale.
 _Key = tuple[Hashable, int]
 
 
-class Waiting(NamedTuple, Generic[Item]):
-    """One text.
-
-    Args:
-        due: when it is its turn, on the scale of the schedule.
-        number: by which the older of two that are due together goes first; none has it twice.
-        tokens: of the text.
-        item: whatever it is to those who wait.
-    """
-
-    due: float
-    number: int
-    tokens: int
-    item: Item
-
-
 @dataclass(slots=True, eq=False)
-class Line(Generic[Item]):
-    """The texts of one request in a bucket.
+class Flow:
+    """The texts of one request.
 
     Args:
-        texts: the one that goes first stands last, where a list gives it up at no cost.
-        urgent_at: from when on they go before others, by the clock of the schedule.
-    """
-
-    texts: list[Waiting[Item]]
-    urgent_at: float
-
-    @property
-    def first(self) -> Waiting[Item]:
-        """The one that goes first."""
-        return self.texts[-1]
-
-
-_Order = list[tuple[float, int, Line[Item]]]
-
-
-class Bucket(Generic[Item]):
-    """Lines of texts; as false as an empty list when none waits."""
-
-    def __init__(self) -> None:
-        self._by_due: _Order[Item] = []
-        self._by_urgency: _Order[Item] = []
-        self._lines = 0
-
-    def __bool__(self) -> bool:
-        """Whether any text waits."""
-        return self._lines > 0
-
-    def add(self, texts: Sequence[Waiting[Item]], urgent_at: float) -> Line[Item]:
-        """Lets the texts of a request wait.
-
-        Args:
-            texts: at least one, in the order in which they are due.
-            urgent_at: from when on they go before others.
-
-        Returns:
-            Their line, to drop it.
-        """
-        line = Line(list(reversed(texts)), urgent_at)
-        heapq.heappush(self._by_due, (line.first.due, line.first.number, line))
-        heapq.heappush(self._by_urgency, (urgent_at, line.first.number, line))
-        self._lines += 1
-        return line
-
-    def first(self, now: float) -> Line[Item] | None:
-        """The line that is most urgent, or else that of the text due first; None if none waits.
-
-        Args:
-            now: the time.
-        """
-        return self.most_urgent(now) or self._due_first()
-
-    def most_urgent(self, now: float) -> Line[Item] | None:
-        """The line that is most urgent; None if none is.
-
-        Args:
-            now: the time.
-        """
-        while self._by_urgency and self._by_urgency[0][0] <= now:
-            line = self._by_urgency[0][2]
-            if line.texts:
-                return line
-            heapq.heappop(self._by_urgency)
-        return None
-
-    def take(self, line: Line[Item]) -> Waiting[Item]:
-        """Takes the first text of a line."""
-        text = line.texts.pop()
-        if not line.texts:
-            self._end_one()
-        return text
-
-    def drop(self, line: Line[Item]) -> None:
-        """Forgets what is left of a line; without effect at its end."""
-        if line.texts:
-            line.texts.clear()
-            self._end_one()
-
-    def _due_first(self) -> Line[Item] | None:
-        while self._by_due:
-            _, number, line = self._by_due[0]
-            if not line.texts:
-                heapq.heappop(self._by_due)
-            elif number != line.first.number:
-                heapq.heapreplace(self._by_due, (line.first.due, line.first.number, line))
-            else:
-                return line
-        return None
-
-    def _end_one(self) -> None:
-        self._lines -= 1
-        self._by_due = self._swept(self._by_due)
-        self._by_urgency = self._swept(self._by_urgency)
-
-    def _swept(self, order: _Order[Item]) -> _Order[Item]:
-        """Without lines that have ended, once these are more than the others."""
-        if len(order) <= 2 * self._lines:
-            return order
-        kept = [place for place in order if place[2].texts]
-        heapq.heapify(kept)
-        return kept
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """The place of one request in the schedule.
-
-    Args:
-        waiting_texts: of the request, not yet taken; none once nobody waits for the answer.
-        waiting_tokens: of these texts.
-        lines: where they stand.
+        waiting_texts: texts that are not taken yet; 0 after a drop.
+        waiting_tokens: tokens of these texts.
+        queues: its queue in each bucket.
     """
 
     waiting_texts: int = 0
     waiting_tokens: int = 0
-    lines: dict[_Key, Line[Any]] = field(default_factory=dict)
+    queues: "dict[_Key, FlowQueue[Any]]" = field(default_factory=dict)
+
+
+class QueuedText(NamedTuple, Generic[Item]):
+    """One text that waits.
+
+    Args:
+        finish: its virtual finish time.
+        number: order of arrival, unique; decides between equal finish times.
+        tokens: its length.
+        flow: the request that it belongs to.
+        item: what `Schedule.take` returns for it.
+    """
+
+    finish: float
+    number: int
+    tokens: int
+    flow: Flow
+    item: Item
+
+
+@dataclass(slots=True, eq=False)
+class FlowQueue(Generic[Item]):
+    """The texts of one flow in a bucket.
+
+    Args:
+        texts: the first one to go is last, where `pop` is cheap.
+        urgent_at: the time from which they are urgent.
+    """
+
+    texts: list[QueuedText[Item]]
+    urgent_at: float
+
+    @property
+    def first(self) -> QueuedText[Item]:
+        """The text that goes first."""
+        return self.texts[-1]
+
+
+_Heap = list[tuple[float, int, FlowQueue[Item]]]
+
+
+class Bucket(Generic[Item]):
+    """Queues of texts of similar length; false when no text waits."""
+
+    def __init__(self) -> None:
+        self._by_finish: _Heap[Item] = []
+        self._by_urgency: _Heap[Item] = []
+        self._waiting_queues = 0
+
+    def __bool__(self) -> bool:
+        """Tells whether a text waits."""
+        return self._waiting_queues > 0
+
+    def add(self, texts: Sequence[QueuedText[Item]], urgent_at: float) -> FlowQueue[Item]:
+        """Queues texts of one flow and returns their queue.
+
+        Args:
+            texts: at least one, in the order of their finish times.
+            urgent_at: the time from which they are urgent.
+        """
+        queue = FlowQueue(list(reversed(texts)), urgent_at)
+        heapq.heappush(self._by_finish, (queue.first.finish, queue.first.number, queue))
+        heapq.heappush(self._by_urgency, (urgent_at, queue.first.number, queue))
+        self._waiting_queues += 1
+        return queue
+
+    def first(self, now: float) -> FlowQueue[Item] | None:
+        """Returns the most urgent queue, else the one with the earliest finish time, else None."""
+        return self.most_urgent(now) or self._earliest_finish()
+
+    def most_urgent(self, now: float) -> FlowQueue[Item] | None:
+        """Returns the queue that has been urgent for longest; None if none is urgent."""
+        while self._by_urgency and self._by_urgency[0][0] <= now:
+            queue = self._by_urgency[0][2]
+            if queue.texts:
+                return queue
+            heapq.heappop(self._by_urgency)
+        return None
+
+    def take(self, queue: FlowQueue[Item]) -> QueuedText[Item]:
+        """Takes the first text of a queue."""
+        text = queue.texts.pop()
+        if not queue.texts:
+            self._note_end()
+        return text
+
+    def drop(self, queue: FlowQueue[Item]) -> None:
+        """Removes the texts of a queue, if there are any left."""
+        if queue.texts:
+            queue.texts.clear()
+            self._note_end()
+
+    def _earliest_finish(self) -> FlowQueue[Item] | None:
+        while self._by_finish:
+            _, number, queue = self._by_finish[0]
+            if not queue.texts:
+                heapq.heappop(self._by_finish)
+            elif number != queue.first.number:
+                heapq.heapreplace(self._by_finish, (queue.first.finish, queue.first.number, queue))
+            else:
+                return queue
+        return None
+
+    def _note_end(self) -> None:
+        self._waiting_queues -= 1
+        self._by_finish = self._without_ended(self._by_finish)
+        self._by_urgency = self._without_ended(self._by_urgency)
+
+    def _without_ended(self, heap: _Heap[Item]) -> _Heap[Item]:
+        """Removes the queues that have ended, if they fill more than half of a heap."""
+        if len(heap) <= 2 * self._waiting_queues:
+            return heap
+        kept = [entry for entry in heap if entry[2].texts]
+        heapq.heapify(kept)
+        return kept
 
 
 class Schedule(Generic[Item]):
-    """Texts that wait. Not to be used from two threads at once.
+    """The texts that wait; one thread at a time may use it.
 
     Args:
-        max_batch_tokens: `longest * count` of a batch stays within it; a longer text goes alone.
+        max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
     """
 
     def __init__(self, max_batch_tokens: int) -> None:
         self._max_batch_tokens = max_batch_tokens
-        self._buckets: dict[_Key, Bucket[tuple[Turn, Item]]] = {}
-        self._time = 0.0  # tokens that each waiting request would have been given so far
-        self._numbers = 0
-        self._turns = 0
+        self._buckets: dict[_Key, Bucket[Item]] = {}
+        self._virtual_time = 0.0  # tokens served to each waiting flow so far
+        self._next_number = 0
+        self._waiting_flows = 0
         self.tokens = 0
 
     def add(
@@ -195,130 +186,113 @@ class Schedule(Generic[Item]):
         *,
         kind: Hashable = None,
         urgent_at: float = math.inf,
-    ) -> Turn:
-        """Lets the texts of a request wait.
+    ) -> Flow:
+        """Queues the texts of a request and returns their flow.
 
         Args:
-            items: each with its tokens, in the order in which they shall go if all else is equal.
+            items: each with its tokens, in the order in which they go if all else is equal.
             kind: only texts of one kind share a batch.
-            urgent_at: from when on they go before all that are not urgent, by the clock of `take`.
-
-        Returns:
-            The place of the request, to drop it.
+            urgent_at: the time from which they are urgent, by the clock of `take`.
         """
-        turn = Turn(len(items), sum(tokens for _, tokens in items))
-        texts: dict[_Key, list[Waiting[tuple[Turn, Item]]]] = {}
-        due = self._time
+        flow = Flow(len(items), sum(tokens for _, tokens in items))
+        texts: dict[_Key, list[QueuedText[Item]]] = {}
+        finish = self._virtual_time
         for item, tokens in items:
-            due += _LENGTH_COUNTS * tokens
-            text = Waiting(due, self._numbers, tokens, (turn, item))
-            texts.setdefault((kind, _length(tokens)), []).append(text)
-            self._numbers += 1
-        for key, alike in texts.items():
-            bucket = self._buckets.setdefault(key, Bucket())
-            turn.lines[key] = bucket.add(alike, urgent_at)
-        self._turns += 1
-        self.tokens += turn.waiting_tokens
-        return turn
+            finish += _LENGTH_WEIGHT * tokens
+            text = QueuedText(finish, self._next_number, tokens, flow, item)
+            texts.setdefault((kind, _length_class(tokens)), []).append(text)
+            self._next_number += 1
+        for key, similar in texts.items():
+            flow.queues[key] = self._buckets.setdefault(key, Bucket()).add(similar, urgent_at)
+        self._waiting_flows += 1
+        self.tokens += flow.waiting_tokens
+        return flow
 
-    def drop(self, turn: Turn) -> None:
-        """Forgets what is left of a request; without effect the second time, and at its end."""
-        if not turn.waiting_texts:
+    def drop(self, flow: Flow) -> None:
+        """Removes the waiting texts of a request, if there are any left."""
+        if not flow.waiting_texts:
             return
-        self._turns -= 1
-        self.tokens -= turn.waiting_tokens
-        turn.waiting_texts = turn.waiting_tokens = 0
-        for key, line in turn.lines.items():
-            if line.texts:
-                self._buckets[key].drop(line)
-        self._forget_empty(turn.lines)
+        self._waiting_flows -= 1
+        self.tokens -= flow.waiting_tokens
+        flow.waiting_texts = flow.waiting_tokens = 0
+        for key, queue in flow.queues.items():
+            if queue.texts:
+                self._buckets[key].drop(queue)
+        self._remove_empty_buckets(flow.queues)
 
     def take(
-        self,
-        most_tokens: int | None = None,
-        *,
-        longest: float = math.inf,
-        now: float = -math.inf,
+        self, most_tokens: float = math.inf, *, longest: float = math.inf, now: float = -math.inf
     ) -> list[Item]:
-        """Takes the texts of the next batch; none if none waits.
-
-        The one that is due first, or is most urgent, is always part of it.
+        """Takes the texts of the next batch, always with the one that goes first.
 
         Args:
             most_tokens: a smaller limit than `max_batch_tokens`, for this batch.
-            longest: texts of more tokens are passed over.
+            longest: skips texts of more tokens.
             now: the time.
+
+        Returns:
+            The items of the texts; empty if no text waits that is short enough.
         """
-        limit = self._max_batch_tokens
-        if most_tokens is not None:
-            limit = min(limit, most_tokens)
-        first = self._first(longest, now)
-        if first is None:
+        key = self._first_bucket(longest, now)
+        if key is None:
             return []
-        texts = list(self._fill(first, limit, longest, now))
-        self._time += sum(text.tokens for text in texts) / max(self._turns, 1)
-        for text in texts:
-            self._leave(text)
-        self._forget_empty(list(self._buckets))
+        limit = min(self._max_batch_tokens, most_tokens)
+        texts = list(self._take_similar(key, limit, longest, now))
+        self._virtual_time += sum(text.tokens for text in texts) / self._waiting_flows
+        for _, _, tokens, flow, _ in texts:
+            flow.waiting_texts -= 1
+            flow.waiting_tokens -= tokens
+            self.tokens -= tokens
+            if not flow.waiting_texts:
+                self._waiting_flows -= 1
+        self._remove_empty_buckets(list(self._buckets))
         if not self.tokens:
-            self._time = 0.0
-        return [text.item[1] for text in texts]
+            self._virtual_time = 0.0
+        return [text.item for text in texts]
 
-    def _first(self, longest: float, now: float) -> _Key | None:
-        """The bucket of the text that is most urgent, or else due first."""
-        first = None
-        best = (math.inf, math.inf, 0)
+    def _first_bucket(self, longest: float, now: float) -> _Key | None:
+        """Finds the bucket of the text that goes first."""
+        order: dict[_Key, tuple[float, float, int]] = {}
         for key, bucket in self._buckets.items():
-            line = bucket.first(now)
-            if line is None or line.first.tokens > longest:
-                continue
-            urgency = line.urgent_at if line.urgent_at <= now else math.inf
-            order = (urgency, line.first.due, line.first.number)
-            if first is None or order < best:
-                first, best = key, order
-        return first
+            queue = bucket.first(now)
+            if queue is not None and queue.first.tokens <= longest:
+                urgency = queue.urgent_at if queue.urgent_at <= now else math.inf
+                order[key] = (urgency, queue.first.finish, queue.first.number)
+        return min(order, key=order.__getitem__, default=None)
 
-    def _fill(
-        self, first: _Key, limit: int, longest_allowed: float, now: float
-    ) -> Iterator[Waiting[tuple[Turn, Item]]]:
-        """Takes from the first bucket, and from its neighbours while that saves work.
+    def _take_similar(
+        self, key: _Key, limit: float, longest_allowed: float, now: float
+    ) -> Iterator[QueuedText[Item]]:
+        """Takes texts from a bucket, and from others of its kind while that saves work.
 
-        What is urgent goes before what is not, even if that is more alike.
+        Urgent texts go first, even if others are closer in length.
         """
-        kind, length = first
-        alike = sorted(
+        kind, length = key
+        same_kind = sorted(
             (key for key in self._buckets if key[0] == kind), key=lambda key: abs(key[1] - length)
         )
-        buckets = [self._buckets[key] for key in alike]
+        buckets = [self._buckets[key] for key in same_kind]
         urgent = [(bucket, bucket.most_urgent) for bucket in buckets]
         count = tokens = longest = 0
-        for bucket, look in urgent + [(bucket, bucket.first) for bucket in buckets]:
-            while (line := look(now)) is not None:
-                text = line.first
-                most = max(longest, text.tokens)
-                padded = most * (count + 1)
+        for bucket, find_queue in urgent + [(bucket, bucket.first) for bucket in buckets]:
+            while (queue := find_queue(now)) is not None:
+                text = queue.first
+                new_longest = max(longest, text.tokens)
+                padded = new_longest * (count + 1)
                 padding = padded - tokens - text.tokens
-                if most > longest_allowed or (count and padded > limit):
+                if new_longest > longest_allowed or (count and padded > limit):
                     break
                 if padding > max(_PASS_TOKENS, _PADDING_SHARE * padded):
                     break
-                yield bucket.take(line)
-                count, tokens, longest = count + 1, tokens + text.tokens, most
+                yield bucket.take(queue)
+                count, tokens, longest = count + 1, tokens + text.tokens, new_longest
 
-    def _leave(self, text: Waiting[tuple[Turn, Item]]) -> None:
-        turn, _ = text.item
-        turn.waiting_texts -= 1
-        turn.waiting_tokens -= text.tokens
-        self.tokens -= text.tokens
-        if not turn.waiting_texts:
-            self._turns -= 1
-
-    def _forget_empty(self, keys: Iterable[_Key]) -> None:
-        """Forgets buckets: with a kind for each request, those left behind would fill memory."""
+    def _remove_empty_buckets(self, keys: Iterable[_Key]) -> None:
+        """Removes empty buckets; with a kind for each request, they would fill the memory."""
         for key in keys:
             if key in self._buckets and not self._buckets[key]:
                 del self._buckets[key]
 
 
-def _length(tokens: int) -> int:
+def _length_class(tokens: int) -> int:
     return round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))

@@ -1,6 +1,6 @@
-"""Holds what waits for the network, and runs what goes through it together.
+"""Runs passes over batches of entries and delivers their results.
 
-A pass is computed on a lane. Its results are handed out on the event loop.
+A lane computes a pass. The event loop delivers its results.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True, eq=False)
 class Waiter(Generic[Result]):
-    """A request that waits for `missing` of its results.
+    """A request that waits for its results.
 
     Args:
-        future: answered with all of them in their order, or with an error.
-        missing: how many are not there yet.
-        results: those that are there.
+        future: gets all results in order, or an error.
+        missing: results that are still to come.
+        results: the others, by index.
     """
 
     future: asyncio.Future[list[Result]]
@@ -29,14 +29,14 @@ class Waiter(Generic[Result]):
     results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:
-        """Takes one result; the last one answers."""
+        """Stores one result; the last one completes the future."""
         self.results[index] = result
         self.missing -= 1
         if not self.missing and not self.future.done():
             self.future.set_result([self.results[place] for place in range(len(self.results))])
 
     def fail(self, error: Exception) -> None:
-        """Answers with an error; without effect if there is an answer."""
+        """Answers with an error, unless there is an answer."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -46,9 +46,9 @@ class Job(Generic[Result]):
     """Other work for a lane, such as gradients.
 
     Args:
-        run: called there.
-        encodings: a text for each row that goes through the network in it, all of one length.
-            Without any it costs nothing, and is no pass that is counted.
+        run: the work; called on the lane.
+        encodings: a text for each row that goes through the network, all of one length. Without
+            any, the job costs no tokens and is not counted as a pass.
     """
 
     run: Callable[[], Result]
@@ -56,7 +56,7 @@ class Job(Generic[Result]):
 
     @property
     def tokens(self) -> int:
-        """What it costs."""
+        """Tokens of all rows."""
         return sum(len(encoding.input_ids) for encoding in self.encodings)
 
 
@@ -65,8 +65,8 @@ class Task:
     """A kind of pass.
 
     Args:
-        path: through the network, as metrics name it.
-        run: the pass over some items; a result for each, in their order.
+        path: the path through the network, as metrics name it.
+        run: runs a pass over items; returns a result for each, in order.
     """
 
     path: str
@@ -78,13 +78,13 @@ class Entry:
     """One item of a request.
 
     Args:
-        task: what it waits for.
+        task: the kind of pass that it waits for.
         waiter: its request.
-        index: its place there.
-        item: what `task.run` takes.
+        index: its index in the request.
+        item: the input of `task.run`.
         encodings: a text for each row that goes through the network.
-        finish: makes of the index and the result what the request gets; called on the lane, so
-            that it keeps nobody else waiting. None: the result is.
+        finish: makes what the request gets from the index and the result. It runs on the lane, so
+            that it does not block the event loop. None: the request gets the result itself.
     """
 
     task: Task
@@ -96,13 +96,13 @@ class Entry:
 
     @property
     def tokens(self) -> int:
-        """What it costs."""
+        """Tokens of all rows."""
         return sum(len(encoding.input_ids) for encoding in self.encodings)
 
 
 @dataclass(slots=True, eq=False)
 class Pass:
-    """What goes through the network together.
+    """Entries that go through the network together.
 
     Args:
         entries: at least one, all of one task.
@@ -112,7 +112,7 @@ class Pass:
     unanswered: list[Entry] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begins with all of them unanswered."""
+        """Marks all entries as unanswered."""
         self.unanswered = list(self.entries)
 
     @property
@@ -122,43 +122,43 @@ class Pass:
 
     @property
     def encodings(self) -> list[Encoding]:
-        """The texts, in their order."""
+        """The texts of all entries, in order."""
         return [encoding for entry in self.entries for encoding in entry.encodings]
 
-    def compute(self, call: Callable[[Callable[[], None]], object]) -> Callable[[], None]:
+    def compute(self, call_soon: Callable[[Callable[[], None]], object]) -> Callable[[], None]:
         """Runs the pass.
 
-        Results that have to be finished are handed out one by one, so that the first is on its
-        way, and maybe followed by the next request, while the others are still being made.
+        Results with a `finish` are delivered one by one. So a client gets the first, and may send
+        its next request, while the others are being finished.
 
         Args:
-            call: calls something on the event loop, soon.
+            call_soon: calls a function on the event loop.
 
         Returns:
-            What hands out the rest of the results, on the event loop.
+            The function that delivers the remaining results, to call on the event loop.
 
         Raises:
-            Exception: the pass failed, or the first of the results that could not be finished;
-                `fail` tells those who wait for them.
+            Exception: the pass failed, or a result could not be finished (the first such error).
+                `fail` then answers the entries without a result.
         """
         results = self.entries[0].task.run([entry.item for entry in self.entries])
         if self.entries[0].finish is None:
             return partial(self._deliver, results)
-        return self._finish_each(results, call)
+        return self._finish_each(results, call_soon)
 
     def _finish_each(
-        self, results: Sequence[Any], call: Callable[[Callable[[], None]], object]
+        self, results: Sequence[Any], call_soon: Callable[[Callable[[], None]], object]
     ) -> Callable[[], None]:
         self.unanswered = []
         failures: list[Exception] = []
         deliver: list[Callable[[], None]] = []
         for entry, result in zip(self.entries, results, strict=True):
             if deliver:
-                call(deliver.pop())
-            assert entry.finish is not None  # noqa: S101 - all of a task have one, or none has
+                call_soon(deliver.pop())
+            assert entry.finish is not None  # noqa: S101 - all entries of a task have one, or none
             try:
                 finished = entry.finish(entry.index, result)
-            except Exception as error:  # the others of the pass are none the worse for it
+            except Exception as error:  # the other entries still get their results
                 failures.append(error)
                 self.unanswered.append(entry)
             else:
@@ -166,17 +166,17 @@ class Pass:
         if not failures:
             return deliver.pop()
         if deliver:
-            call(deliver.pop())
+            call_soon(deliver.pop())
         try:
             raise failures[0]
         finally:
-            failures.clear()  # their tracebacks keep this frame, and that the weights
+            failures.clear()  # their tracebacks hold this frame, which holds the weights
 
     def _deliver(self, results: Sequence[Any]) -> None:
         for entry, result in zip(self.entries, results, strict=True):
             entry.waiter.deliver(entry.index, result)
 
     def fail(self, error: Exception) -> None:
-        """Tells those who will get no result."""
+        """Answers the entries without a result with an error."""
         for entry in self.unanswered:
             entry.waiter.fail(error)

@@ -30,17 +30,17 @@ def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
 ) -> None:
     schedule: Schedule[tuple[int, int]] = Schedule(budget)
     taken: list[list[tuple[int, int]]] = []
-    turns = []
+    flows = []
     for request, (tokens, kind, _) in enumerate(plans):
         items = [((request, place), count) for place, count in enumerate(tokens)]
-        turns.append(schedule.add(items, kind=kind))
+        flows.append(schedule.add(items, kind=kind))
         if request == early:
             taken.append(schedule.take())
     before = {item for batch in taken for item in batch}
-    for turn, (_, _, drops) in zip(turns, plans, strict=True):
+    for flow, (_, _, drops) in zip(flows, plans, strict=True):
         if drops:
-            schedule.drop(turn)
-            schedule.drop(turn)
+            schedule.drop(flow)
+            schedule.drop(flow)
     left = sum(
         count
         for request, (tokens, _, drops) in enumerate(plans)
@@ -153,7 +153,7 @@ def test_requests_that_come_and_go_leave_nothing_behind() -> None:
         schedule.drop(schedule.add([(number, 30)], kind=number))
 
     (bucket,) = schedule._buckets.values()
-    assert len(bucket._by_due) + len(bucket._by_urgency) <= 4  # of one line, in two orders
+    assert len(bucket._by_finish) + len(bucket._by_urgency) <= 4  # of one line, in two orders
     assert schedule.tokens == kept.waiting_tokens == 90
     assert [len(batch) for batch in iter(schedule.take, [])] == [3]
     assert not schedule._buckets
@@ -168,9 +168,9 @@ def test_nothing_is_kept_of_what_was_taken_or_dropped() -> None:
     gone = [weakref.ref(taken), weakref.ref(dropped)]
     schedule.add([(waiting, 10)] * 4, urgent_at=1.0)  # stands before the others in both orders
     schedule.add([(taken, 10)], urgent_at=2.0)
-    turn = schedule.add([(dropped, 10)], urgent_at=2.0)
+    flow = schedule.add([(dropped, 10)], urgent_at=2.0)
     assert [schedule.take(), schedule.take()] == [[waiting], [taken]]
-    schedule.drop(turn)
+    schedule.drop(flow)
     del taken, dropped
 
     assert [answer() for answer in gone] == [None, None]

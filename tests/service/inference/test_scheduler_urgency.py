@@ -65,10 +65,10 @@ def test_an_urgent_request_ends_as_soon_as_all_that_waited_when_it_came(
     schedule: Schedule[str] = Schedule(budget)
     for texts in older:
         schedule.add([("older", 20)] * texts, urgent_at=float(patience))
-    turn = schedule.add([("own", 20)] * own, urgent_at=float(patience))
+    flow = schedule.add([("own", 20)] * own, urgent_at=float(patience))
     waiting = schedule.tokens
     now = 0
-    while turn.waiting_texts:
+    while flow.waiting_texts:
         batch = schedule.take(now=float(now))
         now += 20 * len(batch)  # one token takes one second
         for _ in batch:  # the queue never gets shorter
@@ -107,12 +107,12 @@ def test_no_batch_passes_over_what_is_more_urgent(
         texts = [
             Text(now, place, count, kind, now + patience) for place, count in enumerate(lengths)
         ]
-        turn = schedule.add(
+        flow = schedule.add(
             [(text, text.tokens) for text in texts], kind=kind, urgent_at=now + patience
         )
         waiting.update(texts)
         if fate == "leaves":
-            schedule.drop(turn)
+            schedule.drop(flow)
             waiting.difference_update(texts)
         elif fate == "one goes":
             take(now)
