@@ -77,11 +77,7 @@ class InterruptedRunError(TrainingError):
 
 
 class InterruptedComparisonError(TrainingError):
-    """A signal ended a comparison; nothing of it is kept.
-
-    Args:
-        signal: its number.
-    """
+    """A signal ended a comparison; nothing of it is kept."""
 
     def __init__(self, signal: int) -> None:
         super().__init__("interrupted; no report was written")

@@ -58,11 +58,7 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
 
 
 def describe(device: torch.device) -> str:
-    """Describes processor, threads and versions in one line.
-
-    Args:
-        device: where the networks ran.
-    """
+    """Describes processor, threads and versions in one line."""
     where = _processor()
     if device.type == "cuda":
         where = f"{torch.cuda.get_device_name(device)}, {where}"

@@ -81,10 +81,6 @@ def _text(words: Words) -> str:
 
 
 def say(line: str) -> None:
-    """Writes a line for people to standard output.
-
-    Args:
-        line: without its end.
-    """
+    """Writes a line for people to standard output."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -25,11 +25,7 @@ _FEWEST_SEEDS = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Gives a parser the options of the command."""
     add_files(parser, "labelled text of two classes")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
@@ -87,12 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains every variant with every seed, and writes the report.
-
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
-
-    Returns:
-        0.
 
     Raises:
         TrainingError: data or options cannot be used, or a signal came.

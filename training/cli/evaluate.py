@@ -24,11 +24,7 @@ _TWO = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Gives a parser the options of the command."""
     add_files(parser, "labelled text")
     parser.add_argument(
         "--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint folder"
@@ -72,12 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Measures a checkpoint on each file and prints the figures.
 
     All files are read before the model is loaded, so that a bad row is found at once.
-
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
-
-    Returns:
-        0.
 
     Raises:
         DataError: a file cannot be used, or the JSON cannot be written.

@@ -35,12 +35,6 @@ _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 def run(arguments: argparse.Namespace) -> int:
     """Trains, calibrates, measures and saves a checkpoint.
 
-    Args:
-        arguments: as the parser of `fit_options.add_arguments` gives them.
-
-    Returns:
-        0.
-
     Raises:
         TrainingError: data, options or an interrupted run cannot be used; or the run was
             interrupted.

@@ -34,11 +34,7 @@ _RECIPE_OPTIONS: tuple[tuple[str, type, str], ...] = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Gives a parser the options of the command."""
     add_files(parser, "labelled text to learn from", optional=True)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
@@ -138,9 +134,6 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
 def recipe_of(arguments: argparse.Namespace) -> Recipe:
     """Loads the preset that a command line names, changed by its options.
 
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
-
     Raises:
         RecipeError: there is no such preset, or a value does not fit.
     """
@@ -150,9 +143,6 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
 
 def refuse_beside_plan(arguments: argparse.Namespace) -> None:
     """Refuses options that a plan sets itself.
-
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
 
     Raises:
         RecipeError: one of these options is given.
@@ -172,9 +162,6 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
 
 def place_run(arguments: argparse.Namespace) -> Path:
     """Chooses the folder of the run, and refuses to replace a checkpoint without `--overwrite`.
-
-    Args:
-        arguments: as the parser of `add_arguments` gives them.
 
     Returns:
         The folder of the run: history, plot and state.

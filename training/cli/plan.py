@@ -27,12 +27,6 @@ from training.signals import noted_signals, raised_signals
 def run(arguments: argparse.Namespace) -> int:
     """Runs a plan, then calibrates, measures and saves the checkpoint.
 
-    Args:
-        arguments: as the parser of `fit_options.add_arguments` gives them.
-
-    Returns:
-        0.
-
     Raises:
         TrainingError: the plan or its data cannot be used, or the run was interrupted.
         model.errors.ModelError: a folder or the device cannot be used.

@@ -10,13 +10,7 @@ _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 
 
 def add_files(parser: argparse.ArgumentParser, text: str, *, optional: bool = False) -> None:
-    """Adds the files of labelled text.
-
-    Args:
-        parser: of the subcommand.
-        text: what the files are.
-        optional: whether there may be none.
-    """
+    """Adds the files of labelled text."""
     parser.add_argument(
         "files",
         nargs="*" if optional else "+",
@@ -27,11 +21,7 @@ def add_files(parser: argparse.ArgumentParser, text: str, *, optional: bool = Fa
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that name the columns of the files.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Adds the options that name the columns of the files."""
     for column in ("text", "label"):
         parser.add_argument(
             f"--{column}-column",
@@ -46,11 +36,7 @@ def columns_of(arguments: argparse.Namespace) -> Columns:
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that sets the order of the classes.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Adds the option that sets the order of the classes."""
     parser.add_argument(
         "--labels",
         type=names,
@@ -60,11 +46,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say where to compute.
-
-    Args:
-        parser: of the subcommand.
-    """
+    """Adds the options that say where to compute."""
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda or cuda:N (default: %(default)s)"
     )

@@ -56,11 +56,7 @@ class Outcome:
     runs: tuple[Run, ...]
 
     def spread(self, figure: Callable[[Run], float]) -> "Spread":
-        """Computes mean and standard deviation over the runs.
-
-        Args:
-            figure: of one run.
-        """
+        """Computes mean and standard deviation over the runs."""
         return spread([figure(run) for run in self.runs])
 
 
@@ -118,11 +114,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Computes mean and sample standard deviation.
-
-    Args:
-        values: at least one.
-    """
+    """Computes mean and sample standard deviation."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Spread(statistics.fmean(values), deviation)
 
@@ -131,19 +123,12 @@ _ADAPTER = TypeAdapter(Comparison)
 
 
 def to_json(comparison: Comparison) -> str:
-    """Writes the comparison as indented JSON.
-
-    Args:
-        comparison: the whole of it.
-    """
+    """Writes the comparison as indented JSON."""
     return _ADAPTER.dump_json(comparison, indent=1).decode() + "\n"
 
 
 def from_json(text: str) -> Comparison:
     """Reads what `to_json` wrote.
-
-    Args:
-        text: the JSON.
 
     Raises:
         pydantic.ValidationError: it is not a comparison.

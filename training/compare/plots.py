@@ -85,12 +85,7 @@ def _draw(
 
 
 def plot_gaps(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draws training and validation accuracy of every run, joined, one row for each variant.
-
-    Args:
-        outcomes: of the variants.
-        path: of the picture, PNG or SVG. It is written beside and renamed.
-    """
+    """Draws training and validation accuracy of every run, joined, one row for each variant."""
     figure = Figure(figsize=(8, 0.5 * len(outcomes) + 1.2), layout="constrained")
     axes = figure.subplots()
     for row, outcome in enumerate(outcomes):

@@ -19,11 +19,7 @@ _HOLD_OUT = {
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """Writes the page of the report.
-
-    Args:
-        comparison: the whole of it.
-    """
+    """Writes the page of the report."""
     outcomes = comparison.outcomes
     seeds = max(len(outcome.runs) for outcome in outcomes)
     sections = [

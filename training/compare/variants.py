@@ -37,12 +37,7 @@ class Variant:
     mask_padding: bool = True
 
     def recipe(self, *, epochs: int, seed: int) -> Recipe:
-        """Loads the preset, with the epochs of all variants; the last weights are kept.
-
-        Args:
-            epochs: passes over the training rows.
-            seed: of everything random.
-        """
+        """Loads the preset, with the epochs of all variants; the last weights are kept."""
         return load_recipe(self.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
 
     def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:

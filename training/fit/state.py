@@ -211,21 +211,13 @@ def _shown(value: object) -> str:
 
 
 def has_state(folder: Path) -> bool:
-    """Whether an interrupted run left its state.
-
-    Args:
-        folder: of the state.
-    """
+    """Whether an interrupted run left its state."""
     _, old = _beside(folder)
     return folder.exists() or old.exists()
 
 
 def remove_state(folder: Path) -> None:
-    """Removes the state of a run, and what a kill left beside it.
-
-    Args:
-        folder: of the state.
-    """
+    """Removes the state of a run, and what a kill left beside it."""
     for path in (folder, *_beside(folder)):
         shutil.rmtree(path, ignore_errors=True)
 

@@ -104,11 +104,7 @@ class Trainer:
         return self._state.step
 
     def interrupted(self, signal: int) -> InterruptedRunError:
-        """What a signal makes of the run, its state being on disk.
-
-        Args:
-            signal: its number.
-        """
+        """What a signal makes of the run, its state being on disk."""
         return InterruptedRunError(signal, self._state.step, self._total_steps)
 
     def resume(self) -> None:

@@ -37,10 +37,6 @@ class Measurement:
 def write_history(history: Sequence[Measurement], path: Path) -> None:
     """Writes one JSON object a line, beside its place, and renames.
 
-    Args:
-        history: in the order of the steps.
-        path: of the file.
-
     Raises:
         OSError: the file could not be written.
     """
@@ -49,10 +45,6 @@ def write_history(history: Sequence[Measurement], path: Path) -> None:
 
 
 def read_history(path: Path) -> list[Measurement]:
-    """Reads what `write_history` wrote.
-
-    Args:
-        path: of the file.
-    """
+    """Reads what `write_history` wrote."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [Measurement(**json.loads(line)) for line in lines]

@@ -55,9 +55,6 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
 def check_suffix(path: Path) -> None:
     """Refuses a picture of a kind that is not written.
 
-    Args:
-        path: of the picture.
-
     Raises:
         RecipeError: the suffix is another than PNG's or SVG's.
     """

@@ -110,9 +110,6 @@ def to_json(
 def to_text(report: FileReport) -> str:
     """The figures of one file as people read them.
 
-    Args:
-        report: of the file.
-
     Returns:
         Several lines, the last one ended.
     """
@@ -153,9 +150,6 @@ def length_reports(
 
 def probes_to_text(probes: Sequence[Probe]) -> str:
     """Answers to sentences of known label and to changed texts, as people read them.
-
-    Args:
-        probes: in their order; none give nothing.
 
     Returns:
         Lines, the last one ended.

@@ -31,10 +31,6 @@ class PlanData:
 def read_plan_data(plan: Plan, folder: Path) -> PlanData:
     """Reads every source, and holds rows out with all that they are part of.
 
-    Args:
-        plan: names the files.
-        folder: that they lie in.
-
     Raises:
         DataError: a file cannot be read or a row cannot be used.
         RecipeError: a source has fewer rows than it shall hold out.

@@ -227,9 +227,6 @@ class Plan(_Part):
 def load_plan(path: Path) -> Plan:
     """Reads a plan.
 
-    Args:
-        path: of a TOML file.
-
     Raises:
         RecipeError: it cannot be read or does not fit; lists every fault.
     """

@@ -85,12 +85,7 @@ _CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
 
 
 def perturb(text: str, rng: random.Random) -> str:
-    """Makes one or two of the changes above.
-
-    Args:
-        text: of a training row.
-        rng: decides which.
-    """
+    """Makes one or two of the changes above."""
     for change in rng.sample(_CHANGES, rng.choice((1, 1, 2))):
         text = change(text, rng)
     return text
@@ -115,11 +110,7 @@ def _alike(found: str, table: dict[str, str]) -> str:
 
 
 def undo_penn(text: str) -> str:
-    """Writes a text of the Penn style (`do n't`, `-lrb-`) as people do (`don't`, `(`).
-
-    Args:
-        text: in any style; only the Penn style is changed.
-    """
+    """Writes a text of the Penn style (`do n't`, `-lrb-`) as people do (`don't`, `(`)."""
     if not _PENN.search(text):
         return text
     text = _BRACKET.sub(lambda match: _BRACKETS[match[0].lower()], text)
