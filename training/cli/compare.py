@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     # Imported only now: they take seconds, and __main__ needs the options alone.
     from training.compare.baseline import check_baseline
-    from training.compare.comparison import Comparison, Source
+    from training.compare.comparison import Comparison
     from training.compare.report import REPORT, check_output, write_report
     from training.compare.run import run_variants
 
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(arguments),
         machine=describe(accelerator.device),
         sources=tuple(
-            Source(file=_shown(path), rows=source.rows, sha256=source.sha256)
+            source.model_copy(update={"file": _shown(path)})
             for path, source in zip(paths, sources, strict=True)
         ),
         hold_out="files" if arguments.validation else arguments.hold_out,

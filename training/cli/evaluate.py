@@ -100,20 +100,20 @@ def run(arguments: argparse.Namespace) -> int:
     dtype = choose_dtype(arguments.dtype, device)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
-    found = []
+    reports, scores = [], []
     for path, dataset in zip(arguments.files, datasets, strict=True):
-        evaluation = evaluate(
+        report, score = evaluate(
             predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
         )
-        found.append(evaluation)
-        readable.write(to_text(evaluation.report))
+        reports.append(report)
+        scores.append(score)
+        readable.write(to_text(report))
         readable.flush()
     probes = run_probes(predictor, datasets) if arguments.probe else []
     readable.write(probes_to_text(probes))
     if arguments.plot is not None:
-        plot_reliability([evaluation.scores for evaluation in found], arguments.plot)
+        plot_reliability(scores, arguments.plot)
     if arguments.json is not None:
-        reports = [evaluation.report for evaluation in found]
         _write_json(arguments.json, summarise(predictor.info, reports, probes))
     return 0
 

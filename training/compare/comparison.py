@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
+from model.manifest import DataSource
 from training.fit.rows import EvalResult
 from training.measure.history import Measurement
 
@@ -61,28 +62,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A file that rows came from.
-
-    Args:
-        file: its name, with the folder that holds it.
-        rows: that were read from it.
-        sha256: of the file.
-    """
-
-    file: str
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """A whole comparison.
 
     Args:
         command: the command line that repeats it, without folders of this machine.
         machine: processor, threads and versions.
-        sources: files of the rows.
+        sources: files of the rows, named with their folders.
         hold_out: which rows were held out: `last`, `random`, or `files`.
         training_rows: how many were learnt from.
         validation_rows: how many were held out.
@@ -92,7 +78,7 @@ class Comparison:
 
     command: str
     machine: str
-    sources: tuple[Source, ...]
+    sources: tuple[DataSource, ...]
     hold_out: str
     training_rows: int
     validation_rows: int

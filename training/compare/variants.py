@@ -12,7 +12,7 @@ from training.data.dataset import Dataset
 from training.data.vocabulary import train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.initial import init_from_scratch
-from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe
+from training.fit.recipe import Recipe, load_recipe
 
 _COURSE, _ENCODER = "course", "small"
 _TWO = 2
@@ -59,9 +59,6 @@ class Variant:
                 f"the course's classifier tells 2 classes apart, the rows have "
                 f"{len(training.labels)}: compare on files of two classes"
             )
-        return self._conv_attention(recipe, sizes), self._words(recipe, sizes, training)
-
-    def _conv_attention(self, recipe: Recipe, sizes: ConvAttentionSizes) -> Network:
         network = ConvAttentionClassifier(
             vocab_size=sizes.vocab_size,
             embedding_size=sizes.embedding_size,
@@ -73,15 +70,13 @@ class Variant:
             mask_padding=self.mask_padding,
         )
         network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
-        return network
-
-    def _words(self, recipe: Recipe, sizes: ConvAttentionSizes, training: Dataset) -> Tokenizer:
-        return train_word_tokenizer(
+        tokenizer = train_word_tokenizer(
             training.texts,
             num_words=sizes.num_words,
             max_length=recipe.max_length,
             padded_length=None if self.mask_padding else recipe.max_length,
         )
+        return network, tokenizer
 
 
 VARIANTS: Mapping[str, Variant] = {

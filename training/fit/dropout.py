@@ -1,7 +1,7 @@
-"""Drops features and tokens by chance in training.
+"""Drops features and tokens at random in training.
 
-The mask of features takes a byte of randomness for each element: torch's own was a tenth of a
-training step on an AMD processor (docs/decisions/0013-default-model.md).
+The mask of features uses one random byte for each element. torch's own took a tenth of a training
+step on an AMD processor (docs/decisions/0013-default-model.md).
 """
 
 import torch
@@ -17,10 +17,10 @@ _BYTES = 8  # of an int64
 
 
 class ByteDropout(nn.Dropout):
-    """As `torch.nn.Dropout`; on a CPU its probability is the nearest multiple of 1/256."""
+    """Drops like `torch.nn.Dropout`; on a CPU with the nearest multiple of 1/256."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Zeroes elements by chance, and scales the others so that the mean stays.
+        """Zeroes random elements, and scales the others so that the mean stays.
 
         Args:
             input: of any shape.
@@ -38,7 +38,7 @@ class ByteDropout(nn.Dropout):
 
 
 def use_byte_dropout(network: nn.Module) -> None:
-    """Puts `ByteDropout` in the place of each `torch.nn.Dropout`.
+    """Replaces each `torch.nn.Dropout` by `ByteDropout`.
 
     Args:
         network: changed in place; its weights and their names stay.
@@ -50,10 +50,10 @@ def use_byte_dropout(network: nn.Module) -> None:
 
 
 class TokenDropout:
-    """Reads some tokens of each batch as unknown; never special ones.
+    """Replaces random tokens of a batch by `[UNK]`, never special ones.
 
     Args:
-        tokenizer: of the texts; without a token for unknown words nothing is dropped.
+        tokenizer: of the texts. Without `[UNK]` nothing is dropped.
         share: of the tokens.
         accelerator: where the batches are.
     """
@@ -67,7 +67,7 @@ class TokenDropout:
         )
 
     def __call__(self, batch: Batch) -> Batch:
-        """The batch with tokens dropped anew."""
+        """Returns the batch with random tokens dropped."""
         if not self._share or self._unknown_id is None:
             return batch
         input_ids = batch.input_ids

@@ -1,4 +1,4 @@
-"""From the best weights of a run to a checkpoint with its temperature and its figures."""
+"""Calibrates and measures the best weights of a run, and writes the checkpoint."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,14 +38,14 @@ def write_checkpoint(
         start: its network holds the best weights, on `device` and in evaluation mode.
         seed: of the run.
         record: the recipe or the plan of the run, for `headlight.json`.
-        training: rows learnt from.
+        training: the training rows.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
         device: where the network runs.
-        dtype: what the weights are stored in.
+        dtype: of the stored weights.
 
     Returns:
-        What the folder says of itself.
+        The manifest of the checkpoint.
 
     Raises:
         OSError: the folder could not be written.
@@ -78,7 +78,7 @@ def write_checkpoint(
 
 
 def _round(network: Network, dtype: torch.dtype) -> None:
-    """Gives the weights the values that they will have when they are read back."""
+    """Rounds the weights to the values that a reader of the checkpoint will see."""
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(parameter.to(dtype))

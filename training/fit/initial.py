@@ -1,4 +1,4 @@
-"""From a recipe to a network with its tokenizer: drawn afresh, or begun from a pretrained one."""
+"""Makes the network and tokenizer that a run begins with, fresh or pretrained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class InitialModel:
 
     Args:
         config: sizes of the network.
-        network: on the CPU, its weights drawn or loaded.
-        tokenizer: that the network reads by.
-        origin: what the recipe does not tell: the pretrained weights, if any.
+        network: on the CPU, with fresh or loaded weights.
+        tokenizer: of the network.
+        origin: name and digest of the pretrained weights, if any.
     """
 
     config: NetworkConfig
@@ -40,7 +40,7 @@ class InitialModel:
 
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
-    """Learns a vocabulary and draws weights.
+    """Trains a tokenizer and draws fresh weights.
 
     Args:
         recipe: with the sizes of the network.
@@ -48,7 +48,7 @@ def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str
         labels: names of the classes, in their order.
 
     Raises:
-        RecipeError: the recipe has no sizes, or its network cannot tell so many classes apart.
+        RecipeError: the recipe has no sizes, or its network does not support so many classes.
     """
     if recipe.conv_attention is not None:
         return _start_conv_attention(recipe, recipe.conv_attention, texts, labels)
@@ -101,16 +101,16 @@ def _start_conv_attention(
 
 
 def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> InitialModel:
-    """Takes vocabulary, sizes and weights of a BERT-family folder; a head that fits too.
+    """Loads vocabulary, sizes and weights of a BERT-family folder, and its head if it fits.
 
     Args:
-        recipe: its sizes, if any, are not used.
+        recipe: its sizes are not used.
         folder: `config.json`, `model.safetensors` and a tokenizer.
         labels: names of the classes, in their order.
 
     Raises:
         CheckpointError: the folder is damaged, incomplete or of another kind.
-        RecipeError: the recipe is for another network than an encoder.
+        RecipeError: the recipe is not for an encoder.
     """
     if recipe.conv_attention is not None:
         raise RecipeError(

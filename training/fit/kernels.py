@@ -1,20 +1,20 @@
-"""Which kernel computes the attention of a step: a CPU's fused one is not always the fastest."""
+"""Chooses the attention kernel of a training step: on a CPU the fused one can be slower."""
 
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# Up to here a step is faster without it (docs/decisions/0013-default-model.md).
+# Up to this many tokens a step is faster unfused (docs/decisions/0013-default-model.md).
 _LONGEST_UNFUSED = 160
 
 
 def attention_kernel(length: int, device: torch.device) -> AbstractContextManager[object]:
-    """Where the forward pass of a training step runs, which decides the backward one too.
+    """Returns the context for the forward pass of a step. It also decides the backward pass.
 
     Args:
         length: tokens of the longest text of the batch.
-        device: where the network is; other devices than a CPU keep their own choice.
+        device: of the network. Other devices than a CPU choose themselves.
     """
     if device.type != "cpu" or length > _LONGEST_UNFUSED:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""What training makes small: the loss of a batch, and what the weights themselves add to it.
+"""Computes the loss of a batch and the penalty on the weights.
 
 Legend: B batch, C classes.
 """
@@ -10,7 +10,7 @@ from training.fit.recipe import Recipe
 
 
 def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
-    """Mean cross-entropy. Of a sigmoid unit's two logits it is the binary cross-entropy.
+    """Computes mean cross-entropy; for a sigmoid unit's two logits, binary cross-entropy.
 
     Args:
         logits: [B, C].
@@ -21,10 +21,10 @@ def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
 
 
 def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:
-    """The recipe's factor times the sum of the squares of the word embedding.
+    """Computes the sum of squares of the word embedding, times the factor of the recipe.
 
     Args:
-        network: its first embedding is that of the words.
+        network: its first embedding must be the word embedding.
         recipe: with the factor, `embedding_l2`.
     """
     if not recipe.embedding_l2:

@@ -1,4 +1,4 @@
-"""AdamW with warm-up, linear decay and a running mean of the weights."""
+"""Builds AdamW, schedules its rate and averages the weights."""
 
 import re
 from collections import defaultdict
@@ -10,21 +10,21 @@ from torch.optim import AdamW
 
 _BETA1 = 0.9
 _LAYER = re.compile(r"(?:^|\.)layers?\.(\d+)\.")  # ours, and as transformers has it
-# The running mean follows quickly at first: after n steps its memory is at most n / 10 long.
+# The running mean follows quickly at first: after n steps it remembers at most n / 10 steps.
 _YOUNG = 10
 
 
 def build_optimizer(
     network: nn.Module, *, weight_decay: float, beta2: float = 0.98, layer_decay: float = 1.0
 ) -> AdamW:
-    """AdamW (Loshchilov and Hutter 2019) over all parameters; its rate is set at every step.
+    """Builds AdamW (Loshchilov and Hutter 2019) over all parameters. Each step sets the rate.
 
     Args:
         network: on its device.
-        weight_decay: of matrices; biases, norms and embeddings have none.
+        weight_decay: of matrices. Biases, norms and embeddings do not decay.
         beta2: decay of the mean of squared gradients.
-        layer_decay: the rate of a layer over that of the layer above it. Each group of the
-            optimizer holds the share of the rate that is its own, as `scale`.
+        layer_decay: the rate of a layer, divided by the rate of the layer above. Each group of
+            the optimizer holds its factor of the rate as `scale`.
     """
     embeddings = {
         id(parameter)
@@ -55,7 +55,7 @@ def build_optimizer(
 
 
 def _depth(name: str, top: int) -> int:
-    """0 of embeddings, then that of the layer, and the top of what reads the last layer."""
+    """Returns 0 for embeddings, 1 and up for layers, the top for what reads the last layer."""
     layer = _LAYER.search(name)
     if layer is not None:
         return int(layer[1]) + 1
@@ -65,12 +65,12 @@ def _depth(name: str, top: int) -> int:
 def learning_rate(
     step: int, *, total_steps: int, warmup_share: float, peak: float, falls: bool = True
 ) -> float:
-    """The rate of a step: up in a line from 0, then down in a line to 0 or level.
+    """Computes the rate of a step: a linear rise from 0, then a linear fall to 0 or none.
 
     Args:
         step: counted from 0.
         total_steps: of the whole run.
-        warmup_share: share of the steps on the way up.
+        warmup_share: share of the steps in which the rate rises.
         peak: the highest rate.
         falls: whether it falls after that.
     """
@@ -85,12 +85,12 @@ def learning_rate(
 def update_average(
     average: Iterable[Tensor], parameters: Iterable[Tensor], *, decay: float, step: int
 ) -> None:
-    """Moves a running mean of the weights towards them (Polyak and Juditsky 1992).
+    """Updates a running mean of the weights (Polyak and Juditsky 1992).
 
     Args:
         average: changed in place.
         parameters: the weights after this step, in the same order.
-        decay: share of the mean that stays, in the long run.
+        decay: share of the mean that stays, after the first steps.
         step: counted from 0.
     """
     share = 1.0 - min(decay, (step + 1) / (step + _YOUNG))

@@ -1,4 +1,4 @@
-"""What a run is told: a preset, changed by options, checked and kept beside the weights."""
+"""Loads the recipe of a run: a preset, changed by options and checked."""
 
 import tomllib
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class _Part(BaseModel):
 
 
 class NetworkSizes(_Part):
-    """Sizes of a network that is trained from scratch.
+    """Sizes of an encoder that is trained from scratch.
 
     Args:
-        vocab_size: the most tokens that the vocabulary gets.
+        vocab_size: the most tokens of the vocabulary.
         hidden_size: features of a token.
         num_layers: layers of the encoder.
-        num_heads: heads of each layer; they divide `hidden_size`.
+        num_heads: heads of each layer; must divide `hidden_size`.
         intermediate_size: features inside the feed-forward parts.
         initializer_range: standard deviation of fresh weights.
     """
@@ -51,17 +51,17 @@ class NetworkSizes(_Part):
 
 
 class ConvAttentionSizes(_Part):
-    """Sizes of the classifier of the seed course, by default those of the course.
+    """Sizes of the classifier of the seed course. The defaults are those of the course.
 
     Args:
-        vocab_size: rows of the embedding; the course has more than words.
-        num_words: the most frequent words, which get a row each.
+        vocab_size: rows of the embedding; the course has more rows than words.
+        num_words: number of words that get a row, the most frequent ones.
         embedding_size: features of a word.
         num_filters: filters of the convolution.
         kernel_size: words that a filter sees.
         num_heads: heads of the one layer of attention.
         head_dim: features of one head.
-        mask_padding: whether attention passes padding over; the course did not.
+        mask_padding: whether attention ignores padding; the course did not.
     """
 
     vocab_size: Count = 3001
@@ -84,33 +84,32 @@ class ConvAttentionSizes(_Part):
 
 
 class Recipe(_Part):
-    """Everything that, with the data and the seed, decides the weights.
+    """Everything that decides the weights, together with the data.
 
     Args:
-        network: sizes of an encoder, for training from scratch; None in a preset for pretrained
-            encoders.
+        network: sizes of an encoder that is trained from scratch; None for pretrained encoders.
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
         epochs: passes over the training rows.
         batch_size: texts of a step.
-        learning_rate: the highest, at the end of the warm-up.
+        learning_rate: the highest rate, at the end of the warm-up.
         weight_decay: of matrices; not of biases, norms and embeddings.
-        warmup_share: share of the steps in which the rate climbs.
-        schedule: what the rate does after that: fall to 0 in a line, or stay.
+        warmup_share: share of the steps in which the rate rises.
+        schedule: of the rate after that: a linear fall to 0, or constant.
         beta2: decay of the optimizer's mean of squared gradients.
-        layer_decay: the rate of a layer over that of the layer above it.
-        embedding_l2: times the sum of the squares of the word embedding, added to the loss.
+        layer_decay: the rate of a layer, divided by the rate of the layer above.
+        embedding_l2: factor of the squared word embedding that is added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
-        label_smoothing: share of the target that goes to all classes alike (Szegedy et al. 2016).
+        label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
         dropout: after embeddings and sublayers, and before the classifier.
         attention_dropout: of attention weights.
-        token_dropout: share of the tokens read as unknown in training.
-        undo_penn_share: share of the texts in the Penn style (`do n't`) read as people write.
-        average_decay: of the running mean of the weights that is kept in the end; 0: the last.
-        validation_share: share of the rows held out when no validation file is given.
-        hold_out: which rows these are: some of each class by chance, or the last.
-        keep: the weights of the epoch with the least validation loss, or those of the last epoch.
-        patience: epochs without a better validation loss until the run stops.
+        token_dropout: share of the tokens that are read as unknown in training.
+        undo_penn_share: share of the texts in the Penn style (`do n't`) that are rewritten.
+        average_decay: of the running mean of the weights, which is kept; 0: no mean.
+        validation_share: share of the rows held out if no validation file is given.
+        hold_out: which rows these are: random ones of each class, or the last.
+        keep: the weights of the epoch with the least validation loss, or of the last epoch.
+        patience: epochs without a better validation loss after which the run stops.
         seed: of everything random.
     """
 
@@ -147,7 +146,7 @@ class Recipe(_Part):
 
 
 def presets() -> tuple[str, ...]:
-    """Names of the presets that come with the project."""
+    """Returns the names of the presets that come with the project."""
     names = (entry.name for entry in (files("training") / "fit" / "presets").iterdir())
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
 
@@ -157,10 +156,10 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
 
     Args:
         preset: one of `presets`, or the path of a TOML file of the same form.
-        changes: fields that options give.
+        changes: fields that options set.
 
     Raises:
-        RecipeError: there is no such preset, or a value does not fit; lists every fault.
+        RecipeError: there is no such preset, or values are wrong; lists every fault.
     """
     content = _read(preset)
     try:

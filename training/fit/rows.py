@@ -1,4 +1,4 @@
-"""Encoded texts with their classes, and how well a network does on them.
+"""Encodes rows, loads them in batches, and measures a network on them.
 
 Legend: N rows, B rows of a batch, C classes.
 """
@@ -21,13 +21,12 @@ from training.measure.inference import predict_logits
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Encoded texts with their classes.
+    """Encoded texts and their classes.
 
     Args:
         encodings: of the texts.
         label_ids: the class of each.
-        targets: probabilities of the classes to be learnt instead, float32 [N, C]; None: the
-            classes themselves.
+        targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
     """
 
     encodings: Sequence[Encoding]
@@ -37,11 +36,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """How well a network does on some rows, in evaluation mode.
+    """Loss and accuracy on some rows, in evaluation mode.
 
     Args:
         loss: mean negative log-likelihood, in nats.
-        accuracy: share of the rows that are right.
+        accuracy: share of right rows.
     """
 
     loss: float
@@ -55,7 +54,7 @@ class TrainingBatch:
     Args:
         inputs: B texts.
         label_ids: their classes, int64 [B].
-        targets: what is to be learnt: the classes, or their probabilities, float32 [B, C].
+        targets: what to learn: the classes, or probabilities of them, float32 [B, C].
     """
 
     inputs: Batch
@@ -67,7 +66,7 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
     """Encodes every text of a dataset.
 
     Args:
-        tokenizer: of the network that is to read them.
+        tokenizer: of the network that reads them.
         dataset: N rows.
     """
     return Rows([tokenizer.encode(text) for text in dataset.texts], dataset.label_ids)
@@ -76,13 +75,13 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
 def load_batches(
     rows: Rows, batches: Iterable[Sequence[int]], *, pad_token_id: int, accelerator: Accelerator
 ) -> Iterator[TrainingBatch]:
-    """Makes batches of rows, always one before it is asked for: its copy passes computing by.
+    """Loads batches one ahead, so that a GPU computes during the next copy.
 
     Args:
         rows: N of them.
-        batches: places of the rows of each.
+        batches: indices of the rows of each batch.
         pad_token_id: the id that pads a batch.
-        accelerator: where they go.
+        accelerator: where the batches go.
 
     Yields:
         The batches, in their order.
@@ -115,7 +114,7 @@ def _load(
 def measure_rows(
     network: nn.Module, rows: Rows, *, pad_token_id: int, accelerator: Accelerator
 ) -> EvalResult:
-    """Runs a network over rows.
+    """Measures a network on rows.
 
     Args:
         network: on the device; left in evaluation mode.

@@ -1,8 +1,8 @@
-"""Saves and loads the state of a run, so that an interrupted one goes on as if it had not been.
+"""Saves and loads the state of a run, so that an interrupted run resumes exactly.
 
-A folder of safetensors and JSON; nothing is unpickled. It is written beside its place and renamed,
-and its digests tell a damaged one. Randomness is not part of it: every step draws from a generator
-that is seeded by run and step.
+The state is a folder of safetensors and JSON; nothing is unpickled. It is written to a temporary
+folder that is then renamed, and digests reveal damage. It holds no random state: every step draws
+from a generator that is seeded by run and step.
 """
 
 import hashlib
@@ -29,16 +29,16 @@ _SHOWN = 40
 
 @dataclass(slots=True)
 class TrainerState:
-    """Where a run stands.
+    """The progress of a run.
 
     Args:
         step: optimizer steps done.
-        loss_sum: of the steps of this epoch.
-        correct: right training rows of this epoch.
-        seen: training rows of this epoch.
-        best_epoch: of the best validation loss so far; 0: none yet.
+        loss_sum: sum of the losses of this epoch's rows.
+        correct: right rows of this epoch.
+        seen: rows of this epoch.
+        best_epoch: the epoch with the best validation loss; 0: none yet.
         seconds: of training so far.
-        history: one measurement for each epoch done.
+        history: one measurement for each finished epoch.
     """
 
     step: int = 0
@@ -51,17 +51,17 @@ class TrainerState:
 
 
 def clone(network: nn.Module) -> dict[str, Tensor]:
-    """The weights of a network as they are now, whatever becomes of them."""
+    """Copies the weights of a network."""
     return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
 
 
 def gather(
     network: nn.Module, averaged: nn.Module, best: Mapping[str, Tensor], optimizer: Optimizer
 ) -> dict[str, Tensor]:
-    """Names every tensor that the state of a run needs.
+    """Collects every tensor of the state of a run, by name.
 
     Args:
-        network: that is trained.
+        network: the trained network.
         averaged: holds the mean of its weights; the same network if there is no mean.
         best: weights of the best epoch.
         optimizer: of the network.
@@ -84,13 +84,13 @@ def gather(
 def restore(
     tensors: Mapping[str, Tensor], network: nn.Module, averaged: nn.Module, optimizer: Optimizer
 ) -> dict[str, Tensor]:
-    """Gives a run what `gather` named.
+    """Loads tensors into a run.
 
     Args:
-        tensors: as `gather` returned them, for the same arguments.
-        network: filled.
-        averaged: filled.
-        optimizer: filled.
+        tensors: of `gather`, called with the same arguments.
+        network: changed.
+        averaged: changed.
+        optimizer: changed.
 
     Returns:
         The weights of the best epoch.
@@ -119,23 +119,23 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 def save_state(
     folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
 ) -> None:
-    """Writes the state, replacing the one before.
+    """Writes the state, and replaces the one before.
 
     Args:
         folder: of the state.
-        position: where the run stands.
-        tensors: weights, moments and whatever else the run needs, by name.
-        identity: what a run must share with this one to go on from it.
+        position: the progress of the run.
+        tensors: of `gather`.
+        identity: what a run must share with this one to resume it.
 
     Raises:
-        OSError: it could not be written; the state before is still there.
+        OSError: it could not be written; the state before it is still there.
     """
     fresh, old = _beside(folder)
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # Not by save_file, whose errors are not OSError when the disk is full.
+    # Not with save_file, which raises no OSError if the disk is full.
     stored = safetensors.torch.save(contiguous)
     (fresh / _TENSORS).write_bytes(stored)
     content = {
@@ -160,10 +160,10 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
 
     Args:
         folder: of the state.
-        identity: of the run that is to go on.
+        identity: of the resuming run.
 
     Raises:
-        ResumeError: there is no state, it is damaged, or it is of another run; says what differs.
+        ResumeError: there is no state, it is damaged, or it is of another run.
     """
     _, old = _beside(folder)
     if not folder.exists() and old.exists():
@@ -211,17 +211,17 @@ def _shown(value: object) -> str:
 
 
 def has_state(folder: Path) -> bool:
-    """Whether an interrupted run left its state."""
+    """Tells whether an interrupted run left its state."""
     _, old = _beside(folder)
     return folder.exists() or old.exists()
 
 
 def remove_state(folder: Path) -> None:
-    """Removes the state of a run, and what a kill left beside it."""
+    """Removes the state of a run and its temporary folders."""
     for path in (folder, *_beside(folder)):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def _beside(folder: Path) -> tuple[Path, Path]:
-    """Where a state is written, and where the one before goes meanwhile."""
+    """Returns the temporary folders of the new and the old state."""
     return folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")

@@ -1,4 +1,4 @@
-"""Adds up how the steps of an epoch went, and reads it from the device only when it is needed."""
+"""Sums up the steps of an epoch, and reads them from the device only when needed."""
 
 import math
 
@@ -10,7 +10,7 @@ from training.fit.state import TrainerState
 
 
 class StepLog:
-    """The steps whose results are still on the device: each read would wait for it.
+    """Steps whose results are still on the device. Each read waits for the device.
 
     Args:
         learning_rate: the highest of the run, for the error of a run that diverged.
@@ -21,20 +21,20 @@ class StepLog:
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
     def add(self, rows: int, loss: Tensor, correct: Tensor) -> None:
-        """Notes a step.
+        """Adds a step.
 
         Args:
             rows: of its batch.
-            loss: their mean, a scalar on the device.
-            correct: how many were right, a scalar on the device.
+            loss: their mean loss, a scalar on the device.
+            correct: number of right rows, a scalar on the device.
         """
         self._unread.append((rows, loss.detach(), correct))
 
     def read_into(self, state: TrainerState) -> None:
-        """Adds the noted steps to the sums of the epoch.
+        """Moves the steps to the sums of the epoch.
 
         Args:
-            state: of the run, after the last of the steps.
+            state: of the run, after the last step.
 
         Raises:
             DivergedRunError: a loss is not a finite number; names the first step with such a loss.

@@ -35,19 +35,19 @@ _SEED_STRIDE = 1_000_003
 
 
 class Trainer:
-    """One run.
+    """Trains one network.
 
     Args:
-        network: its weights drawn or loaded; on the device.
-        tokenizer: that the rows were encoded by.
+        network: with fresh or loaded weights, on the device.
+        tokenizer: of the rows.
         recipe: what to do.
-        training: rows to learn from.
-        validation: rows to choose the best epoch by.
+        training: the training rows.
+        validation: rows that choose the best epoch.
         accelerator: where the network runs.
-        state_dir: folder of the state; None: none is kept, and the run cannot go on.
+        state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
         identity: what an interrupted run must share with this one.
-        measure_training: whether the history tells how the network does on the training rows in
-            evaluation mode, as on the validation rows. Otherwise it tells the means over the
+        measure_training: whether the training rows are measured in evaluation mode after each
+            epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
         label: names the run in its progress.
     """
@@ -88,7 +88,7 @@ class Trainer:
         self._pad_token_id = tokenizer.pad_token_id
         self._drop_tokens = TokenDropout(tokenizer, recipe.token_dropout, accelerator)
         self._steps = StepLog(recipe.learning_rate)
-        # Nothing is gained by sorting texts that are padded to one length anyhow.
+        # Sorting gains nothing if all texts are padded to one length.
         is_fixed = recipe.conv_attention is not None
         self._lengths = [
             0 if is_fixed else len(encoding.input_ids) for encoding in training.encodings
@@ -104,14 +104,14 @@ class Trainer:
         return self._state.step
 
     def interrupted(self, signal: int) -> InterruptedRunError:
-        """What a signal makes of the run, its state being on disk."""
+        """Makes the error of a run that a signal interrupted."""
         return InterruptedRunError(signal, self._state.step, self._total_steps)
 
     def resume(self) -> None:
-        """Goes back to the last state on disk.
+        """Loads the last state on disk.
 
         Raises:
-            ResumeError: there is none, it is damaged, or it is of another run.
+            ResumeError: there is no state, it is damaged, or it is of another run.
         """
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to go on with")
@@ -125,23 +125,24 @@ class Trainer:
         stop: Callable[[], int | None],
         record: Callable[[Sequence[Measurement]], None],
     ) -> list[Measurement]:
-        """Trains until the epochs are over or none has been better for a while.
+        """Trains until the epochs are over or the validation loss has stopped improving.
 
         Args:
             save_every: steps between two states on disk; one is also written after each epoch.
-            stop: asked after each step and each epoch; the number of a signal ends the run.
-            record: given the history after each epoch, and first that of a resumed run.
+            stop: called after each step and each epoch; the number of a signal ends the run.
+            record: called with the history after each epoch, and at once in a resumed run.
 
         Returns:
-            A measurement for each epoch. The network holds the best weights.
+            One measurement for each epoch. The network holds the best weights.
 
         Raises:
             InterruptedRunError: `stop` said so; the state is on disk.
-            DivergedRunError: a loss is not a finite number.
+            DivergedRunError: a loss is not a finite number. Losses are checked when progress is
+                shown, before a state is saved, and at the end of an epoch.
         """
         state = self._state
         if state.history:
-            record(state.history)  # a kill may have come between the state and its record
+            record(state.history)  # the run may have been killed between saving and recording
         with progress(self._total_steps, self._label, done=state.step) as advance:
             while not self._is_over():
                 self._run_epoch(save_every, stop, advance)
@@ -189,7 +190,7 @@ class Trainer:
             raise self.interrupted(signal)
 
     def training_step(self, batch: TrainingBatch) -> None:
-        """Runs one optimizer step, and reads nothing back from the device.
+        """Runs one optimizer step without reading anything back from the device.
 
         Args:
             batch: B rows.
@@ -221,7 +222,7 @@ class Trainer:
         state.step += 1
 
     def _describe(self) -> str:
-        """How the epoch goes, for the progress."""
+        """Describes the epoch so far, for the progress."""
         state = self._state
         self._steps.read_into(state)
         epoch = f"epoch {len(state.history) + 1}/{self._recipe.epochs}"

@@ -1,7 +1,7 @@
-"""From logits and true classes to the one temperature that makes probabilities fit.
+"""Fits the temperature that calibrates probabilities.
 
 Guo et al. 2017, "On calibration of modern neural networks": logits are divided by the temperature
-before the softmax, which changes how sure a model is but never which class it prefers.
+before the softmax. That changes the confidence of a model, never the class it prefers.
 """
 
 import math
@@ -15,15 +15,15 @@ LOWEST, HIGHEST = 0.05, 20.0
 
 
 def fit_temperature(logits: NDArray[np.floating], label_ids: NDArray[np.integer]) -> float:
-    """The temperature between 0.05 and 20 with the least log-loss.
+    """Finds the temperature between 0.05 and 20 with the least log-loss.
 
     Args:
         logits: unnormalised scores of the classes [N, C].
         label_ids: the true classes [N].
 
     Returns:
-        The temperature; 1 where the rows cannot tell, because the true class has the highest
-        logit in all of them (any lower temperature would fit better) or all logits are alike.
+        The temperature. It is 1 if no temperature is best: the true class has the highest logit
+        in every row, so that lower is always better, or all logits are equal.
 
     Raises:
         ValueError: there are no rows, the shapes do not fit, or a logit is not finite.
@@ -44,7 +44,7 @@ def fit_temperature(logits: NDArray[np.floating], label_ids: NDArray[np.integer]
         log_probabilities = log_softmax(logits / math.exp(log_temperature), axis=1)  # [N, C]
         return float(-log_probabilities[rows, label_ids].mean())
 
-    # Log-loss is convex in 1 / temperature, so it has one minimum over the logarithm too.
+    # Log-loss is convex in 1 / temperature, so it has one minimum over the logarithm as well.
     result = minimize_scalar(
         log_loss,
         bounds=(math.log(LOWEST), math.log(HIGHEST)),

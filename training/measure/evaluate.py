@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +16,8 @@ from training.measure.probe import Probe, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
 
-# Of the texts that are perturbed.
+# The most texts that are perturbed, and the most words of each.
 _MOST_TEXTS, _MOST_WORDS = 500, 40
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """What was found on one file.
-
-    Args:
-        report: its figures.
-        scores: what the figures are made of.
-    """
-
-    report: FileReport
-    scores: Scores
 
 
 def evaluate(
@@ -40,7 +26,7 @@ def evaluate(
     *,
     path: str,
     max_batch_tokens: int = MAX_BATCH_TOKENS,
-) -> Evaluation:
+) -> tuple[FileReport, Scores]:
     """Measures a predictor on the rows of one file.
 
     Args:
@@ -48,6 +34,9 @@ def evaluate(
         dataset: read with the model's labels from one file.
         path: of the file, for the report.
         max_batch_tokens: the most tokens in a batch, padding counted.
+
+    Returns:
+        The figures of the file, and the scores that they are made of.
     """
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
@@ -66,7 +55,7 @@ def evaluate(
         by_length=length_reports(answers.token_counts, correct),
     )
     title = "/".join(Path(path).parts[-2:])
-    return Evaluation(report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct))
+    return report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
 
 
 def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:

@@ -1,4 +1,4 @@
-"""The course of a run: from one measurement an epoch to a file of JSON lines, and back."""
+"""Writes and reads the history of a run, one measurement for each epoch, as JSON lines."""
 
 import json
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from model.files import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Where a run stood at the end of an epoch.
+    """Losses and accuracies at the end of an epoch.
 
     Args:
         step: optimizer steps done.
         epoch: epochs done.
-        training_loss: mean over the steps of the epoch, dropout and smoothing included; or, if the
-            run was told so, measured as that of the validation rows.
+        training_loss: mean over the steps of the epoch, with dropout and smoothing; or measured
+            like the validation loss, if the run was told so.
         training_accuracy: likewise.
         validation_loss: mean negative log-likelihood of the validation rows, in nats.
-        validation_accuracy: share of validation rows that are right.
+        validation_accuracy: share of right validation rows.
         learning_rate: of the last step.
-        seconds: of training, since the start and over all its parts.
+        seconds: of training since the start, over all parts of a resumed run.
     """
 
     step: int
@@ -35,7 +35,7 @@ class Measurement:
 
 
 def write_history(history: Sequence[Measurement], path: Path) -> None:
-    """Writes one JSON object a line, beside its place, and renames.
+    """Writes one JSON object for each line, to a temporary file that is then renamed.
 
     Raises:
         OSError: the file could not be written.

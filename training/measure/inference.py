@@ -1,4 +1,4 @@
-"""From many texts to logits or probabilities of each, in batches of like lengths.
+"""Computes logits or probabilities of many texts, in batches of similar length.
 
 Legend: N texts, C classes.
 """
@@ -18,7 +18,7 @@ from model.tokenizer import Encoding
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
 from training.progress import Words, progress
 
-_WINDOW = 2048  # texts that are encoded, and sorted by length, at a time
+_WINDOW = 2048  # texts that are encoded and sorted by length at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Probabilities:
     Args:
         values: calibrated probabilities of every class, float64 [N, C].
         token_counts: tokens that were read of each text [N].
-        truncated: how many texts were cut short.
+        truncated: number of truncated texts.
     """
 
     values: NDArray[np.float64]
@@ -58,7 +58,7 @@ def predict_probabilities(
     token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
     truncated = 0
     with progress(len(texts), label) as advance:
-        # Window by window, so that what is shown counts the tokenizing too, and memory stays small.
+        # In windows, so that progress includes tokenizing, and memory stays small.
         for start in range(0, len(texts), _WINDOW):
             encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
             truncated += sum(encoding.truncated for encoding in encodings)

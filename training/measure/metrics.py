@@ -1,4 +1,4 @@
-"""From probabilities and true classes to figures: accuracy, F1, log-loss, calibration, confusion.
+"""Computes metrics of probabilities: accuracy, F1, log-loss, calibration error, confusion.
 
 Legend: N texts, C classes.
 """
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 NUM_BINS = 15
-_Z_95 = 1.959963984540054  # the normal distribution has 95 % of its mass within so many deviations
-_LEAST_PROBABILITY = 1e-15  # a right class given 0 costs this much, not infinity
+_Z_95 = 1.959963984540054  # 95 % of a normal distribution lie within this many deviations
+_LEAST_PROBABILITY = 1e-15  # keeps the log-loss of a right class with probability 0 finite
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How well probabilities fit the true classes.
+    """The metrics of a set of texts.
 
     Args:
         rows: N.
-        accuracy: share of texts whose most probable class is the true one.
+        accuracy: share of texts whose most probable class is right.
         interval: its 95 % Wilson interval.
         macro_f1: mean of the F1 scores of the classes that occur.
-        f1: score of each class; None for one that is neither true nor predicted of any text.
+        f1: score of each class; None for a class that is neither true nor predicted anywhere.
         log_loss: mean negative log-likelihood of the true class, in nats.
         ece: expected calibration error over 15 bins of equal width.
-        confusion: how many texts of each true class (row) were predicted each class (column).
+        confusion: number of texts by true class (row) and predicted class (column).
     """
 
     rows: int
@@ -41,7 +41,7 @@ class Figures:
 
 
 def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> Figures:
-    """Measures predictions against the truth.
+    """Compares predictions with the true classes.
 
     Args:
         probabilities: of every class, each row summing to 1 [N, C].
@@ -72,7 +72,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
 
 
 def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """The probabilities that a model would give without its temperature.
+    """Computes the probabilities that a model would give without its temperature.
 
     Args:
         probabilities: calibrated, each row summing to 1 [N, C].
@@ -113,7 +113,7 @@ def _f1(confusion: NDArray[np.int64]) -> tuple[float | None, ...]:
 
 
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % score interval of a share (Wilson 1927).
+    """Computes the 95 % score interval of a share (Wilson 1927).
 
     Args:
         successes: at most `trials`.
@@ -123,7 +123,7 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     spread = _Z_95**2 / trials
     centre = (share + spread / 2) / (1 + spread)
     half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
-    # The bounds at no and at all successes are exactly 0 and 1; rounding would miss them.
+    # Without or with only successes a bound is exactly 0 or 1; rounding would miss it.
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half
     return low, high
@@ -132,14 +132,14 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
 def expected_calibration_error(
     scores: NDArray[np.floating], correct: NDArray[np.bool_], *, num_bins: int = NUM_BINS
 ) -> float:
-    """How far scores are from the share of right answers, on average (Guo et al. 2017).
+    """Computes the mean gap between scores and the share of right answers (Guo et al. 2017).
 
     Args:
         scores: probability of the predicted class of each text [N].
-        correct: whether it is the true one [N].
-        num_bins: bins of equal width between 0 and 1, each open below and closed above.
+        correct: whether that class is right [N].
+        num_bins: bins of equal width between 0 and 1, open below and closed above.
     """
     bins = (np.ceil(scores * num_bins).astype(np.int64) - 1).clip(0, num_bins - 1)  # [N]
-    # Within a bin: its share of all texts, times the gap between mean score and accuracy.
+    # For each bin: its share of all texts, times the gap between mean score and accuracy.
     gaps = np.bincount(bins, weights=scores - correct, minlength=num_bins)  # [num_bins]
     return float(np.abs(gaps).sum() / len(scores))

@@ -1,4 +1,4 @@
-"""From the history of a run to a picture of its loss and accuracy, in training and validation."""
+"""Draws loss and accuracy of a run, for training and validation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from training.errors import RecipeError
 from training.measure.history import Measurement
 
 SUFFIXES = (".png", ".svg")
-# Of the palette of Okabe and Ito (2008), which colour-blind readers can tell apart.
+# From the palette of Okabe and Ito (2008), which colour-blind readers can tell apart.
 TRAINING_COLOUR, VALIDATION_COLOUR, _BEST = "#0072B2", "#D55E00", "#666666"
 
 
@@ -20,7 +20,7 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
 
     Args:
         history: one measurement or more, in the order of their steps.
-        path: of the picture; PNG or SVG by its suffix. It is written beside and renamed.
+        path: of the picture; PNG or SVG by its suffix.
 
     Raises:
         RecipeError: the suffix is another, or there is nothing to draw.
@@ -29,7 +29,7 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
     check_suffix(path)
     if not history:
         raise RecipeError("there is nothing to plot: the history holds 0 measurements")
-    # A figure of its own, without pyplot: no window system and no state of the process.
+    # Without pyplot, which needs a window system and keeps global state.
     figure = Figure(figsize=(10, 4), layout="constrained")
     loss, accuracy = figure.subplots(1, 2)
     _draw(
@@ -53,7 +53,7 @@ def plot_history(history: Sequence[Measurement], path: Path) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuses a picture of a kind that is not written.
+    """Refuses a picture that is neither PNG nor SVG.
 
     Raises:
         RecipeError: the suffix is another than PNG's or SVG's.
@@ -83,7 +83,7 @@ def _draw(
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a picture beside its place and renames it.
+    """Writes a picture to a temporary file that is then renamed.
 
     Args:
         figure: drawn.

@@ -1,8 +1,8 @@
-"""From a model to how it behaves: sentences of known label, and changed texts.
+"""Probes how a model behaves, by sentences of known label and by changed texts.
 
-After Ribeiro et al. 2020, "Beyond accuracy: behavioral testing of NLP models with CheckList": a
-capability is tested by sentences whose label is known by how they are made, and by changes that
-must not change the answer. All words are our own.
+After Ribeiro et al. 2020, "Beyond accuracy: behavioral testing of NLP models with CheckList":
+sentences made so that their label is known, and changes that must not change the answer. All
+words are our own.
 """
 
 import itertools
@@ -58,17 +58,18 @@ class _Probes(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a model did in one test.
+    """The result of one test.
 
     Args:
-        test: what was asked: `label` (is it right), `change` (does it stay), `group` (is a group
-            of people treated as the mean of all).
+        test: `label` (is the answer right), `change` (does it stay), or `group` (is a group of
+            people treated as the mean of all).
         name: of the capability or the change.
-        rows: how many sentences or pairs.
-        passed: how many were right, or stayed.
-        shift: of a change or a group, how far the positive class's probability moves, in the mean
-            of absolute values; else None.
-        lean: of a group, the same with its sign: above 0 if the group makes sentences pleased.
+        rows: number of sentences or pairs.
+        passed: how many were right or stayed.
+        shift: of a change or a group, the mean absolute change of the positive class's
+            probability; else None.
+        lean: of a group, the mean change with its sign: above 0 if the group makes sentences
+            more positive.
     """
 
     test: str
@@ -80,11 +81,11 @@ class Probe:
 
 
 def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Probe]:
-    """Asks everything.
+    """Runs all tests.
 
     Args:
         answers: gives the probability of the positive class of each text, [N].
-        texts: real ones, to be disturbed.
+        texts: real ones, which are changed.
         seed: decides which sentences are made.
     """
     probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
@@ -105,7 +106,7 @@ def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Prob
 
 
 def _rng(seed: int, name: str) -> random.Random:
-    """Its own for each test, so that a new one changes none of the others."""
+    """Gives each test its own generator, so that a new test changes no other."""
     return random.Random(f"{seed}/probe/{name}")  # noqa: S311 - not for secrets
 
 
@@ -130,7 +131,7 @@ def _judge(answers: Answers, name: str, truth: Mapping[str, bool]) -> Probe:
 
 
 def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
-    """Whether each way of saying is understood, and whether they are understood alike."""
+    """Asks both wordings of each pair: are they right, and are they alike?"""
     every = [*pairs.positive, *pairs.negative]
     truth = np.array([True] * len(pairs.positive) + [False] * len(pairs.negative))
     plain = answers([one for one, _ in every])
@@ -145,7 +146,7 @@ def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
 def _ask_swap(
     answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> list[Probe]:
-    """Each member against the first of all, and each group against the mean of all members."""
+    """Compares each member with the first, and each group with the mean of all members."""
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
     said = []
     for _ in range(_OF_EACH_SWAP):

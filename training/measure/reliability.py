@@ -1,4 +1,4 @@
-"""From scores and whether they were right to a picture of how far they can be trusted.
+"""Draws reliability diagrams: how often predictions of each score are right.
 
 Legend: N texts.
 """
@@ -17,19 +17,19 @@ from training.measure.metrics import NUM_BINS, expected_calibration_error
 from training.measure.plots import TRAINING_COLOUR, VALIDATION_COLOUR, save_figure
 
 _SIDE, _MOST_COLUMNS = 3.2, 3
-# Of fewer texts a share says next to nothing.
+# Bins with fewer texts are not drawn: their share says next to nothing.
 _FEWEST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a model said of the texts of one file, and whether it was right.
+    """A model's scores on the texts of one file, and whether they were right.
 
     Args:
         title: of the file.
         calibrated: probability of the predicted class [N].
         uncalibrated: the same without the temperature [N].
-        correct: whether that class is the true one [N].
+        correct: whether that class is right [N].
     """
 
     title: str
@@ -39,11 +39,11 @@ class Scores:
 
 
 def plot_reliability(scores: Sequence[Scores], path: Path) -> None:
-    """Share of right answers against score, in 15 bins, with and without the temperature.
+    """Draws accuracy against score in 15 bins, with and without the temperature.
 
     Args:
         scores: of each file, at least one.
-        path: of the picture, PNG or SVG. It is written beside and renamed.
+        path: of the picture, PNG or SVG.
 
     Raises:
         OSError: the picture could not be written.
@@ -85,5 +85,5 @@ def _draw(axes: Axes, scores: Scores) -> None:
     axes.set_xlabel("score")
     axes.set_ylabel("share that is right")
     axes.grid(visible=True, alpha=0.3)
-    # Each file says its own calibration error, so each has a legend of its own.
+    # A legend for each file, since it shows the file's calibration error.
     axes.legend(fontsize=7, loc="lower right")

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TypedDict
 
 import numpy as np
@@ -21,7 +22,7 @@ _LENGTHS = (16, 32, 64, 128, 256)
 
 
 class LengthReport(TypedDict):
-    """The texts of a file that are of about the same length."""
+    """Accuracy on the texts of a file with similar length."""
 
     tokens: list[int]
     rows: int
@@ -29,7 +30,7 @@ class LengthReport(TypedDict):
 
 
 class FileReport(TypedDict):
-    """What JSON says of one file; the names and the order are stable."""
+    """The JSON of one file. Names and order are stable."""
 
     file: str
     sha256: str
@@ -46,19 +47,8 @@ class FileReport(TypedDict):
     confusion: list[list[int]]
 
 
-class ProbeReport(TypedDict):
-    """How the model did in one test of `--probe`."""
-
-    test: str
-    name: str
-    rows: int
-    passed: int
-    shift: float | None
-    lean: float | None
-
-
 class EvaluationReport(TypedDict):
-    """What `--json` writes; the names and the order are stable."""
+    """What `--json` writes. Names and order are stable."""
 
     checkpoint: dict[str, str]
     labels: list[str]
@@ -66,7 +56,7 @@ class EvaluationReport(TypedDict):
     device: str
     dtype: str
     files: list[FileReport]
-    probes: list[ProbeReport]
+    probes: list[dict[str, object]]
 
 
 def to_json(
@@ -79,16 +69,16 @@ def to_json(
     ece_uncalibrated: float,
     by_length: Sequence[LengthReport],
 ) -> FileReport:
-    """The figures of one file as JSON holds them.
+    """Builds the JSON of one file.
 
     Args:
         path: of the file, as the user gave it.
-        source: what is known of the file.
-        figures: what was measured on it.
+        source: its record.
+        figures: its metrics.
         labels: names of the classes, in their order.
-        truncated: how many texts were cut short.
+        truncated: number of truncated texts.
         ece_uncalibrated: the calibration error without the temperature.
-        by_length: figures of shorter and longer texts.
+        by_length: accuracy by length.
     """
     return {
         "file": path,
@@ -108,10 +98,10 @@ def to_json(
 
 
 def to_text(report: FileReport) -> str:
-    """The figures of one file as people read them.
+    """Formats the figures of one file for people.
 
     Returns:
-        Several lines, the last one ended.
+        Lines, each ended.
     """
     low, high = report["accuracy_interval"]
     lines = [
@@ -130,11 +120,11 @@ def to_text(report: FileReport) -> str:
 def length_reports(
     token_counts: NDArray[np.integer], correct: NDArray[np.bool_]
 ) -> list[LengthReport]:
-    """Accuracy of shorter and longer texts.
+    """Measures accuracy by length.
 
     Args:
         token_counts: tokens that were read of each text [N].
-        correct: whether its predicted class is the true one [N].
+        correct: whether its predicted class is right [N].
     """
     reports: list[LengthReport] = []
     for low, high in itertools.pairwise((0, *_LENGTHS, np.iinfo(np.int64).max)):
@@ -149,10 +139,10 @@ def length_reports(
 
 
 def probes_to_text(probes: Sequence[Probe]) -> str:
-    """Answers to sentences of known label and to changed texts, as people read them.
+    """Formats the results of probes for people.
 
     Returns:
-        Lines, the last one ended.
+        Lines, each ended; none without probes.
     """
     lines = []
     for test, heading in _PROBE_HEADINGS.items():
@@ -171,7 +161,7 @@ def probes_to_text(probes: Sequence[Probe]) -> str:
 def summarise(
     info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
 ) -> EvaluationReport:
-    """All figures of a model as JSON holds them.
+    """Builds the JSON of a whole evaluation.
 
     Args:
         info: of the model.
@@ -185,17 +175,7 @@ def summarise(
         "device": info.device,
         "dtype": info.dtype,
         "files": list(reports),
-        "probes": [
-            {
-                "test": item.test,
-                "name": item.name,
-                "rows": item.rows,
-                "passed": item.passed,
-                "shift": item.shift,
-                "lean": item.lean,
-            }
-            for item in probes
-        ],
+        "probes": [asdict(probe) for probe in probes],
     }
 
 
@@ -214,7 +194,7 @@ def _scores(f1: dict[str, float | None]) -> str:
 
 
 def _confusion_lines(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> list[str]:
-    """Rows are true classes, columns predicted ones, all figures right-aligned."""
+    """Formats the confusion matrix: true classes in rows, predicted ones in columns."""
     corner = "true \\ predicted"
     first = max(len(corner), *map(len, labels))
     widths = [

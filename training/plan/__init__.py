@@ -1,1 +1,1 @@
-"""Runs a plan: stages, pools of texts, and a teacher."""
+"""Runs plans: several stages, pools of texts, and a teacher."""

@@ -1,4 +1,4 @@
-"""Reads the sources of a plan, and holds rows out with all that is part of them."""
+"""Reads the sources of a plan, and holds rows out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from training.plan.pool import Pool
 
 @dataclass(frozen=True, slots=True)
 class PlanData:
-    """The data of a plan, read and parted.
+    """The data of a plan.
 
     Args:
         pool: rows to train on.
-        held_out: rows of every source that nothing is trained on.
-        training: the labelled rows that are trained on; its sources are all files that are.
+        held_out: rows of every source that are not trained on.
+        training: the labelled rows that are trained on; its sources are all files in use.
     """
 
     pool: Pool
@@ -29,11 +29,11 @@ class PlanData:
 
 
 def read_plan_data(plan: Plan, folder: Path) -> PlanData:
-    """Reads every source, and holds rows out with all that they are part of.
+    """Reads every source, holds rows out, and drops the rows that overlap with them.
 
     Raises:
         DataError: a file cannot be read or a row cannot be used.
-        RecipeError: a source has fewer rows than it shall hold out.
+        RecipeError: a source has too few rows to hold out.
     """
     labelled = {
         name: _read_source(source.file, folder, plan)
@@ -66,7 +66,7 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
 
 
 def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:
-    """One file, known by its path in the plan: the names of many are alike."""
+    """Reads a file and names it by its path in the plan, since file names repeat."""
     dataset = read_dataset([folder / file], labels=plan.labels)
     named = tuple(source.model_copy(update={"file": file}) for source in dataset.sources)
     return replace(dataset, sources=named)

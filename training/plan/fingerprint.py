@@ -1,4 +1,4 @@
-"""What decides the weights of a stage: once any of it is another, the stage is done again."""
+"""Fingerprints what decides the weights of a stage; a stage with another one is run again."""
 
 import json
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from training.plan.plan import Plan, StageRows
 from training.plan.pool import Pool
 from training.synth.templates import read_templates
 
-# What is read of a pretrained folder beside its weights, whose digest the plan holds.
+# The files of a pretrained folder that are read, beside the weights, whose digest is in the plan.
 _READ = (
     "config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "vocab.txt",
 )
-# Another implementation rounds otherwise and names its weights otherwise.
+# Another implementation rounds differently and has other names of weights.
 _TEACHER_NETWORK = "transformers.MPNetModel"
-# People read these; nothing else does.
+# Only people read these.
 _NAMES = {"pretrained": {"name", "licence"}}
 
 
@@ -47,10 +47,10 @@ class Fingerprints:
         self._sources: dict[str, str] = {}
 
     def of_teacher(self) -> str:
-        """Of the fitted teacher, and so of all that it says.
+        """Fingerprints the fitted teacher, and so its answers.
 
         Raises:
-            RecipeError: the plan has none.
+            RecipeError: the plan has no teacher.
         """
         teacher = self._plan.teacher
         if teacher is None:
@@ -66,16 +66,16 @@ class Fingerprints:
         )
 
     def of_stage(self, number: int) -> str:
-        """Of the weights that a stage leaves.
+        """Fingerprints the weights that a stage leaves.
 
         Args:
             number: of the stage, counted from 0.
         """
         stages = self._plan.stages[: number + 1]
-        # Without defaults, so that a new option changes nothing about plans that do not use it.
+        # Without defaults, so that a new option changes no plan that does not use it.
         plans = [stage.model_dump(mode="json", exclude_defaults=True) for stage in stages]
         means = [at for at, stage in enumerate(stages) if stage.begin == "mean"]
-        # A weight in the result decides nothing about a stage, unless one began with such a mean.
+        # The weight of a stage in the result matters only to stages that begin with a mean.
         for plan in plans[max(means, default=0) :]:
             plan.pop("weight", None)
         return _seal(
@@ -108,10 +108,10 @@ class Fingerprints:
 
 
 def of_rows(texts: Sequence[str], label_ids: Sequence[int]) -> str:
-    """Of texts and their classes, in their order.
+    """Fingerprints texts and their classes, in their order.
 
     Args:
-        texts: N of them.
+        texts: N texts.
         label_ids: N classes, or none.
     """
     found = sha256()
@@ -122,7 +122,7 @@ def of_rows(texts: Sequence[str], label_ids: Sequence[int]) -> str:
 
 
 def _templates_of(rows: StageRows) -> Sequence[str]:
-    """The files of templates that the rows of a stage are made from."""
+    """Returns the template files that the rows of a stage are made from."""
     return (*(rows.templates if rows.rules else ()), *(("groups",) if rows.groups else ()))
 
 
@@ -135,5 +135,5 @@ def _of_text(text: str) -> str:
 
 
 def _seal(content: dict[str, Any]) -> str:
-    # Keys in their own order: that of sources decides which rows are drawn.
+    # Keys unsorted: the order of sources decides which rows are drawn.
     return _of_text(json.dumps(content))

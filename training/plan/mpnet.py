@@ -1,4 +1,4 @@
-"""Reads transformers' MPNet, the larger network that teaches, and puts a classifier on it.
+"""Loads transformers' MPNet, the larger network that teaches, and puts a classifier on it.
 
 Song et al. 2020, "MPNet: masked and permuted pre-training for language understanding".
 
@@ -18,12 +18,12 @@ from model.classifier import ClassifierOutput
 from model.errors import CheckpointError
 from model.files import read_object
 
-FIRST_POSITION = 2  # of a text; the rows of the embedding before it are for padding
+FIRST_POSITION = 2  # of a text; the embedding's rows before it are for padding
 _INITIALIZER_RANGE = 0.02
 
 
 class MPNetClassifier(nn.Module):
-    """MPNet, the mean of all tokens, and a linear map.
+    """MPNet, the mean of its tokens, and a linear map.
 
     The sentence embeddings that a teacher begins with were trained as such means.
 
@@ -47,13 +47,13 @@ class MPNetClassifier(nn.Module):
 
         Args:
             batch: B texts of at most T tokens.
-            need_weights: not offered: a teacher is asked for logits alone.
+            need_weights: must be False.
 
         Returns:
             Logits, float32 [B, C], and no weights.
 
         Raises:
-            NotImplementedError: weights are asked for.
+            NotImplementedError: `need_weights` is True.
         """
         if need_weights:
             raise NotImplementedError("a teacher gives no attention weights")
@@ -66,7 +66,7 @@ class MPNetClassifier(nn.Module):
         scores = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -math.inf)
         states = self.mpnet(
             input_ids,
-            # Added to the scores as it is; a mask [B, T] would be read on the host.
+            # Added to the scores as it is. A mask [B, T] would be read on the host.
             attention_mask=scores[:, None].transpose(2, 3),  # [B, 1, 1, T]
             position_ids=positions.expand_as(input_ids),
         ).last_hidden_state.masked_fill(padding, 0.0)  # [B, T, D]
@@ -78,7 +78,7 @@ class MPNetClassifier(nn.Module):
 def load_mpnet(
     folder: Path, *, num_labels: int, dropout: float, attention_dropout: float, seed: int
 ) -> MPNetClassifier:
-    """Reads a pretrained MPNet from a folder of transformers, and draws the classifier afresh.
+    """Loads a pretrained MPNet from a transformers folder, and draws a fresh classifier.
 
     Args:
         folder: `config.json` and `model.safetensors`.
@@ -88,7 +88,7 @@ def load_mpnet(
         seed: of the classifier.
 
     Raises:
-        CheckpointError: a file is missing, or the network is another one.
+        CheckpointError: a file or a weight is missing, or the network is not MPNet.
         ModuleNotFoundError: transformers is not installed.
     """
     from transformers import MPNetConfig, MPNetModel

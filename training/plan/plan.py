@@ -1,4 +1,4 @@
-"""A plan: everything that makes a checkpoint in several stages, from many sources and a teacher."""
+"""Loads plans, which make a checkpoint in several stages from many sources and a teacher."""
 
 import tomllib
 from collections.abc import Mapping, Set
@@ -16,7 +16,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Passes = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=0)]
 
-# What a recipe says of the network and of the rows held out, a plan says elsewhere.
+# A plan sets the network and the rows held out elsewhere, not in its recipes.
 _OF_A_RUN_ALONE = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
 
 
@@ -25,10 +25,10 @@ class _Part(BaseModel):
 
 
 class Pretrained(_Part):
-    """An encoder that others trained.
+    """A pretrained encoder.
 
     Args:
-        name: what it is and who made it.
+        name: of the encoder and its authors.
         licence: of its weights.
         sha256: of its `model.safetensors`.
     """
@@ -44,10 +44,10 @@ class SourceFile(_Part):
     Args:
         file: its path below the folder of the data.
         labelled: whether its rows have labels.
-        hold_out: labelled rows that nothing is trained on, taken by chance from the longer ones;
-            they choose the temperature.
-        licence: under which it is published.
-        origin: who published it.
+        hold_out: number of labelled rows that are not trained on but fit the temperature, chosen
+            at random from the longer ones.
+        licence: of the file.
+        origin: its publisher.
     """
 
     file: str
@@ -61,18 +61,18 @@ class StageRows(_Part):
     """What a stage learns from.
 
     Args:
-        passes: for each labelled source how often an epoch passes over its rows; 0.3 is a part
-            that the seed chooses, another one in every stage.
-        sentences: for each source how many sentences of its texts are cut out for the teacher to
-            label.
-        rules: sentences made by rule (see `training.synth.templates`).
-        templates: the files that the rules take their templates from; each gives as many.
+        passes: for each labelled source, the passes over its rows in an epoch. With 0.3 the seed
+            of the stage chooses a part of them.
+        sentences: for each source, the number of sentences that are cut out of its texts and
+            labelled by the teacher.
+        rules: number of sentences made by rule (see `training.synth.templates`).
+        templates: the template files of the rules; each gives the same number.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
-            the rest. Texts longer than the teacher reads keep their labels.
-        noise: share of the texts that are disturbed after the teacher has read them (see
+            the rest. Texts too long for the teacher keep their labels.
+        noise: share of the texts that are changed after the teacher has read them (see
             `training.synth.augment`).
-        groups: sentences about a person, each told of several groups of people with the mean of
-            the teacher's probabilities over all groups as its target.
+        groups: number of sentences about people of several groups. The target is the mean of the
+            teacher's probabilities over all groups.
         taught_by: the plan's teacher, or the network itself as the stage begins.
     """
 
@@ -89,12 +89,12 @@ class StageRows(_Part):
 
     @property
     def is_taught(self) -> bool:
-        """Whether anybody's probabilities are among the targets."""
+        """Whether the targets include probabilities of a teacher or of the network itself."""
         return bool(self.soft or self.groups or any(self.sentences.values()))
 
     @property
     def asks_teacher(self) -> bool:
-        """Whether they are the teacher's."""
+        """Whether the targets include probabilities of the teacher."""
         return self.is_taught and self.taught_by == "teacher"
 
 
@@ -102,11 +102,11 @@ class Stage(_Part):
     """One run over rows of its own.
 
     Args:
-        name: for people, and for what is kept between interruptions.
+        name: of the stage and its files.
         rows: what it learns from.
-        recipe: how.
-        weight: of its weights in the mean of all stages that is the result; 0: none.
-        begin: with the weights that the stage before left, or with the mean of all before it.
+        recipe: how it learns.
+        weight: of its weights in the result, the mean over the stages; 0: left out.
+        begin: with the weights of the stage before, or with the mean of all stages before.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
@@ -120,9 +120,9 @@ class TeacherPlan(_Part):
     """The larger network that labels texts.
 
     Args:
-        pretrained: where it begins.
-        rows: what it learns from; a teacher has no teacher.
-        recipe: how; its `max_length` is the most that it reads.
+        pretrained: the encoder that it begins with.
+        rows: what it learns from, without a teacher of its own.
+        recipe: how it learns; `max_length` is the longest text that it reads.
     """
 
     pretrained: Pretrained
@@ -142,12 +142,12 @@ class Plan(_Part):
     Args:
         labels: names of the two classes, in the order of the numbers in the files.
         max_length: the most tokens that the result reads.
-        seed: of what is held out.
+        seed: of the rows held out.
         emoji: whether common emoji are read as words (see `training.synth.emoji`).
-        pretrained: where the network begins.
+        pretrained: the encoder that the network begins with.
         sources: files by the names that stages use.
-        teacher: None: no stage asks for one.
-        stages: one after the other.
+        teacher: None if no stage needs one.
+        stages: in their order.
     """
 
     labels: tuple[str, str]
@@ -161,7 +161,7 @@ class Plan(_Part):
 
     @property
     def used_sources(self) -> Set[str]:
-        """Names of the sources that a stage or the teacher takes rows from, in their order."""
+        """Names of the sources that a stage or the teacher uses, in their order."""
         every = [stage.rows for stage in self.stages]
         every += [self.teacher.rows] if self.teacher else []
         named = {name for rows in every for name in (*rows.passes, *rows.sentences)}
@@ -228,7 +228,7 @@ def load_plan(path: Path) -> Plan:
     """Reads a plan.
 
     Raises:
-        RecipeError: it cannot be read or does not fit; lists every fault.
+        RecipeError: it cannot be read or is wrong; lists every fault.
     """
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""From the sources of a plan to the rows of a stage: texts, targets, and what a teacher adds.
+"""Draws the rows of a stage from the sources of a plan, and adds what the teacher says.
 
 Legend: N rows, C classes.
 """
@@ -25,11 +25,11 @@ _TOLD_OF_EACH = 4
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Rows that a stage may take.
+    """The rows that stages draw from.
 
     Args:
         texts: of each source.
-        label_ids: of each labelled source; 0 negative, 1 positive.
+        label_ids: of each labelled source; 0: negative, 1: positive.
     """
 
     texts: Mapping[str, Sequence[str]]
@@ -38,11 +38,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class SoftDataset:
-    """What a stage learns from.
+    """Texts with soft targets.
 
     Args:
-        texts: N of them.
-        targets: probabilities of the classes, [N, C].
+        texts: N texts.
+        targets: probabilities of the classes [N, C].
     """
 
     texts: tuple[str, ...]
@@ -62,11 +62,11 @@ def draw_rows(
 
     Args:
         pool: the sources.
-        rows: what the stage asks for.
-        undo_penn_share: of the texts in the Penn style that are read as people write.
-        seed: decides which.
-        teach: gives the teacher's probabilities of texts; None if there is none.
-        fits_teacher: whether the teacher can read a text whole.
+        rows: what the stage learns from.
+        undo_penn_share: share of the texts in the Penn style that are rewritten.
+        seed: decides which rows.
+        teach: returns the teacher's probabilities of texts; None without a teacher.
+        fits_teacher: whether the teacher can read a whole text.
 
     Raises:
         RecipeError: there are no rows.
@@ -105,7 +105,7 @@ def draw_rows(
         parts.append(alike)
     if not texts:
         raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
-    # After the teacher has read them, so that the network learns to read them all the same.
+    # Changed after the teacher has read them, so that the network learns to ignore the changes.
     disturbed = perturb_share(texts, share=rows.noise, seed=seed)
     return SoftDataset(disturbed, np.concatenate(parts))
 
@@ -113,10 +113,10 @@ def draw_rows(
 def _tell_of_groups(
     count: int, teach: Callable[[Sequence[str]], Targets], seed: int
 ) -> tuple[list[str], Targets]:
-    """Sentences of some groups of people, with what the teacher thinks of them in the mean of all.
+    """Makes sentences about groups of people; the target is the teacher's mean over all groups.
 
-    As counterfactual logit pairing does (Garg et al. 2019, "Counterfactual fairness in text
-    classification through robustness"), by targets instead of a term of the loss.
+    Like counterfactual logit pairing (Garg et al. 2019, "Counterfactual fairness in text
+    classification through robustness"), but with targets instead of a term of the loss.
     """
     sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
@@ -137,7 +137,7 @@ def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[
 
     Args:
         texts: whole reviews.
-        count: how many sentences; fewer if there are not so many.
+        count: how many sentences; fewer if the texts have no more.
         rng: decides which.
     """
     order = list(range(len(texts)))
@@ -150,7 +150,7 @@ def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[
             for sentence in sentences
             if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS
         ]
-        # A few of each text, so that many texts have a say.
+        # A few of each text, so that many texts contribute.
         found.update(dict.fromkeys(rng.sample(good, min(len(good), 1 + count // len(texts)))))
         if len(found) >= count:
             break

@@ -1,6 +1,6 @@
-"""Fits the networks of a plan in the folder of the run: resumes a state, keeps finished weights.
+"""Trains the networks of a plan, and keeps their states and weights in the folder of the run.
 
-So an interrupted plan goes on with the stage that it was in.
+So an interrupted plan resumes in the stage that it was in.
 """
 
 import json
@@ -33,8 +33,8 @@ class RunContext:
         run_dir: where weights, histories and states go.
         accelerator: where the networks run.
         save_every: steps between two states on disk.
-        stop: asked after each step; the number of a signal ends the run.
-        say: told in a line what goes on.
+        stop: called after each step; the number of a signal ends the run.
+        say: called with lines for people.
     """
 
     run_dir: Path
@@ -45,11 +45,11 @@ class RunContext:
 
 
 class StageRunner:
-    """Fits one network after the other.
+    """Trains one network after the other.
 
     Args:
         context: what all stages share.
-        validation: texts that each epoch is measured on, and their classes.
+        validation: texts that each epoch is measured on, with their classes.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StageRunner:
         self._validation = validation
 
     def load(self, name: str, identity: str) -> dict[str, Tensor] | None:
-        """The weights that a finished stage left, if they are sound and of this run.
+        """Loads the weights of a finished stage; None if they are missing, damaged or outdated.
 
         Args:
             name: of the stage.
@@ -75,7 +75,7 @@ class StageRunner:
             return None
         if content != {"fingerprint": identity, "sha256": digest(path)}:
             return None
-        remove_state(self._state(name))  # a kill may have come between the two
+        remove_state(self._state(name))  # the run may have been killed between the two
         return safetensors.torch.load_file(path)
 
     def fit(
@@ -87,14 +87,14 @@ class StageRunner:
         rows: SoftDataset,
         identity: str,
     ) -> dict[str, Tensor]:
-        """Trains a network, from its state if it has one, and keeps its weights.
+        """Trains a network, resuming its state if there is one, and keeps its weights.
 
         Args:
             name: of the stage.
             network: on the device; left with the weights that the recipe keeps.
-            tokenizer: that it reads by.
+            tokenizer: of the network.
             recipe: what to do.
-            rows: to learn from.
+            rows: the training rows.
             identity: fingerprint of the stage.
 
         Returns:
@@ -132,7 +132,7 @@ class StageRunner:
                 save_every=self._context.save_every, stop=self._context.stop, record=record
             )
         except DivergedRunError:
-            remove_state(state)  # nothing comes of it but the same
+            remove_state(state)  # a resumed run would diverge again
             raise
         plot_history(history, self._context.run_dir / f"{name}.png")
         last = history[-1]
@@ -165,7 +165,7 @@ class StageRunner:
         return self._context.run_dir / f"{name}.safetensors"
 
     def _keep(self, name: str, weights: dict[str, Tensor], identity: str) -> None:
-        """Writes the weights, and only then gives up the state that they came from."""
+        """Writes the weights, and only then removes the state that they came from."""
         path = self._weights(name)
         write_whole(path, safetensors.torch.save(weights))
         note = json.dumps({"fingerprint": identity, "sha256": digest(path)})

@@ -23,8 +23,8 @@ class PlanRun:
 
     Args:
         plan: what to do.
-        pool: the rows that stages take from.
-        validation: rows that each epoch is measured on.
+        pool: the rows that stages draw from.
+        validation: texts that each epoch is measured on, with their classes.
         student: folder of the pretrained encoder.
         teacher: folder of the pretrained teacher, if the plan has one.
         context: what all stages share.
@@ -60,13 +60,13 @@ class PlanRun:
         self._asked_teacher: Teacher | None = None
 
     def run(self, network: nn.Module) -> None:
-        """Runs every stage that is not done, and fills the network with the mean of their weights.
+        """Runs every unfinished stage, and loads the mean of all weights into the network.
 
         Args:
-            network: as the pretrained encoder begins; on the device.
+            network: the pretrained encoder, on the device.
 
         Raises:
-            InterruptedRunError: `stop` said so; the same run goes on from there.
+            InterruptedRunError: a signal came; the same command resumes the run.
             DivergedRunError: a loss is not a finite number.
         """
         left: list[tuple[float, dict[str, Tensor]]] = []
@@ -114,7 +114,7 @@ class PlanRun:
     def _teacher_of(
         self, stage: Stage, name: str, network: nn.Module, tokenizer: Tokenizer, identity: str
     ) -> Teacher | None:
-        """Whom a stage asks; the network itself is asked before it is fitted."""
+        """Returns who teaches a stage. The network teaches itself before it is trained further."""
         if not stage.rows.is_taught:
             return None
         if stage.rows.taught_by == "teacher":
@@ -133,7 +133,7 @@ class PlanRun:
         )
 
     def _ask_teacher(self) -> Teacher:
-        """The fitted teacher; fits it the first time."""
+        """Returns the trained teacher; trains it at the first call."""
         if self._asked_teacher is None:
             teacher = self._plan.teacher
             if teacher is None or self._teacher is None:
@@ -160,7 +160,7 @@ class PlanRun:
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
-    """The tokenizer of the pretrained encoder, which reads emoji if the plan says so.
+    """Loads the tokenizer of the pretrained encoder, with emoji if the plan says so.
 
     Args:
         plan: what to do.
@@ -172,10 +172,10 @@ def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
 
 
 def average_weights(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
-    """The weighted mean of several sets of weights (Wortsman et al. 2022, "Model soups").
+    """Averages several sets of weights (Wortsman et al. 2022, "Model soups").
 
     Args:
-        weighted: at least one with a weight above 0.
+        weighted: sets with their factors, at least one of them above 0.
     """
     total = sum(weight for weight, _ in weighted)
     names = weighted[0][1].keys()

@@ -1,4 +1,4 @@
-"""Asks a teacher for probabilities, and keeps its answers on disk: most of what teaching costs.
+"""Asks a teacher for probabilities of texts, and keeps its answers on disk.
 
 Hinton et al. 2015, "Distilling the knowledge in a neural network".
 
@@ -24,20 +24,20 @@ from training.measure.inference import predict_logits
 from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import TeacherPlan
 
-_TEXTS_AT_ONCE = 1024  # lost at most when a run is stopped
+_TEXTS_AT_ONCE = 1024  # the most answers that are lost when a run is stopped
 _CLASSES = 2
 _KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"
 
 
 def load_teacher(folder: Path, plan: TeacherPlan) -> tuple[MPNetClassifier, Tokenizer]:
-    """Reads the pretrained network that the teacher begins as.
+    """Loads the pretrained network that the teacher begins with.
 
     Args:
         folder: in the layout of transformers.
         plan: of the teacher.
 
     Raises:
-        CheckpointError: a file is missing, or the network is another one.
+        CheckpointError: a file or a weight is missing, or the network is not MPNet.
         ModuleNotFoundError: transformers is not installed.
     """
     recipe = plan.recipe
@@ -52,11 +52,11 @@ def load_teacher(folder: Path, plan: TeacherPlan) -> tuple[MPNetClassifier, Toke
 
 
 class TeacherLabels:
-    """Probabilities by text, of one teacher. Texts themselves are not written.
+    """The answers of one teacher, by digests of texts. Texts are not written.
 
     Args:
         path: of the file; None: nothing is kept.
-        teacher: fingerprint of the teacher; what a file holds of another is passed over.
+        teacher: fingerprint of the teacher. A file of another teacher is ignored.
     """
 
     def __init__(self, path: Path | None, teacher: str) -> None:
@@ -70,24 +70,24 @@ class TeacherLabels:
         return _key(text) in self._known
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What is known of texts.
+        """Returns the known probabilities of texts.
 
         Args:
-            texts: N of them.
+            texts: N texts.
 
         Returns:
             [N, C].
 
         Raises:
-            KeyError: nothing is known of one.
+            KeyError: a text is not known.
         """
         return np.stack([self._known[_key(text)] for text in texts])
 
     def add(self, texts: Sequence[str], probabilities: NDArray[np.float32]) -> None:
-        """Remembers, on disk too.
+        """Adds answers, and writes them to disk.
 
         Args:
-            texts: N of them.
+            texts: N texts.
             probabilities: [N, C].
         """
         self._known.update(zip(map(_key, texts), probabilities, strict=True))
@@ -106,19 +106,19 @@ class TeacherLabels:
                     return
                 keys, values = file.get_tensor(_KEYS), file.get_tensor(_VALUES)
         except SafetensorError:
-            return  # a damaged file: the teacher is asked again
+            return  # damaged: the teacher is asked again
         self._known.update(zip(keys.tolist(), values, strict=True))
 
 
 class Teacher:
-    """Answers for a network that is done learning, or is yet to go on.
+    """A network that labels texts: the trained teacher, or the network of a stage itself.
 
     Args:
         network: on the device; set to evaluation mode when it is asked.
-        tokenizer: of the same folder.
-        labels: what it said before.
+        tokenizer: of the network.
+        labels: its earlier answers.
         accelerator: where the network runs.
-        stop: asked before each piece of work; the number of a signal ends the run.
+        stop: called before each batch of texts; the number of a signal ends the run.
     """
 
     def __init__(
@@ -137,20 +137,20 @@ class Teacher:
         self._stop = stop
 
     def fits(self, text: str) -> bool:
-        """Whether the teacher reads a text whole."""
+        """Tells whether the teacher can read the whole text."""
         return not self._tokenizer.encode(text).truncated
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What the teacher thinks of texts; each different one is computed once in a run.
+        """Returns the probabilities of texts; each different text is computed once in a run.
 
         Args:
-            texts: N of them.
+            texts: N texts.
 
         Returns:
             [N, C].
 
         Raises:
-            InterruptedRunError: `stop` said so; what was computed is on disk.
+            InterruptedRunError: a signal came; the answers so far are on disk.
         """
         if not texts:
             return np.zeros((0, _CLASSES), np.float32)

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from training.compare.comparison import Comparison, Outcome, Run, Source, from_json, spread, to_json
+from model.manifest import DataSource
+from training.compare.comparison import Comparison, Outcome, Run, from_json, spread, to_json
 from training.compare.report import to_markdown
 from training.fit.rows import EvalResult
 from training.measure.history import Measurement
@@ -41,7 +42,7 @@ ALONE = Outcome(
 COMPARISON = Comparison(
     command="headlight-train compare uci/amazon.tsv",
     machine="a processor, 2 threads",
-    sources=(Source("uci/amazon.tsv", 1000, "ab" * 32),),
+    sources=(DataSource(file="uci/amazon.tsv", rows=1000, sha256="ab" * 32),),
     hold_out="last",
     training_rows=800,
     validation_rows=200,
