@@ -66,7 +66,7 @@ class Admission:
     def __init__(self, max_queue_tokens: int) -> None:
         self.throughput = Throughput()
         self._max_queue_tokens = max_queue_tokens
-        self._usual_tokens = 1.0
+        self._average_tokens = 1.0
 
     def check(self, tokens: int, *, waiting: int, computing: int, seconds: float) -> None:
         """Admits a request or refuses it.
@@ -81,7 +81,7 @@ class Admission:
             OverloadedError: the queue has no room for it, or it would wait for too long. The
                 error says after which time there would be room.
         """
-        self._usual_tokens += _WEIGHT_OF_LAST * (tokens - self._usual_tokens)
+        self._average_tokens += _WEIGHT_OF_LAST * (tokens - self._average_tokens)
         room, limit = self._room(waiting, computing, seconds)
         if waiting + tokens > room:
             self._refuse(
@@ -101,10 +101,10 @@ class Admission:
         Raises:
             OverloadedError: there is no room for a request of average size.
         """
-        waiting += round(ahead * self._usual_tokens)
+        waiting += round(ahead * self._average_tokens)
         room, limit = self._room(waiting, computing, seconds)
-        if waiting and waiting + self._usual_tokens > room:
-            missing = waiting + self._usual_tokens - room
+        if waiting and waiting + self._average_tokens > room:
+            missing = waiting + self._average_tokens - room
             self._refuse(f"{waiting} tokens are waiting, and {limit}", missing)
 
     def _room(self, waiting: int, computing: int, seconds: float) -> tuple[float, str]:

@@ -25,7 +25,7 @@ class Lanes:
         self._worth_sharing = worth_sharing
         self._busy = 0
         self._busy_with_long = 0
-        self._short_came = -math.inf
+        self._last_short_arrival = -math.inf
 
     def note_arrival(self, lengths: Iterable[int], now: float) -> None:
         """Notes that texts arrived.
@@ -35,7 +35,7 @@ class Lanes:
             now: the time.
         """
         if any(length <= _LONG_TOKENS for length in lengths):
-            self._short_came = now
+            self._last_short_arrival = now
 
     def longest(self, now: float) -> float:
         """Returns the length of the longest text that the next batch may have, in tokens.
@@ -44,7 +44,7 @@ class Lanes:
             now: the time.
         """
         is_last = self.count > 1 and self._busy_with_long >= self.count - 1
-        if is_last and now - self._short_came < SHORT_COME_WITHIN:
+        if is_last and now - self._last_short_arrival < SHORT_COME_WITHIN:
             return _LONG_TOKENS
         return math.inf
 
