@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.backends.transfer import send
 from model.tokenizer import Encoding
 
 
@@ -35,14 +36,8 @@ class Batch:
         """
         padding = self.key_padding_mask
         return Batch(
-            _copy(self.input_ids, device), None if padding is None else _copy(padding, device)
+            send(self.input_ids, device), None if padding is None else send(padding, device)
         )
-
-
-def _copy(tensor: Tensor, device: torch.device) -> Tensor:
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def collate(

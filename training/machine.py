@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
+from model.backends.transfer import send
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -30,10 +31,8 @@ class Accelerator:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
 
     def send(self, tensor: Tensor) -> Tensor:
-        """Copies a host tensor to the device. A GPU keeps computing during the copy."""
-        if self.device.type != "cuda":
-            return tensor.to(self.device)
-        return tensor.pin_memory().to(self.device, non_blocking=True)
+        """Copies a host tensor to the device."""
+        return send(tensor, self.device)
 
 
 def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accelerator:
