@@ -1,4 +1,4 @@
-"""The HTTP service: from requests to predictions and attention, by the loaded model."""
+"""Serves predictions and attention over HTTP."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""From options and environment to a running service."""
+"""Runs the service: reads options and environment, checks them, serves until a signal comes."""
 
 import argparse
 import logging
