@@ -9,7 +9,7 @@ from model.architecture import Network, NetworkConfig
 from model.attention import AttentionOutput, MultiHeadAttention
 from model.attribution import Attribution, Attributor, attribute
 from model.batch import Batch, collate
-from model.checkpoint import Checkpoint, open_checkpoint, save_checkpoint
+from model.checkpoint import Checkpoint, open_checkpoint
 from model.classifier import Classifier, ClassifierOutput
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier
@@ -20,6 +20,7 @@ from model.manifest import Manifest
 from model.masks import causal_mask, padding_mask
 from model.prediction import Prediction
 from model.predictor import Explanation, ModelInfo, Predictor, Question
+from model.saving import save_checkpoint
 from model.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [

@@ -23,23 +23,11 @@ from model.architecture import (
     read_config,
     stored_names,
 )
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_bytes, read_object
 from model.manifest import MARK, Manifest, seal
-from model.saving import check_place, save_checkpoint
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import check_weights, load_weights
-
-__all__ = [
-    "CONFIG",
-    "MANIFEST",
-    "WEIGHTS",
-    "Checkpoint",
-    "check_place",
-    "explain",
-    "open_checkpoint",
-    "save_checkpoint",
-]
 
 _VERSION_LENGTH = 12
 
@@ -150,7 +138,7 @@ def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:
     try:
         return read_config(content)
     except ValidationError as error:
-        raise CheckpointError(path, explain(error)) from error
+        raise CheckpointError(path, describe_faults(error)) from error
     except ValueError as error:
         raise UnsupportedCheckpointError(path, str(error)) from error
 
@@ -171,7 +159,7 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
     try:
         manifest = Manifest.model_validate(content)
     except ValidationError as error:
-        raise CheckpointError(path, explain(error)) from error
+        raise CheckpointError(path, describe_faults(error)) from error
     if manifest.sha256 is not None and manifest.sha256 != seal(content):
         raise CheckpointError(
             path,
@@ -211,15 +199,3 @@ def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
         raise CheckpointError(
             path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
         )
-
-
-def explain(error: ValidationError) -> str:
-    """Describes all faults of a pydantic validation in one line, with their places and values."""
-    faults = []
-    for fault in error.errors(include_url=False):
-        place = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ")
-        value = fault["input"]
-        shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
-        faults.append(f"{place}: {message}{shown}" if place else message)
-    return "; ".join(faults)

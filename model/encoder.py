@@ -16,8 +16,6 @@ from model.config import Activation, EncoderConfig
 from model.encoder_layers import Embeddings, EncoderLayer
 from model.masks import join_masks, mask_bias
 
-__all__ = ["EncoderClassifier", "EncoderLayer", "build_encoder"]
-
 
 class EncoderClassifier(nn.Module):
     """Embeddings, encoder layers, a pooler on the first token and a linear classifier.

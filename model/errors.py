@@ -15,6 +15,8 @@ No message of an InputError contains any of the text.
 
 from pathlib import Path
 
+from pydantic import ValidationError
+
 
 class ModelError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -105,3 +107,15 @@ class CheckpointError(ModelError):
 
 class UnsupportedCheckpointError(CheckpointError):
     """A sound folder of a kind that is not supported."""
+
+
+def describe_faults(error: ValidationError) -> str:
+    """Describes all faults of a pydantic validation in one line, with their places and values."""
+    faults = []
+    for fault in error.errors(include_url=False):
+        place = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        value = fault["input"]
+        shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
+        faults.append(f"{place}: {message}{shown}" if place else message)
+    return "; ".join(faults)

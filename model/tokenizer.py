@@ -18,16 +18,7 @@ import tokenizers
 from model.errors import CheckpointError, TextTooLongError
 from model.excerpt import MARGIN, Excerpt, excerpts
 from model.tokenizer_files import read_tokenizer_files
-from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
-
-__all__ = [
-    "Encoding",
-    "Token",
-    "Tokenizer",
-    "Truncation",
-    "load_tokenizer",
-    "wordpiece_tokenizer",
-]
+from model.wordpiece import SPECIAL_TOKENS
 
 Truncation = Literal["right", "left", "error"]
 

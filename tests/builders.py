@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 
-from model.checkpoint import save_checkpoint
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.manifest import Manifest
-from model.tokenizer import Tokenizer, wordpiece_tokenizer
+from model.saving import save_checkpoint
+from model.tokenizer import Tokenizer
+from model.wordpiece import wordpiece_tokenizer
 from training.data.vocabulary import train_word_tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -31,7 +31,8 @@ from model.backends.packed_pass import compiled
 from model.backends.quantized import quantize_weight
 from model.batch import Batch
 from model.classifier import ClassifierOutput
-from model.encoder import EncoderClassifier, EncoderLayer
+from model.encoder import EncoderClassifier
+from model.encoder_layers import EncoderLayer
 
 # oneDNN's names: of the function, and of its approximation.
 _ACTIVATIONS = {

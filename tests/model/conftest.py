@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import CONFIG, MANIFEST
+from model.files import CONFIG, MANIFEST
 from tests.builders import tiny_checkpoint
 from tests.model.folders import edit
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from model.architecture import Network
 from model.conv_attention import ConvAttentionClassifier
-from model.encoder import EncoderClassifier, EncoderLayer
+from model.encoder import EncoderClassifier
+from model.encoder_layers import EncoderLayer
 from model.masks import mask_bias
 
 Function = Callable[[Tensor], Tensor]  # float64 [N, T, D] to [N]

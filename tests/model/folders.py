@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS
+from model.files import CONFIG, MANIFEST, WEIGHTS
 
 FILES = [CONFIG, MANIFEST, WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
 

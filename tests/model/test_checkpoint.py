@@ -8,8 +8,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
 from model.manifest import seal
 from tests.builders import (
     MAX_LENGTH,

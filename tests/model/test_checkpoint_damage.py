@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import (
     tiny_checkpoint,
     tiny_config,

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import (
     MAX_LENGTH,
     VOCABULARY,

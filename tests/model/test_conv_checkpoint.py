@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS
 from model.errors import CheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import tiny_conv_checkpoint, tiny_conv_config, tiny_conv_network
 from tests.matching import exactly
 from tests.model.folders import edit

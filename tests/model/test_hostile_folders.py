@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import CONFIG, MANIFEST, WEIGHTS, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import VOCABULARY, tiny_conv_checkpoint
 from tests.matching import exactly
 from tests.model.folders import edit, read

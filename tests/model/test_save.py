@@ -7,8 +7,9 @@ import pytest
 import torch
 
 import model.saving
-from model.checkpoint import check_place, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError
+from model.saving import check_place
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
 from tests.model.folders import FILES

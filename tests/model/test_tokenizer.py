@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 
 from model.errors import CheckpointError, TextTooLongError
-from model.tokenizer import Token, Tokenizer, Truncation, wordpiece_tokenizer
+from model.tokenizer import Token, Tokenizer, Truncation
+from model.wordpiece import wordpiece_tokenizer
 from tests.builders import VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 

@@ -18,8 +18,9 @@ from transformers import (
 )
 
 from model.batch import collate
-from model.checkpoint import MANIFEST, WEIGHTS, open_checkpoint
+from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError
+from model.files import MANIFEST, WEIGHTS
 from model.loading import load_predictor
 from model.tokenizer import Tokenizer
 from tests.builders import (

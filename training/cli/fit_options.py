@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from model.arguments import positive
-from model.checkpoint import check_place
+from model.saving import check_place
 from training.cli.shared_options import add_columns, add_device, add_files, add_labels
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets

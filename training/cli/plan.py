@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import CONFIG, WEIGHTS
-from model.files import digest, read_object
+from model.files import CONFIG, WEIGHTS, digest, read_object
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.splits import read_evaluated

@@ -7,7 +7,8 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
-from model.tokenizer import Tokenizer, wordpiece_tokenizer
+from model.tokenizer import Tokenizer
+from model.wordpiece import wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from model.architecture import Network
-from model.checkpoint import save_checkpoint
 from model.manifest import Manifest, Metric
+from model.saving import save_checkpoint
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.calibrate import fit_temperature

@@ -9,12 +9,11 @@ import torch
 from pydantic import ValidationError
 
 from model.architecture import Network, NetworkConfig
-from model.checkpoint import CONFIG, WEIGHTS, explain
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
-from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import digest, read_object
+from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
+from model.files import CONFIG, WEIGHTS, digest, read_object
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import load_encoder_weights
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
@@ -147,7 +146,7 @@ def _adapt(
     try:
         return EncoderConfig.from_json({**content, **changes})
     except ValidationError as error:
-        raise CheckpointError(path, explain(error)) from error
+        raise CheckpointError(path, describe_faults(error)) from error
     except ValueError as error:
         raise UnsupportedCheckpointError(path, str(error)) from error
 

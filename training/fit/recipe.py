@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from model.checkpoint import explain
+from model.errors import describe_faults
 from training.errors import RecipeError
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -167,7 +167,7 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
     except ValidationError as error:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
         source = f"preset {preset} with {options}" if options else f"preset {preset}"
-        raise RecipeError(f"{source}: {explain(error)}") from error
+        raise RecipeError(f"{source}: {describe_faults(error)}") from error
 
 
 def _read(preset: str) -> dict[str, Any]:

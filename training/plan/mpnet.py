@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from model.batch import Batch
-from model.checkpoint import CONFIG, WEIGHTS
 from model.classifier import ClassifierOutput
 from model.errors import CheckpointError
-from model.files import read_object
+from model.files import CONFIG, WEIGHTS, read_object
 
 FIRST_POSITION = 2  # of a text; the embedding's rows before it are for padding
 _INITIALIZER_RANGE = 0.02

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from model.checkpoint import explain
+from model.errors import describe_faults
 from training.errors import RecipeError
 from training.fit.recipe import Recipe
 
@@ -240,4 +240,4 @@ def load_plan(path: Path) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        raise RecipeError(f"plan {path}: {explain(error)}") from error
+        raise RecipeError(f"plan {path}: {describe_faults(error)}") from error

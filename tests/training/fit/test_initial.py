@@ -15,11 +15,11 @@ from transformers import (
 )
 
 from model.batch import Batch
-from model.checkpoint import WEIGHTS
 from model.config import EncoderConfig
-from model.encoder import EncoderClassifier, EncoderLayer, build_encoder
+from model.encoder import EncoderClassifier, build_encoder
+from model.encoder_layers import EncoderLayer
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import digest
+from model.files import WEIGHTS, digest
 from model.tokenizer import Tokenizer
 from tests.builders import LABELS, MAX_LENGTH, tiny_checkpoint, tiny_config, tiny_tokenizer
 from tests.matching import exactly
