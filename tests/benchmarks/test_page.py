@@ -4,6 +4,7 @@ import argparse
 
 from benchmarks.__main__ import MAX_BATCH_TOKENS, parser
 from benchmarks.loads import LOADS
+from model.backends.eager import CpuBackend
 from service.settings import Settings
 from tests.documentation.markdown import ROOT, code, rows
 
@@ -27,4 +28,5 @@ def test_every_load_is_described() -> None:
 
 
 def test_the_model_alone_has_the_budget_of_the_service() -> None:
-    assert Settings.model_fields["max_batch_tokens"].default == MAX_BATCH_TOKENS
+    assert Settings.model_fields["max_batch_tokens"].default == "auto"
+    assert CpuBackend.default_batch_tokens == MAX_BATCH_TOKENS
