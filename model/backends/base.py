@@ -4,7 +4,7 @@ Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
 
     encodings -> prepare -> Batch -> predict or explain -> Pass -> to_host -> HostOutput
 
-Only `model.backends` asks for the type of a device.
+For serving, only `model.backends` asks for the type of a device.
 """
 
 from abc import ABC, abstractmethod
