@@ -1,6 +1,7 @@
 """Reads the settings from options and environment, and reports all faults at once."""
 
 import difflib
+import ipaddress
 import math
 import os
 import re
@@ -58,6 +59,21 @@ def _origins(value: object) -> object:
     if isinstance(value, str) and value.strip() == "*":
         return ("*",)
     return _split(value, _ORIGIN, "an origin, such as https://example.org, or * alone for all")
+
+
+def _networks(value: object) -> object:
+    """Splits a list of addresses and networks; `*` alone stands for all."""
+    if not isinstance(value, str) or not value.strip() or value.strip() == "*":
+        return ("*",) if isinstance(value, str) and value.strip() else _blank_is_none(value)
+    given = [part.strip() for part in value.split(",") if part.strip()]
+    for part in given or [value]:
+        try:
+            ipaddress.ip_network(part)
+        except ValueError as error:
+            raise ValueError(
+                f"{part!r} is not an address or a network, such as 10.0.0.0/8, or * alone for all"
+            ) from error
+    return tuple(given)
 
 
 def _blank_is_none(value: object) -> object:
@@ -139,6 +155,13 @@ class Settings(BaseSettings):
     )
     allowed_origins: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_origins)] = Field(
         None, description="origins whose pages in a browser may ask, separated by commas"
+    )
+    trusted_proxies: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_networks)] = (
+        Field(
+            None,
+            description="addresses and networks whose X-Forwarded-For tells the client's address, "
+            "separated by commas; * trusts all",
+        )
     )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json, text, or auto: text on a terminal"

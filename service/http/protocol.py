@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.gate import Gate
+from service.http.proxies import TrustedProxies
 from service.http.transport import ClientTransport
 
 _LARGEST_HEAD = 131_072
@@ -54,6 +55,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     Args:
         gate: may refuse requests by their heads.
+        proxies: tell the addresses of their clients; None if no sender is trusted with that.
     """
 
     transport: ClientTransport
@@ -66,9 +68,16 @@ class HttpProtocol(HttpToolsProtocol):
     _refused = False
     _skipping = False  # the body of a request that does not reach the application
 
-    def __init__(self, *args: Any, gate: Gate | None = None, **options: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401
+        gate: Gate | None = None,
+        proxies: TrustedProxies | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
         super().__init__(*args, **options)
         self._gate = gate
+        self._proxies = proxies
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Gives a client that sends nothing the same time as between two requests."""
@@ -117,6 +126,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Starts the request, unless the parser is about to stop at an offer."""
         if not self.parser.should_upgrade():
+            if self._proxies is not None:
+                self.scope["client"] = self._proxies.client_of(self.client, self.headers)
             self._skipping = self.transport.is_closing() or self._is_refused_by_gate()
             if not self._skipping:
                 super().on_headers_complete()

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from service.http.lifecycle import Lifecycle
 from service.http.protocol import HttpProtocol
+from service.http.proxies import TrustedProxies
 from service.settings import Settings
 
 logger = logging.getLogger("headlight.server")
@@ -118,12 +119,19 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
     Args:
         app: the application.
         listening: the open socket.
-        settings: their timeouts.
+        settings: their timeouts and proxies.
         lifecycle: shared with the application.
     """
+    trusted = settings.trusted_proxies
+    http = partial(
+        HttpProtocol,
+        gate=app.state.headlight.gate,
+        proxies=TrustedProxies(trusted) if trusted else None,
+    )
     config = uvicorn.Config(
         app,
-        http=partial(HttpProtocol, gate=app.state.headlight.gate),  # type: ignore[arg-type]
+        http=http,  # type: ignore[arg-type]
+        proxy_headers=False,  # the protocol reads them
         ws="none",
         lifespan="on",
         log_config=None,

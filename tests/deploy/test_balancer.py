@@ -31,6 +31,7 @@ class Replica(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status = 200
         self.asked = 0
+        self.forwarded: list[str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -51,6 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
         self.server.asked += 1
+        self.server.forwarded += self.headers.get_all("x-forwarded-for", [])
         self._answer(self.server.status)
 
     def _answer(self, status: int) -> None:
@@ -124,6 +126,16 @@ def test_what_one_replica_refuses_is_asked_of_the_other(
     assert [client.post("/predict").status_code for _ in range(8)] == [200] * 8
     assert replicas[1].asked == 8
     assert replicas[0].asked > 0
+
+
+def test_replicas_learn_the_address_of_a_client_and_not_what_it_claims(
+    client: httpx.Client, replicas: list[Replica]
+) -> None:
+    for replica in replicas:
+        replica.forwarded.clear()
+    claims = [("x-forwarded-for", "192.0.2.1"), ("X-Forwarded-For", "192.0.2.2, 192.0.2.3")]
+    assert client.post("/predict", headers=claims).status_code == 200
+    assert replicas[0].forwarded + replicas[1].forwarded == ["127.0.0.1"]
 
 
 def test_a_flood_that_all_refuse_is_not_multiplied(

@@ -243,3 +243,24 @@ def test_without_the_setting_no_other_page_may_ask(guarded: RunningService) -> N
     with guarded.client() as client:
         asked = client.get("/health/live", headers={"Origin": "https://pages.example.org"})
         assert not any(name.startswith("access-control") for name in asked.headers)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_address_that_a_proxy_tells_counts_only_if_the_proxy_is_trusted(
+    checkpoint_folder: Path, tmp_path: Path, *, trusted: bool
+) -> None:
+    telling = (
+        "import sys; from service.http.middleware import RequestMiddleware as Middleware; "
+        "record = Middleware._record; Middleware._record = lambda self, scope, *rest: "
+        "(print('asked by', *scope['client'], flush=True), record(self, scope, *rest)); "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    settings = {"FORWARDED_ALLOW_IPS": "*"}  # uvicorn's own variable, which is not read
+    if trusted:
+        settings["HEADLIGHT_TRUSTED_PROXIES"] = "127.0.0.1"
+    with (
+        service(checkpoint_folder, tmp_path, program=("-c", telling), settings=settings) as asked,
+        asked.client(**{"X-Forwarded-For": "192.0.2.1"}) as client,
+    ):
+        assert client.get("/model").status_code == 200
+        assert ("asked by 192.0.2.1 0\n" in asked.log.read_text("utf-8")) is trusted

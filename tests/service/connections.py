@@ -89,7 +89,12 @@ class Client:
 
 @asynccontextmanager
 async def serving(
-    app: ASGIApp, *, keep_alive: int = 1000, graceful: int = 1000, gate: Gate | None = None
+    app: ASGIApp,
+    *,
+    keep_alive: int = 1000,
+    graceful: int = 1000,
+    gate: Gate | None = None,
+    **parts: Any,  # noqa: ANN401
 ) -> AsyncIterator[Served]:
     """Serves an application until the block ends.
 
@@ -98,9 +103,11 @@ async def serving(
         keep_alive: seconds that a connection may be idle between two requests.
         graceful: seconds that a connection has when the process ends.
         gate: may refuse requests.
+        parts: other arguments of the protocol.
     """
     config = uvicorn.Config(
         app,
+        proxy_headers=False,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -111,7 +118,9 @@ async def serving(
     made: list[HttpProtocol] = []
 
     def connection() -> HttpProtocol:
-        made.append(HttpProtocol(config=config, server_state=state, app_state={}, gate=gate))
+        made.append(
+            HttpProtocol(config=config, server_state=state, app_state={}, gate=gate, **parts)
+        )
         return made[-1]
 
     server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)

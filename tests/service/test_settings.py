@@ -40,6 +40,7 @@ def test_defaults() -> None:
         "page": "open",
         "allowed_hosts": None,
         "allowed_origins": None,
+        "trusted_proxies": None,
         "log_format": "auto",
     }
 
@@ -65,6 +66,7 @@ VALUES = {
     "page": ("off", "off"),
     "allowed_hosts": ("example.org, *.Example.com", ("example.org", "*.example.com")),
     "allowed_origins": ("https://example.org", ("https://example.org",)),
+    "trusted_proxies": ("10.0.0.0/8, ::1,192.0.2.7", ("10.0.0.0/8", "::1", "192.0.2.7")),
     "log_format": ("text", "text"),
 }
 
@@ -119,6 +121,10 @@ def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("allowed_hosts", ",", "',' is not a name without a port"),
         ("allowed_origins", "https://a.example, *", "'*' is not an origin"),
         ("allowed_origins", "https://a.example/", "'https://a.example/' is not an origin"),
+        ("trusted_proxies", "10.0.0.1, proxy", "'proxy' is not an address or a network"),
+        ("trusted_proxies", "10.0.0.1/8", "'10.0.0.1/8' is not an address or a network"),
+        ("trusted_proxies", "10.0.0.1, *", "'*' is not an address or a network"),
+        ("trusted_proxies", ",", "',' is not an address or a network"),
     ],
 )
 def test_a_wrong_part_of_a_list_is_reported(field: str, value: str, wanted: str) -> None:
@@ -129,7 +135,8 @@ def test_a_wrong_part_of_a_list_is_reported(field: str, value: str, wanted: str)
     assert getattr(settings, field) is None
 
 
-def test_a_star_alone_allows_every_origin() -> None:
-    settings, faults = read_settings({"allowed_origins": " * "})
+@pytest.mark.parametrize("field", ["allowed_origins", "trusted_proxies"])
+def test_a_star_alone_stands_for_all(field: str) -> None:
+    settings, faults = read_settings({field: " * "})
 
-    assert (settings.allowed_origins, faults) == (("*",), [])
+    assert (getattr(settings, field), faults) == (("*",), [])
