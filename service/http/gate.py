@@ -63,13 +63,16 @@ class Gate:
             for method, path in routes
         }
 
-    def refuse(self, method: bytes, path: bytes, headers: Headers) -> bytes | None:
+    def refuse(
+        self, method: bytes, path: bytes, headers: Headers, *, closes: bool = False
+    ) -> bytes | None:
         """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
             method: of the request.
             path: of it, without its query.
             headers: of it, names in lower case.
+            closes: whether the connection closes after the answer, which then says so.
         """
         refused = self._refused.get((method, path))
         if refused is None or self._lifecycle.draining:
@@ -92,6 +95,8 @@ class Gate:
         answer.raw_headers += response_headers(headers)
         if self._cors is not None:
             answer.raw_headers += cors_headers(self._cors, headers)
+        if closes:
+            answer.raw_headers.append((b"connection", b"close"))
         return _render(answer)
 
     def _forget(self) -> None:

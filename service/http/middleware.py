@@ -47,7 +47,7 @@ _HEADERS = (
 )
 _UNLESS_SET = (
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'self'"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
 )
 # What the layers note in the scope of a request.
 _ID_KEY = "headlight.request_id"

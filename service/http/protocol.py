@@ -8,12 +8,13 @@
 - If a client sends invalid HTTP while a request is being answered, that answer goes out first.
   Then the connection closes.
 - A gate may refuse a request before it becomes one.
+- What other servers might read in another way is invalid: a request of HTTP/1.1 without a `Host`,
+  any with two, and a `%` in the URL that begins no escape.
 - Whatever the service waits for from a client has a time limit.
 - An application that answers a client that has left gets `ClientDisconnect`.
 """
 
 import asyncio
-from collections.abc import Iterable
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.gate import Gate
+from service.http.heads import find_fault, without_offer
 from service.http.proxies import TrustedProxies
 from service.http.transport import ClientTransport
 
@@ -38,8 +40,7 @@ _PIECE = 1024
 _MOST_UNPARSED = 65_536
 # A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
-# Headers that offer another protocol.
-_OFFERS = frozenset({b"upgrade", b"http2-settings"})
+_INVALID = "Invalid HTTP request received."
 
 
 class _Phase(Enum):
@@ -66,6 +67,7 @@ class HttpProtocol(HttpToolsProtocol):
     _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
     _refused = False
+    _fault = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
 
     def __init__(
@@ -124,7 +126,12 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Starts the request, unless the parser is about to stop at an offer."""
+        """Starts the request, unless the parser is about to stop at an offer.
+
+        Raises:
+            HttpParserError: the head is not what HTTP allows.
+        """
+        self._check_head()
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
@@ -162,13 +169,22 @@ class HttpProtocol(HttpToolsProtocol):
         if self._gate is None or self._is_answering():
             return False
         path, _, _ = self.url.partition(b"?")
-        answer = self._gate.refuse(self.parser.get_method(), path, self.headers)
+        # As uvicorn has it, HTTP/1.0 always closes.
+        closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
+        method = self.parser.get_method()
+        answer = self._gate.refuse(method, path, self.headers, closes=closes)
         if answer is None:
             return False
         self.transport.write(answer)
-        if not self.parser.should_keep_alive():
+        if closes:
             self.transport.close()
         return True
+
+    def _check_head(self) -> None:
+        url, headers = self.url, self.headers
+        if fault := find_fault(self.parser.get_http_version(), url, headers):
+            self._fault = fault
+            raise httptools.HttpParserError(fault)
 
     def _is_answering(self) -> bool:
         return self._in_hand is not None and not self._in_hand.response_complete
@@ -222,7 +238,8 @@ class HttpProtocol(HttpToolsProtocol):
                 if self.parser.get_method() == b"CONNECT":
                     raise httptools.HttpParserError("this is no proxy") from upgrade
                 behind_head: int = upgrade.args[0]
-                head = _head_without_offer(self.parser.get_method(), self.url, self.headers)
+                version = self.parser.get_http_version()
+                head = without_offer(self.parser.get_method(), self.url, version, self.headers)
                 data = head + data[behind_head:]
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -232,8 +249,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self) -> None:
         """Stops parsing: finishes the current answer, or sends 400 if there is none."""
         self._refused = True
-        message = "Invalid HTTP request received."
-        self.logger.warning(message)
+        message = self._fault
+        self.logger.warning(_INVALID)
         if self._phase is _Phase.BODY:
             self._give_up_body(message)
         elif self._is_answering():
@@ -274,19 +291,3 @@ async def _answer_unless_gone(
             raise ClientDisconnect
 
     await app(scope, receive, send_unless_gone)
-
-
-def _head_without_offer(method: bytes, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Writes a head again without the offer of another protocol.
-
-    A server may ignore the offer (RFC 9110, section 7.8), but the parser stops at it. It reads on
-    from a head that offers nothing.
-    """
-    lines = [b"%s %s HTTP/1.1" % (method, url)]
-    for name, value in headers:
-        if name == b"connection":
-            tokens = [token.strip() for token in value.split(b",")]
-            value = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
-        if name not in _OFFERS:
-            lines.append(name + b": " + value)
-    return b"\r\n".join([*lines, b"", b""])

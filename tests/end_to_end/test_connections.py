@@ -52,7 +52,7 @@ def test_a_pipeline_does_not_fill_the_memory(running: RunningService) -> None:
         def flood() -> None:
             try:
                 while True:
-                    connection.sendall(b"GET /x HTTP/1.1\r\n\r\n" * 10_000)
+                    connection.sendall(b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n" * 10_000)
             except OSError:  # closed, when enough has been answered
                 pass
 

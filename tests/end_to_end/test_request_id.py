@@ -98,7 +98,8 @@ def test_every_response_has_the_headers_of_safety(
     headers = client.request(method, path).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
-    assert headers["content-security-policy"].startswith("default-src 'self'")
+    policy = headers["content-security-policy"].split("; ")
+    assert {"default-src 'self'", "frame-ancestors 'none'"} <= set(policy)
     kept = path in ("/", "/docs", "/static/page.js")  # and asked for anew
     assert headers["cache-control"] == ("no-cache" if kept else "no-store")
 

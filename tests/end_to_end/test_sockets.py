@@ -130,6 +130,46 @@ def test_a_websocket_is_answered_as_a_request(running: RunningService) -> None:
     assert content(answer) == {"status": "live"}
 
 
+@pytest.mark.parametrize("offer", [b"", b"Connection: Upgrade, keep-alive\r\nUpgrade: h2c\r\n"])
+def test_http_1_0_stays_http_1_0(running: RunningService, offer: bytes) -> None:
+    """It has no Host, and closes after its answer, whatever it offers."""
+    answer = running.send((b"GET /health/live HTTP/1.0\r\n" + offer + END) * 2)
+    assert answer.count(OK) == 1
+    assert b"\r\nconnection: close\r\n" in answer
+    assert content(answer) == {"status": "live"}
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"GET /model HTTP/1.1\r\n\r\n", "A request has one Host header; this one has 0."),
+        (
+            b"GET /model HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n",
+            "A request has one Host header; this one has 2.",
+        ),
+        (
+            b"GET /model HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
+            "A request has one Host header; this one has 2.",
+        ),
+        *(
+            (
+                b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % url,
+                "A % in the URL needs two hexadecimal digits behind it; a plain % is %25.",
+            )
+            for url in (b"/kanari%ZZ", b"/attention?sentence=100%", b"/attention?sentence=%kanari")
+        ),
+    ],
+)
+def test_a_head_that_may_be_read_in_two_ways_gets_a_bare_400(
+    running: RunningService, data: bytes, fault: str
+) -> None:
+    head, _, text = running.send(data).partition(b"\r\n\r\n")
+    assert head.splitlines()[0] == b"HTTP/1.1 400 Bad Request"
+    assert b"connection: close" in head.splitlines()
+    assert text == fault.encode()
+    assert "kanari" not in running.log.read_text("utf-8").lower()
+
+
 def test_http_1_0(running: RunningService) -> None:
     answer = running.send(b"GET /health/ready HTTP/1.0\r\n\r\n")
     assert answer.startswith(OK)

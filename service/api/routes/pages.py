@@ -29,7 +29,10 @@ _ASSET_TYPES = {
     ".svg": "image/svg+xml",
 }
 # Swagger UI sets styles inline and draws its icons from data URIs.
-_DOCS_POLICY = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'"
+_DOCS_POLICY = (
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+    "frame-ancestors 'none'"
+)
 _FOLDER = Path(__file__).parents[2] / "page"
 _UNCHANGED = {304: {"description": "What the browser has is still right."}}
 _VERSION = re.compile(r"[0-9a-f]{12}")

@@ -76,11 +76,12 @@ def test_a_new_round_counts_from_zero() -> None:
     assert queue.aheads == [0, 1, 0]
 
 
-def test_a_refusal_has_a_complete_answer() -> None:
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
     async def work() -> bytes:
         gate, _ = make(Queue(0))
         asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-        answer = gate.refuse(b"POST", PATH, asked)
+        answer = gate.refuse(b"POST", PATH, asked, closes=closes)
         assert answer is not None
         assert gate.refuse(b"GET", b"/health/live", []) is None
         return answer
@@ -90,5 +91,6 @@ def test_a_refusal_has_a_complete_answer() -> None:
     assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
     assert {b"x-request-id: mine", b"retry-after: 3", b"cache-control: no-store"} <= set(lines)
     assert b"access-control-allow-origin: https://a.example" in lines
+    assert (b"connection: close" in lines) is closes
     assert f"content-length: {len(body)}".encode() in lines
     assert body.startswith(b'{"type":"/problems/overloaded"')

@@ -167,9 +167,13 @@ def test_small_chunks_do_not_count_as_trailers(run: Run, monkeypatch: pytest.Mon
 class Shut:
     """Refuses every request, in place of the gate."""
 
-    def refuse(self, method: bytes, path: bytes, headers: object) -> bytes:
+    def __init__(self) -> None:
+        self.closes: list[bool] = []
+
+    def refuse(self, method: bytes, path: bytes, headers: object, *, closes: bool) -> bytes:
         """Returns a complete answer."""
         del method, path, headers
+        self.closes.append(closes)
         return b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n/x"
 
 
@@ -239,16 +243,19 @@ def test_a_slow_head_does_not_replace_the_answer_before_it(
     run(work())
 
 
+@pytest.mark.parametrize("closing", [get("/", b"Connection: close"), b"GET / HTTP/1.0\r\n\r\n"])
 def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, closing: bytes
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
 
     async def work() -> None:
-        async with serving(Paced(), gate=cast("Gate", Shut())) as served:
+        shut = Shut()
+        async with serving(Paced(), gate=cast("Gate", shut)) as served:
             client = await served.connect()
-            await client.say(get("/", b"Connection: close") + get("/"))
-            assert bodies(await client.hear()) == [b"/x"]
+            await client.say(get("/") + closing + get("/"))
+            assert bodies(await client.hear()) == [b"/x", b"/x"]
             await served.is_left()  # no input of the request was left to read
+        assert shut.closes == [False, True]
 
     run(work())

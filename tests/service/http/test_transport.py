@@ -111,7 +111,7 @@ def test_the_last_answer_reaches_a_client_that_is_still_sending(run: Run, read: 
         async with serving(refusing(read)) as served:
             for _ in range(20):
                 client = await served.connect()
-                await client.say(b"POST / HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n")
+                await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n")
                 await client.say(b"x" * 4_000_000)
                 assert bodies(await client.hear()) == [b"/refused"]
                 client.writer.close()
@@ -138,7 +138,7 @@ def test_a_client_that_never_stops_sending_is_disconnected(
     async def work() -> None:
         async with serving(refusing(0)) as served:
             client = await served.connect()
-            await client.say(b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")
+            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
             await client.trickle(b"x" * 1_000_000)
             await served.is_left()
             assert 0 <= served.made[0].transport._discarded - 1_000_000 <= 262_144
@@ -154,7 +154,7 @@ def test_a_client_that_does_not_close_after_the_last_answer_is_disconnected(
     async def work() -> None:
         async with serving(refusing(0)) as served:
             client = await served.connect()
-            await client.say(b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
+            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
             assert bodies(await client.hear()) == [b"/refused"]
             assert served.state.connections  # half open: only the way out is closed
             await served.is_left()
@@ -167,7 +167,7 @@ def test_shutdown_does_not_linger(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
 
     async def work() -> None:
         async with serving(refusing(1)) as served:
-            head = b"POST / HTTP/1.1\r\nContent-Length: 99\r\n\r\n"
+            head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n"
             before, behind = await served.connect(), await served.connect()
             await before.say(head + b"x")
             assert bodies(await before.hear()) == [b"/refused"]
