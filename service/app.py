@@ -33,6 +33,7 @@ from service.http.access import AllowedHosts, ApiKeys
 from service.http.direct import DirectRoutes
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
+from service.http.memory import MemoryWatch
 from service.http.middleware import (
     CLIENT_LEFT,
     REQUEST_ID,
@@ -40,6 +41,7 @@ from service.http.middleware import (
     ProblemMiddleware,
     RequestMiddleware,
 )
+from service.http.sending import SendingLimit
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Settings
@@ -107,15 +109,22 @@ def create_app(
         allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT],
         expose_headers=[REQUEST_ID, "Retry-After"],
     )
+    memory = MemoryWatch(counted.memory_refused)
     gate = Gate(
         engine,
         lifecycle,
         counted,
+        memory,
         routes=[(method, route.path) for route in heavy for method in route.methods or ()],
         seconds=settings.request_timeout,
         cors=cors(app) if settings.allowed_origins else None,
     )
-    app.state.headlight = State(settings, checkpoint, api_keys, engine, lifecycle, counted, gate)
+    sending = SendingLimit(
+        settings.max_sending_bytes, counted.sending_bytes, counted.sending_refused
+    )
+    app.state.headlight = State(
+        settings, checkpoint, api_keys, engine, lifecycle, counted, gate, sending, memory
+    )
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods()))

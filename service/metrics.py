@@ -83,6 +83,22 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.connections = self._gauge("connections", "Open connections.")
+        self.connections_refused = self._counter(
+            "connections_refused", "Requests refused because all connections were taken."
+        )
+        self.connections_closed = self._counter(
+            "connections_closed", "Connections closed to make room for others."
+        )
+        self.sending_bytes = self._gauge(
+            "sending_bytes", "Bytes of large answers that are being made or wait to be sent."
+        )
+        self.sending_refused = self._counter(
+            "sending_refused", "Answers refused because too many bytes waited to be sent."
+        )
+        self.memory_refused = self._counter(
+            "memory_refused", "Requests refused because the memory was nearly full."
+        )
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
         self.model = Gauge(

@@ -132,6 +132,14 @@ class Settings(BaseSettings):
     max_attention_weights: int = Field(
         2_000_000, ge=1, description="most numbers in one attention response"
     )
+    max_sending_bytes: int = Field(
+        100_000_000,
+        ge=1,
+        description="most bytes of large answers that are made or wait to be sent",
+    )
+    max_connections: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
+        "auto", description="most connections; auto: by the limit of open files, at most 4096"
+    )
     request_timeout: Seconds = Field(10.0, gt=0, description="seconds until a request is given up")
     watchdog_seconds: Seconds = Field(
         30.0, gt=0, description="seconds after which a forward pass is held to be stuck"

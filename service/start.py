@@ -6,7 +6,9 @@ from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.errors import CheckpointError, ConfigurationError
+from service.formats.sizes import MOST_BYTES_PER_WEIGHT
 from service.http.access import ApiKeys, load_api_keys
+from service.http.connections import plan_capacity
 from service.settings import PREFIX, Settings, SettingsError, read_settings
 
 
@@ -27,6 +29,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     except SettingsError as error:
         faults += error.faults
     faults += _keyless(settings)
+    faults += _check_limits(settings)
     try:
         checkpoint = open_checkpoint(settings.checkpoint)
         _check_queue(settings, checkpoint)
@@ -61,6 +64,23 @@ def _choose_backend(settings: Settings, checkpoint: Checkpoint | None) -> Backen
         return choose_backend(checkpoint, device=device, dtype=dtype, threads=settings.threads)
     except ConfigurationError as error:
         raise SettingsError([f"{PREFIX}DTYPE: {error}"]) from error
+
+
+def _check_limits(settings: Settings) -> list[str]:
+    """What does not fit: the connections into the open files, or an answer into its room."""
+    faults = []
+    try:
+        plan_capacity(settings.max_connections)
+    except ValueError as error:
+        faults.append(f"{PREFIX}MAX_CONNECTIONS: {error}")
+    largest = settings.max_attention_weights * MOST_BYTES_PER_WEIGHT
+    if settings.max_sending_bytes < largest:
+        faults.append(
+            f"{PREFIX}MAX_SENDING_BYTES: is {settings.max_sending_bytes}, but an answer of "
+            f"{settings.max_attention_weights} weights takes up to {largest} bytes while it is "
+            f"made: raise it to {largest}, or lower {PREFIX}MAX_ATTENTION_WEIGHTS"
+        )
+    return faults
 
 
 def _keyless(settings: Settings) -> list[str]:

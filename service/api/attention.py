@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from starlette.responses import Response
+from starlette.types import Scope
 
 from model import Encoding, Explanation, ModelInfo, Predictor, Question
 from model.errors import TextTooLongError
@@ -25,8 +26,12 @@ from service.errors import FieldError, SentenceTooLongError, TooManyWeightsError
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
+from service.formats.sizes import Size, estimate_size
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
+from service.http.memory import LARGE_SHARE
+from service.http.middleware import deadline_of
+from service.http.sending import SMALL_BYTES
 from service.inference.engine import Engine
 
 CSV = "text/csv"  # Response adds the charset
@@ -49,7 +54,7 @@ Place = tuple[str | int, ...]
 
 
 async def explain(
-    state: State, request: Attention, accepted: str, place: str, deadline: float
+    state: State, request: Attention, accepted: str, place: str, scope: Scope
 ) -> Response:
     """Answers one request for attention.
 
@@ -58,11 +63,12 @@ async def explain(
         request: checked; its layers and heads exist.
         accepted: the media type that `Accept` prefers; the field `format` goes before it.
         place: `body` or `query`, where the sentence came from.
-        deadline: when the answer is of no use any more, by the event loop's clock.
+        scope: of the request, with its deadline; the answer takes room until it is sent.
 
     Raises:
         SentenceTooLongError: a text is too long and truncation is refused.
         TooManyWeightsError: the answer would be too large; nothing was computed.
+        OverloadedError: answers that are not read yet, or the memory, leave no room for it.
         ServiceError: whatever the engine raises.
     """
     engine, form = state.engine, request.format or FORMS[accepted]
@@ -75,18 +81,24 @@ async def explain(
         encoding.tokens or () if grouped is None else grouped.tokens
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    _check_size(engine.info, request, form, tokens, state.settings.max_attention_weights)
+    size = _check_size(engine.info, request, form, tokens, state)
+    if size.answer > SMALL_BYTES:
+        state.memory.check(LARGE_SHARE)
+    room = state.sending.reserve(scope, answer=size.answer, making=size.making)
 
     def write(number: int, explanation: Explanation) -> object:
         view = make_view(explanation, reduce=request.reduce, words=words[number])
         return _write_part(engine.info, request, form, view, number)
 
     questions = [Question(encoding, request.layer, request.head) for encoding in encodings]
-    parts = await engine.explain(questions, write, deadline=deadline)
+    parts = await engine.explain(questions, write, deadline=deadline_of(scope))
+    body: bytes | memoryview
     if form == "json" and isinstance(request, AttentionRequest):
-        body = parts[0]
+        body = cast("memoryview", parts[0])
     else:
         body = await asyncio.to_thread(_join, request, form, parts)
+    if room is not None:
+        room.shrink(len(body))
     return Response(body, media_type=_MEDIA_TYPES[form])
 
 
@@ -115,9 +127,10 @@ def _check_size(
     request: Attention,
     form: FormName,
     tokens: Sequence[Sequence[Token]],
-    max_weights: int,
-) -> None:
+    state: State,
+) -> Size:
     """Refuses an answer that would be too large; `tokens` are those, or the words, of each text."""
+    max_weights = state.settings.max_attention_weights
     lengths = [len(names) for names in tokens]
     layers, heads = reduced_shape(
         request.reduce,
@@ -143,6 +156,19 @@ def _check_size(
             f"characters, would take {size} bytes as {form}; the limit is {_MOST_TEXT}: ask for "
             "json, which has each once, or for fewer layers or heads, or shorten the words."
         )
+    estimated = estimate_size(
+        form,
+        [[token.text for token in names] for names in tokens],
+        maps=layers * heads,
+        float_bytes=2 if request.dtype == "float16" else 4,
+        listed=isinstance(request, AttentionListRequest),
+    )
+    if estimated.making > state.sending.most:
+        raise TooManyWeightsError(
+            f"The answer would take up to {estimated.making} bytes while it is made; the limit is "
+            f"{state.sending.most}: ask for fewer layers or heads, or for a shorter text."
+        )
+    return estimated
 
 
 def _text_size(form: FormName, characters: Sequence[int], *, maps: int) -> int:

@@ -9,6 +9,8 @@ from model import Checkpoint
 from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
+from service.http.memory import MemoryWatch
+from service.http.sending import SendingLimit
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Settings
@@ -26,6 +28,8 @@ class State:
         lifecycle: whether the process drains or ends.
         metrics: what is counted.
         gate: refuses a request that has no room before it is read.
+        sending: the room of large answers.
+        memory: how full the memory is.
     """
 
     settings: Settings
@@ -35,6 +39,8 @@ class State:
     lifecycle: Lifecycle
     metrics: Metrics
     gate: Gate
+    sending: SendingLimit
+    memory: MemoryWatch
 
     @property
     def limits(self) -> dict[str, object]:

@@ -17,9 +17,10 @@ from starlette.responses import Response
 from service.errors import OverloadedError
 from service.http.access import cors_headers
 from service.http.lifecycle import Lifecycle
+from service.http.memory import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
 from service.http.middleware import Headers, answer_problem, response_headers
 from service.inference.engine import Engine
-from service.metrics import Metrics
+from service.metrics import UNMATCHED, Metrics
 
 # Once the gate is closed, it does not look for room again for so long.
 _CLOSED_SECONDS = 0.01
@@ -32,6 +33,7 @@ class Gate:
         engine: the engine with the queue.
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
         metrics: where refusals are counted.
+        memory: how full it is; large bodies are refused before other requests.
         routes: methods and paths that wait for the network.
         seconds: that a request has.
         cors: lets pages from elsewhere read the answers; None if no origin is allowed.
@@ -42,6 +44,7 @@ class Gate:
         engine: Engine,
         lifecycle: Lifecycle,
         metrics: Metrics,
+        memory: MemoryWatch,
         *,
         routes: Iterable[tuple[str, str]],
         seconds: float,
@@ -50,6 +53,7 @@ class Gate:
         self._engine = engine
         self._lifecycle = lifecycle
         self._metrics = metrics
+        self._memory = memory
         self._seconds = seconds
         self._cors = cors
         self._closed_until = -math.inf
@@ -77,6 +81,12 @@ class Gate:
         refused = self._refused.get((method, path))
         if refused is None or self._lifecycle.draining:
             return None
+        if self._memory.share > LARGE_SHARE:
+            try:
+                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
+            except OverloadedError as error:
+                refused.inc()
+                return self._answer(error, headers, closes=closes)
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now >= self._closed_until:
@@ -91,7 +101,21 @@ class Gate:
                 self._let_in += 1
                 return None
         refused.inc()
-        answer = answer_problem(self._error, self._metrics)
+        return self._answer(self._error, headers, closes=closes)
+
+    def answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
+        """Counts a request that is refused for another reason, and returns the whole answer.
+
+        Args:
+            error: the reason.
+            headers: of the request, names in lower case.
+            closes: whether the connection closes after the answer.
+        """
+        self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
+        return self._answer(error, headers, closes=closes)
+
+    def _answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
+        answer = answer_problem(error, self._metrics)
         answer.raw_headers += response_headers(headers)
         if self._cors is not None:
             answer.raw_headers += cors_headers(self._cors, headers)
@@ -102,6 +126,14 @@ class Gate:
     def _forget(self) -> None:
         """Starts a new round: those who were let in now stand in the queue."""
         self._let_in = 0
+
+
+def _has_large_body(headers: Headers) -> bool:
+    """Whether a body is large, or does not say how large it is."""
+    for name, value in headers:
+        if name == b"transfer-encoding" or (name == b"content-length" and int(value) > SMALL_BODY):
+            return True
+    return False
 
 
 def _render(response: Response) -> bytes:

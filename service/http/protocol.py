@@ -7,7 +7,7 @@
   Trailers are no headers (RFC 9110, section 6.5.1): the service drops them.
 - If a client sends invalid HTTP while a request is being answered, that answer goes out first.
   Then the connection closes.
-- A gate may refuse a request before it becomes one.
+- A gate may refuse a request before it becomes one. So may the limit of connections.
 - What other servers might read in another way is invalid: a request of HTTP/1.1 without a `Host`,
   any with two, and a `%` in the URL that begins no escape.
 - Whatever the service waits for from a client has a time limit.
@@ -17,20 +17,25 @@
 import asyncio
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.http.access import HEALTH_PREFIX
+from service.http.connections import Connections
 from service.http.gate import Gate
 from service.http.heads import find_fault, without_offer
 from service.http.proxies import TrustedProxies
+from service.http.sending import name_sender
 from service.http.transport import ClientTransport
 
 _LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
+# The same, and for anything else, while all connections are taken.
+_CROWDED_SECONDS = 2.0
 # For the rest of a body after its answer.
 _REST_SECONDS = 10.0
 # Bytes parsed at once. The parser cannot stop within a piece, which may hold a hundred requests.
@@ -40,6 +45,7 @@ _PIECE = 1024
 _MOST_UNPARSED = 65_536
 # A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
+_HEALTH = HEALTH_PREFIX.encode("ascii")
 _INVALID = "Invalid HTTP request received."
 
 
@@ -57,6 +63,7 @@ class HttpProtocol(HttpToolsProtocol):
     Args:
         gate: may refuse requests by their heads.
         proxies: tell the addresses of their clients; None if no sender is trusted with that.
+        places: limits the connections; None if nothing does.
     """
 
     transport: ClientTransport
@@ -69,26 +76,33 @@ class HttpProtocol(HttpToolsProtocol):
     _refused = False
     _fault = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
+    _is_crowded = False  # beyond the limit of connections: only health is answered
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401
         gate: Gate | None = None,
         proxies: TrustedProxies | None = None,
+        places: Connections | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(*args, **options)
         self._gate = gate
         self._proxies = proxies
+        self._places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
+        if self._places is not None:
+            self._is_crowded = self._places.enter(self, self.loop.time())
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels timers and drops the requests that still wait."""
-        self.transport.forget()
+        self.transport.note_lost()
+        if self._places is not None:
+            self._places.leave(self)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
@@ -135,9 +149,11 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
-            self._skipping = self.transport.is_closing() or self._is_refused_by_gate()
+            self._skipping = self.transport.is_closing() or self._is_refused()
             if not self._skipping:
                 super().on_headers_complete()
+                if self._is_crowded:
+                    self.cycle.keep_alive = False
                 # uvicorn stops reading when a request has to wait: see _MOST_UNPARSED.
                 self.flow.resume_reading()
         self._phase = _Phase.BODY
@@ -161,21 +177,62 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self._parse()
 
+    def resume_writing(self) -> None:
+        """Gives back the room of an answer that is sent."""
+        super().resume_writing()
+        self.transport.note_sent()
+
+    def can_close(self) -> bool:
+        """Whether nothing is lost if the connection closes now."""
+        return not self._is_sending() and not self.transport.get_write_buffer_size()
+
+    def drop(self) -> None:
+        """Closes at once."""
+        self.transport.abort()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
-        super()._start_asgi_task(cycle, partial(_answer_unless_gone, cycle, app))
+        name_sender(cast("Scope", cycle.scope), self.transport)
+        super()._start_asgi_task(cycle, partial(self._answer_unless_gone, cycle, app))
 
-    def _is_refused_by_gate(self) -> bool:
+    async def _answer_unless_gone(
+        self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Runs the app for one request; stops it with `ClientDisconnect` when the client has left.
+
+        By itself uvicorn drops such output, and the request would end as if it had been answered.
+        """
+
+        async def send_unless_gone(message: Message) -> None:
+            await send(message)
+            if cycle.disconnected and not cycle.response_complete:
+                raise ClientDisconnect
+
+        try:
+            await app(scope, receive, send_unless_gone)
+        finally:
+            self.transport.note_made()
+
+    def _is_refused(self) -> bool:
+        """Refuses a request by its head, if it must be."""
         if self._gate is None or self._is_answering():
             return False
         path, _, _ = self.url.partition(b"?")
+        if self._is_crowded and self._places is not None and not path.startswith(_HEALTH):
+            error = self._places.refuse()
+            answer = self._gate.answer(error, self.headers, closes=True)
+            if self.parser.get_method() == b"HEAD":
+                answer = answer[: answer.index(b"\r\n\r\n") + 4]
+            self.transport.write(answer)
+            self.transport.close()
+            return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
         method = self.parser.get_method()
-        answer = self._gate.refuse(method, path, self.headers, closes=closes)
-        if answer is None:
+        refusal = self._gate.refuse(method, path, self.headers, closes=closes)
+        if refusal is None:
             return False
-        self.transport.write(answer)
+        self.transport.write(refusal)
         if closes:
             self.transport.close()
         return True
@@ -201,6 +258,11 @@ class HttpProtocol(HttpToolsProtocol):
         if awaited == self._awaited:
             return
         self._awaited = awaited
+        if self._places is not None:
+            if awaited is not None and self._phase is _Phase.BETWEEN:
+                self._places.rest(self, self.loop.time())
+            else:
+                self._places.wake(self)
         self._unset_keepalive_if_required()
         if awaited is not None:
             seconds = {
@@ -208,6 +270,8 @@ class HttpProtocol(HttpToolsProtocol):
                 _Phase.HEAD: _HEAD_SECONDS,
                 _Phase.BODY: _REST_SECONDS,
             }[self._phase]
+            if self._is_crowded:
+                seconds = _CROWDED_SECONDS
             self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
     def _parse(self) -> None:
@@ -275,19 +339,3 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
             else:
                 self.send_400_response(message)
-
-
-async def _answer_unless_gone(
-    cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
-) -> None:
-    """Runs the app for one request, and stops it with `ClientDisconnect` when the client has left.
-
-    By itself uvicorn drops such output, and the request would end as if it had been answered.
-    """
-
-    async def send_unless_gone(message: Message) -> None:
-        await send(message)
-        if cycle.disconnected and not cycle.response_complete:
-            raise ClientDisconnect
-
-    await app(scope, receive, send_unless_gone)

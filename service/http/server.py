@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from service.http.connections import Connections, plan_capacity
 from service.http.lifecycle import Lifecycle
 from service.http.protocol import HttpProtocol
 from service.http.proxies import TrustedProxies
@@ -119,14 +120,17 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
     Args:
         app: the application.
         listening: the open socket.
-        settings: their timeouts and proxies.
+        settings: their timeouts, proxies and number of connections, which the open files allow.
         lifecycle: shared with the application.
     """
+    state = app.state.headlight
+    capacity = plan_capacity(settings.max_connections)
     trusted = settings.trusted_proxies
     http = partial(
         HttpProtocol,
-        gate=app.state.headlight.gate,
+        gate=state.gate,
         proxies=TrustedProxies(trusted) if trusted else None,
+        places=Connections(capacity.connections, state.metrics),
     )
     config = uvicorn.Config(
         app,
@@ -139,7 +143,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.request_timeout) + 1,
-        backlog=_BACKLOG,
+        backlog=capacity.backlog,
     )
     server = DrainingServer(config, lifecycle=lifecycle, drain_seconds=settings.drain_seconds)
     server.run(sockets=[listening])

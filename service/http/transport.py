@@ -8,7 +8,8 @@ It differs from the event loop's transport in three ways:
 - It reads on after the last answer. A connection that is closed with unread bytes is reset, and a
   client that is still sending would lose its answer. So only the way out is closed, and input is
   discarded for a while.
-- It gives up a client that has stopped reading, so that no answer stays in memory for ever.
+- It gives up a client that has stopped reading, or reads too slowly, so that no answer stays in
+  memory for long. Once an answer is sent, its room is given back.
 """
 
 import asyncio
@@ -16,12 +17,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from service.http.sending import Room
+
 # After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
 # a client that sends that much too much can do with less.
 _LINGER_SECONDS = 10.0
 _LINGER_BYTES = 16_777_216
-# A waiting answer may stand still, with not one byte delivered, for so long.
+# While an answer waits, the client's reading is looked at this often. The first time one byte is
+# enough, so that a slow line has time for a small answer. After that it needs the rate.
 _STALL_SECONDS = 30.0
+_LEAST_RATE = 16_000  # bytes per second
 _STALL_SECONDS_AT_END = 5.0
 
 if sys.platform == "linux":
@@ -71,6 +76,10 @@ class ClientTransport(asyncio.Transport):
         self._ending: asyncio.TimerHandle | None = None
         self._written = 0
         self._delivered = 0
+        self._is_fresh = True  # output began to wait since the last look at the reading
+        self._room: Room | None = None
+        self._is_made = False  # the answer that has the room
+        self._is_lost = False
         self._watch: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -78,6 +87,8 @@ class ClientTransport(asyncio.Transport):
         if self.is_closing():
             return
         self._written += len(data)
+        if not self._transport.get_write_buffer_size():
+            self._is_fresh = True
         self._transport.write(data)
         if self._watch is None:
             self._watch_writing()
@@ -130,6 +141,48 @@ class ClientTransport(asyncio.Transport):
         if self._transport.get_write_buffer_size():
             self._watch_writing()
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether a large answer has room and is not sent yet."""
+        return self._room is not None
+
+    def hold(self, room: Room) -> None:
+        """Keeps the room of an answer until `note_made` was called and its last byte is sent."""
+        self._room, self._is_made = room, False
+
+    def note_made(self) -> None:
+        """Notes that the request is over: all of its answer is written, or there is none."""
+        if self._room is None:
+            return
+        self._is_made = True
+        if self._is_lost:
+            self._release()
+        if self._transport.is_closing():
+            return  # else `note_lost` follows
+        # Whatever is left of it keeps all of it in memory, so the last byte counts.
+        self._transport.set_write_buffer_limits(high=0)
+        self.note_sent()
+
+    def note_sent(self) -> None:
+        """Gives the room back if nothing waits any more."""
+        if self._room is None or not self._is_made or self._transport.get_write_buffer_size():
+            return
+        self._release()
+        if not self._transport.is_closing():
+            self._transport.set_write_buffer_limits()
+
+    def note_lost(self) -> None:
+        """Cancels all timers, and gives the room back unless the request goes on."""
+        self.forget()
+        self._is_lost = True
+        if self._is_made:
+            self._release()
+
+    def _release(self) -> None:
+        if self._room is not None:
+            self._room.release()
+            self._room = None
+
     def forget(self) -> None:
         """Cancels all timers."""
         for timer in (self._ending, self._watch):
@@ -140,6 +193,11 @@ class ClientTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         """Whether no more output is taken."""
         return self._lingering or self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait in the process."""
+        size: int = self._transport.get_write_buffer_size()
+        return size
 
     def pause_reading(self) -> None:
         """Stops reading while a body waits for the application."""
@@ -182,7 +240,10 @@ class ClientTransport(asyncio.Transport):
         self._watch = None
         if self._transport.get_write_buffer_size() == 0:
             return
-        if self._count_delivered() == self._delivered:
+        delivered = self._count_delivered() - self._delivered
+        is_lenient = self._in_haste or self._is_fresh
+        self._is_fresh = False
+        if delivered < (1 if is_lenient else _LEAST_RATE * _STALL_SECONDS):
             self.abort()
         else:
             self._watch_writing()

@@ -8,7 +8,6 @@ from service.api.openapi import ATTENTION_GET, ATTENTION_POST
 from service.api.requests import admit, place_of, read_input, unless_gone
 from service.api.schemas import AttentionListRequest, AttentionRequest
 from service.api.state import state_of
-from service.http.middleware import deadline_of
 
 router = APIRouter()
 
@@ -28,6 +27,5 @@ async def attention_of_body(request: Request) -> Response:
 async def _answer(request: Request) -> Response:
     accepted = admit(request, *FORMS)
     wanted: Attention = await read_input(request, AttentionRequest, several=AttentionListRequest)
-    deadline = deadline_of(request.scope)
-    explaining = explain(state_of(request), wanted, accepted, place_of(request), deadline)
+    explaining = explain(state_of(request), wanted, accepted, place_of(request), request.scope)
     return await unless_gone(request, explaining)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,10 +12,12 @@ from starlette.middleware.cors import CORSMiddleware
 from service.errors import OverloadedError
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
+from service.http.memory import MemoryWatch
 from service.inference.engine import Engine
 from service.metrics import Metrics
 
 PATH = b"/predict"
+NOWHERE = Path("/nowhere")
 
 
 @dataclass
@@ -32,12 +35,14 @@ class Queue:
             raise OverloadedError("full.", retry_after=3)
 
 
-def make(queue: Queue) -> tuple[Gate, Metrics]:
+def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
     metrics = Metrics([("/predict", "POST", {200, 503})])
+    memory = MemoryWatch(metrics.memory_refused, root=groups, own=groups / "own")
     gate = Gate(
         cast("Engine", queue),
         Lifecycle(),
         metrics,
+        memory,
         routes=[("POST", "/predict")],
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
@@ -94,3 +99,32 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
     assert (b"connection: close" in lines) is closes
     assert f"content-length: {len(body)}".encode() in lines
     assert body.startswith(b'{"type":"/problems/overloaded"')
+
+
+@pytest.mark.parametrize(
+    ("used", "headers", "admitted"),
+    [
+        (900, [(b"content-length", b"65537")], True),
+        (901, [(b"content-length", b"65537")], False),
+        (901, [(b"transfer-encoding", b"chunked")], False),
+        (950, [(b"content-length", b"65536")], True),
+        (951, [(b"content-length", b"1")], False),
+        (951, [], False),
+    ],
+)
+def test_a_full_memory_refuses_large_bodies_first(
+    tmp_path: Path, used: int, headers: list[tuple[bytes, bytes]], *, admitted: bool
+) -> None:
+    (tmp_path / "own").write_text("0::/")
+    for name, content in (("max", "1000"), ("current", f"{used}"), ("stat", "inactive_file 0")):
+        (tmp_path / f"memory.{name}").write_text(content)
+
+    async def work() -> None:
+        gate, metrics = make(Queue(1), groups=tmp_path)
+        assert gate.refuse(b"GET", b"/health/live", headers) is None
+        answer = gate.refuse(b"POST", PATH, headers)
+        assert (answer is None) is admitted
+        count = metrics.requests.labels("/predict", "POST", "503")
+        assert count._value.get() == metrics.memory_refused._value.get() == int(not admitted)
+
+    asyncio.run(work())

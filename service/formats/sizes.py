@@ -1,0 +1,110 @@
+"""Estimates how large an answer with attention becomes, before anything is computed.
+
+Each estimate is an upper bound, and at most about half more than the truth. It follows the writers:
+if one of them changes, so must its estimate. Tests compare them.
+
+Legend: W tokens or words of a text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from xml.sax.saxutils import escape
+
+Form = Literal["json", "npz", "csv", "svg"]
+
+# While the largest form, a list in JSON, is made; the texts of tokens are little beside weights.
+MOST_BYTES_PER_WEIGHT = 32
+
+# Of the parts that every answer has for each sentence: model, prediction, numbers of layers.
+_HEAD = 2_000
+_FLOAT = 4
+# json: of a weight, of the brackets round a row, of a token beside its text.
+_JSON_WEIGHT, _JSON_ROW, _JSON_TOKEN = 12, 8, 100
+# What NumPy works with while it writes.
+_JSON_MAKING = 600_000
+# A control character takes six bytes in JSON, and any other at most four.
+_JSON_CHARACTER = 6
+# npz: of the names and headers of all arrays, of the numbers of a token, of a character.
+_NPZ_HEAD, _NPZ_TOKEN, _NPZ_CHARACTER = 6_000, 16, 4
+# csv: of a line beside its texts and the numbers of query and key; quotes and a mark round a text.
+_CSV_LINE, _CSV_QUOTES = 24, 3
+# svg: of a cell beside its texts, of a token on both axes, of a row, of a map.
+_SVG_CELL, _SVG_AXES, _SVG_ROW, _SVG_MAP = 185, 260, 40, 800
+# An ampersand takes five bytes in XML, and no character more.
+_SVG_CHARACTER = 5
+# While a picture is drawn, each cell is a string of its own, of wide characters; then all are
+# joined, and written as UTF-8.
+_SVG_MAKING = 7
+# What NumPy holds for each weight while a table is written.
+_CSV_MAKING = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of an answer, at most.
+
+    Args:
+        answer: when it is finished.
+        making: while it is made, the parts among them.
+    """
+
+    answer: int
+    making: int
+
+
+def estimate_size(
+    form: Form, sentences: Sequence[Sequence[str]], *, maps: int, float_bytes: int, listed: bool
+) -> Size:
+    """Estimates the size of an answer.
+
+    Args:
+        form: that is written.
+        sentences: the texts of the tokens, or of the words, of each sentence.
+        maps: weights between two tokens: layers by heads.
+        float_bytes: of a weight in npz, 4 or 2.
+        listed: whether the parts of several sentences are joined.
+    """
+    weights = maps * sum(len(texts) ** 2 for texts in sentences)
+    if form == "npz":
+        answer = weights * float_bytes + sum(map(_npz_texts, sentences))
+        # The arrays, and the archive, which grows by copying.
+        return Size(answer, weights * _FLOAT + answer * 13 // 4)
+    if form == "csv":
+        answer = _HEAD + maps * sum(map(_csv_map, sentences))
+        return Size(answer, 2 * answer + weights * _CSV_MAKING)
+    if form == "svg":
+        answer = sum(_HEAD + maps * _svg_map(texts) for texts in sentences)
+        return Size(answer, answer * _SVG_MAKING)
+    rows = maps * sum(map(len, sentences))
+    answer = weights * _JSON_WEIGHT + rows * _JSON_ROW + sum(map(_json_texts, sentences))
+    return Size(answer, weights * _FLOAT + answer * (2 if listed else 1) + _JSON_MAKING)
+
+
+def _json_texts(texts: Sequence[str]) -> int:
+    return _HEAD + sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
+
+
+def _npz_texts(texts: Sequence[str]) -> int:
+    # An array of strings gives each the room of the longest.
+    longest = max(map(len, texts))
+    return _NPZ_HEAD + len(texts) * (_NPZ_TOKEN + _NPZ_CHARACTER * longest)
+
+
+def _csv_map(texts: Sequence[str]) -> int:
+    """All lines of a map: each text stands beside every other, and has a number."""
+    numbers = sum(len(str(number)) for number in range(len(texts)))
+    quoted = sum(len(text.encode()) + text.count('"') + _CSV_QUOTES for text in texts)
+    return len(texts) * (2 * (numbers + quoted) + _CSV_LINE * len(texts))
+
+
+def _svg_map(texts: Sequence[str]) -> int:
+    """All cells of a map, which name both texts, and its axes."""
+    spelled = sum(map(_svg_text, texts))
+    cells = len(texts) * (2 * spelled + _SVG_CELL * len(texts))
+    return _SVG_MAP + cells + 2 * spelled + len(texts) * (_SVG_AXES + _SVG_ROW)
+
+
+def _svg_text(text: str) -> int:
+    """A text in XML, where a mark stands for what XML has no way to write."""
+    return len(escape(text).encode()) if text.isprintable() else _SVG_CHARACTER * len(text)

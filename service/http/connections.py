@@ -1,0 +1,190 @@
+"""Limits the connections, so that health is answered however many clients come.
+
+Beyond the limit the connection that has been idle longest closes to make room. If none is idle,
+the new one is crowded: it gets an answer to its health check, and 503 for anything else. Only a few
+may be crowded at once; one more closes the first of them.
+
+Open files are reserved for all of this. A process without a free one can accept no connection, and
+its health check would fail.
+"""
+
+import logging
+import math
+import resource
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from service.errors import OverloadedError
+from service.metrics import Metrics
+
+logger = logging.getLogger("headlight.server")
+
+# Crowded connections, which wait for the head of a health check.
+_CROWD = 16
+# A connection that has just come, or has just been answered, is not idle yet.
+_IDLE_SECONDS = 1.0
+# Between two lines in the log that say the same.
+_LOG_SECONDS = 60.0
+# Files that the process has open without any connection, with some to spare.
+_OWN_FILES = 40
+# Connections that the kernel may hand over at once, before any of them can be closed.
+_MOST_BACKLOG = 2048
+_MOST_CONNECTIONS = 4096
+_FEWEST = 16
+_ENDLESS = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the limit of open files allows.
+
+    Args:
+        connections: at once.
+        backlog: connections that may wait to be accepted.
+        files: the limit; -1 if there is none.
+    """
+
+    connections: int
+    backlog: int
+    files: int
+
+
+def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Capacity:
+    """Divides the open files among connections, those that wait, and the process itself.
+
+    Args:
+        wanted: connections; `auto` takes as many as are sensible.
+        files: the limit of open files; that of the process if None.
+
+    Raises:
+        ValueError: the limit does not allow so many.
+    """
+    if files is None:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = _ENDLESS if files < 0 else files - _OWN_FILES - _CROWD
+    backlog = min(_MOST_BACKLOG, max(_FEWEST, free // 4))
+    most = free - backlog
+    connections = min(_MOST_CONNECTIONS, most) if wanted == "auto" else wanted
+    if connections > most or connections < 1:
+        needed = max(_FEWEST, 0 if wanted == "auto" else wanted)
+        raise ValueError(
+            f"{needed} connections do not fit into {files} open files: raise the limit "
+            f"(ulimit -n) to {2 * needed + _OWN_FILES + _CROWD + _FEWEST} or more"
+            + ("" if wanted == "auto" else f", or lower this to {max(most, 0)} or less")
+        )
+    return Capacity(connections, backlog, files)
+
+
+class Connection(Protocol):
+    """What is asked of a connection."""
+
+    def can_close(self) -> bool:
+        """Whether nothing is lost if it closes now."""
+
+    def drop(self) -> None:
+        """Closes at once."""
+
+
+class Connections:
+    """All open connections; see the module.
+
+    Args:
+        most: how many.
+        metrics: shows how many are open, and counts those that are closed for others.
+    """
+
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        self.most = most
+        self._metrics = metrics
+        self._open: set[Connection] = set()
+        self._idle: OrderedDict[Connection, float] = OrderedDict()
+        self._crowded: OrderedDict[Connection, None] = OrderedDict()
+        self._is_full = False
+        self._logged_at = -math.inf
+
+    def enter(self, connection: Connection, now: float) -> bool:
+        """Takes a new connection.
+
+        Args:
+            connection: not seen before.
+            now: by the event loop's clock.
+
+        Returns:
+            Whether it is crowded.
+        """
+        is_crowded = len(self._open) >= self.most and not self._close_longest_idle(now)
+        if is_crowded:
+            self._note_full(now)
+            if len(self._crowded) >= _CROWD:
+                self._close(next(iter(self._crowded)))
+            self._crowded[connection] = None
+        else:
+            self._open.add(connection)
+        self._show()
+        return is_crowded
+
+    def leave(self, connection: Connection) -> None:
+        """Forgets a connection that is closed."""
+        self._forget(connection)
+        if self._is_full and len(self._open) < self.most * 0.9:
+            self._is_full = False
+            logger.info(
+                "there is room for connections again",
+                extra={"open": len(self._open), "limit": self.most},
+            )
+
+    def rest(self, connection: Connection, now: float) -> None:
+        """Notes that a connection waits for its next request."""
+        self._idle[connection] = now
+        self._idle.move_to_end(connection)
+
+    def wake(self, connection: Connection) -> None:
+        """Notes that a connection is in use."""
+        self._idle.pop(connection, None)
+
+    def refuse(self) -> OverloadedError:
+        """Counts a request on a crowded connection, and says why it is refused."""
+        self._metrics.connections_refused.inc()
+        return OverloadedError(
+            f"The service has {self.most} connections, which is its limit: try again later, ask "
+            "another replica, or use one connection for many requests.",
+            retry_after=1,
+        )
+
+    def _close_longest_idle(self, now: float) -> bool:
+        """Makes room; False if no connection is idle."""
+        for _ in range(_CROWD):
+            connection, since = next(iter(self._idle.items()), (None, now))
+            if connection is None or now - since < _IDLE_SECONDS:
+                return False
+            if connection in self._open and connection.can_close():
+                self._note_full(now)
+                self._close(connection)
+                return True
+            self.rest(connection, now)  # an answer is still on its way
+        return False
+
+    def _close(self, connection: Connection) -> None:
+        self._metrics.connections_closed.inc()
+        self._forget(connection)
+        connection.drop()
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        self._crowded.pop(connection, None)
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.connections.set(len(self._open) + len(self._crowded))
+
+    def _note_full(self, now: float) -> None:
+        """Logs that all connections are taken, once a minute at most."""
+        if now - self._logged_at >= _LOG_SECONDS:
+            self._logged_at = now
+            self._is_full = True
+            logger.warning(
+                "all connections are taken: idle ones are closed, others are refused",
+                extra={"limit": self.most},
+            )
