@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.end_to_end.servers import ROOT, RunningService, service
 
 _PATIENCE = 60.0
-_SENTENCE = "the plot drags but the cast is superb " * 20
+_REQUEST = {"sentence": "the plot drags but the cast is superb " * 18}
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
@@ -30,19 +30,18 @@ def megabytes(running: RunningService) -> float:
     return running.metric("headlight_process_resident_memory_bytes") / 1e6
 
 
-def ask(running: RunningService, sentence: str, patience: float = _PATIENCE) -> socket.socket:
-    """Asks for all attention of a text on a connection that takes little at once.
+def ask(running: RunningService, content: object) -> socket.socket:
+    """Asks for attention on a connection that takes little at once.
 
     Args:
         running: the service.
-        sentence: the text.
-        patience: seconds to wait for each piece.
+        content: of the request.
     """
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.settimeout(patience)
+    connection.settimeout(_PATIENCE)
     connection.connect(("127.0.0.1", running.port))
-    body = json.dumps({"sentence": sentence}).encode()
+    body = json.dumps(content).encode()
     connection.sendall(
         b"POST /attention HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
@@ -52,7 +51,7 @@ def ask(running: RunningService, sentence: str, patience: float = _PATIENCE) -> 
 
 @contextmanager
 def slow_readers(
-    running: RunningService, count: int, *, rate: int, sentence: str = _SENTENCE
+    running: RunningService, count: int, *, rate: int, body: object
 ) -> Iterator[tuple[Counter[str], Counter[str]]]:
     """Runs clients that ask once and then read slowly, until the block ends.
 
@@ -60,7 +59,7 @@ def slow_readers(
         running: the service.
         count: of clients.
         rate: bytes that each reads in a second.
-        sentence: that they ask for.
+        body: of their requests.
 
     Yields:
         The statuses of answers, and how connections ended, as they come in.
@@ -71,8 +70,8 @@ def slow_readers(
 
     def read() -> None:
         try:
-            with ask(running, sentence) as connection:
-                first = connection.recv(rate)
+            with ask(running, body) as connection:
+                first = connection.recv(max(rate, 16))
                 found = _STATUS.match(first)
                 statuses[found[1].decode() if found else "none"] += 1
                 while not over.wait(1.0):
@@ -107,25 +106,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         service(ROOT / "checkpoints/default", Path(folder), "--request-timeout", "60") as running,
         running.client() as client,
     ):
-        answer = client.post("/attention", json={"sentence": _SENTENCE}).raise_for_status()
-        _tell(f"one answer: {len(answer.content)} bytes; memory {megabytes(running):.0f} MB")
-        with slow_readers(running, options.readers, rate=options.rate) as (statuses, ends):
+        answer = client.post("/attention", json=_REQUEST).raise_for_status()
+        print(
+            f"one answer: {len(answer.content)} bytes; memory {megabytes(running):.0f} MB",
+            flush=True,
+        )
+        reading = slow_readers(running, options.readers, rate=options.rate, body=_REQUEST)
+        with reading as (statuses, ends):
             most, until = 0.0, time.monotonic() + options.seconds
             while time.monotonic() < until:
                 most = max(most, megabytes(running))
                 time.sleep(0.5)
             small = client.post("/predict", json={"sentences": ["good"]}).status_code
-            _tell(f"most memory: {most:.0f} MB; at last {megabytes(running):.0f} MB")
-            _tell(f"statuses: {dict(statuses)}; ended meanwhile: {dict(ends)}")
-            _tell(f"a small prediction beside them: {small}")
+            print(f"most memory: {most:.0f} MB; at last {megabytes(running):.0f} MB", flush=True)
+            print(f"statuses: {dict(statuses)}; ended meanwhile: {dict(ends)}")
+            print(f"a small prediction beside them: {small}")
         time.sleep(2)
-        _tell(f"memory after it: {megabytes(running):.0f} MB")
+        print(f"memory after it: {megabytes(running):.0f} MB", flush=True)
     return 0
-
-
-def _tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -168,6 +168,23 @@ def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
     )
 
 
+def test_the_largest_answer_must_fit_into_its_room(refuse: Refuse) -> None:
+    assert refuse("--max-sending-bytes", "63999999") == (
+        "headlight-serve: 1 setting is wrong:\n"
+        "  HEADLIGHT_MAX_SENDING_BYTES: is 63999999, but an answer of 2000000 weights takes up to "
+        "64000000 bytes while it is made: raise it to 64000000, or lower "
+        "HEADLIGHT_MAX_ATTENTION_WEIGHTS\n"
+    )
+
+
+def test_the_connections_must_fit_into_the_open_files(refuse: Refuse) -> None:
+    said = refuse("--max-connections", "900000000")
+    assert said.startswith(
+        "headlight-serve: 1 setting is wrong:\n"
+        "  HEADLIGHT_MAX_CONNECTIONS: 900000000 connections do not fit into "
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["config.json", "model.safetensors", "tokenizer.json", "headlight.json"]
 )

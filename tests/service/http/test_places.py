@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def open(self) -> float:
-        return self.metrics.connections._value.get()
+        return float(self.metrics.connections._value.get())
 
 
 async def fill(served: Served, parts: Parts, paced: Paced) -> list[Client]:

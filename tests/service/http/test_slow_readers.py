@@ -40,7 +40,7 @@ class Sized:
     @property
     def taken(self) -> float:
         """Bytes of all rooms."""
-        return self.gauge._value.get()
+        return float(self.gauge._value.get())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes room, waits, answers."""

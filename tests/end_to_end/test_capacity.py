@@ -1,0 +1,154 @@
+"""More connections, slower readers and less memory than there should be, on a real process."""
+
+import json
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.resilience.readers import slow_readers
+
+FULL = "all connections are taken"
+ROOM = "there is room for connections again"
+SMALL = {"sentences": ["good"]}
+# The tiny model answers this with 13 MB, which is more than the kernel holds.
+LARGE = {"sentences": ["good " * 30] * 256}
+
+
+def connect_many(running: RunningService, count: int, held: ExitStack) -> None:
+    """Opens connections that say nothing; the service may close some at once."""
+    for _ in range(count):
+        held.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=60))
+
+
+def predict(running: RunningService) -> int:
+    """The status of a prediction on a new connection."""
+    return httpx.post(f"{running.url}/predict", json=SMALL, timeout=60).status_code
+
+
+def assert_answers_health(running: RunningService) -> None:
+    """Asks on new connections, as probes do."""
+    for path in ("/health/live", "/health/ready") * 3:
+        assert httpx.get(running.url + path, timeout=60).status_code == 200
+
+
+def lines(running: RunningService, text: str) -> int:
+    """How often the log says something."""
+    return running.log.read_text("utf-8").count(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "most", "count"),
+    [(120, (), 48, 300), (2048, ("--max-connections", "100"), 100, 600)],
+    ids=("few-open-files", "many-idle-connections"),
+)
+def test_health_is_answered_beside_more_connections_than_there_may_be(
+    checkpoint_folder: Path,
+    tmp_path: Path,
+    files: int,
+    options: tuple[str, ...],
+    most: int,
+    count: int,
+) -> None:
+    limited = (
+        "import resource, sys; "
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files})); "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    with (
+        service(checkpoint_folder, tmp_path, *options, program=("-c", limited)) as running,
+        ExitStack() as idle,
+    ):
+        connect_many(running, count, idle)
+        assert_answers_health(running)
+        time.sleep(1.1)  # who is silent for a second is idle
+        assert [predict(running) for _ in range(5)] == [200] * 5
+        assert running.metric("headlight_connections") <= most + 16
+        assert running.metric("headlight_process_open_fds") <= files
+        assert lines(running, FULL) == 1
+        idle.close()
+        wait_until(lambda: running.metric("headlight_connections") < most * 0.9)
+        assert predict(running) == 200
+        assert lines(running, ROOM) == 1
+        assert running.errors() == []
+
+
+def test_slow_readers_take_no_more_than_their_share(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    most = 70_000_000
+    limits = ("--max-sending-bytes", str(most))
+    hasty = (
+        "import sys; import service.http.transport; service.http.transport._STALL_SECONDS = 10; "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    with (
+        service(checkpoint_folder, tmp_path, *limits, program=("-c", hasty)) as running,
+        running.client() as answers,
+    ):
+        whole = answers.post("/attention", json=LARGE)
+        assert whole.status_code == 200
+        assert 12_000_000 < len(whole.content) < 14_000_000
+        wait_until(lambda: running.metric("headlight_sending_bytes") == 0)
+        with slow_readers(running, 40, rate=1, body=LARGE) as (statuses, _):
+            wait_until(lambda: statuses.total() == 40)
+            assert set(statuses) == {"200", "503"}
+            assert 0 < running.metric("headlight_sending_bytes") <= most
+            assert answers.post("/predict", json=SMALL).status_code == 200
+            assert answers.get("/openapi.json").status_code == 200
+            assert running.metric("headlight_sending_refused_total") == statuses["503"]
+            # Who does not read is disconnected, and others can ask again.
+            wait_until(lambda: running.metric("headlight_sending_bytes") == 0)
+        assert answers.post("/attention", json=LARGE).status_code == 200
+        assert running.errors() == []
+
+
+def test_a_full_memory_refuses_the_large_first_and_never_health(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own").write_text("0::/app\n", "ascii")
+    group = tmp_path / "app"
+    group.mkdir()
+    (group / "memory.max").write_text("1000000", "ascii")
+    (group / "memory.stat").write_text("inactive_file 100000", "ascii")
+    grouped = (
+        "import pathlib, sys; import service.http.memory as memory; "
+        f"memory._ROOT = pathlib.Path({str(tmp_path)!r}); memory._OWN = memory._ROOT / 'own'; "
+        "from service.__main__ import main; sys.exit(main())"
+    )
+    large_body = json.dumps(SMALL).ljust(70_000)
+    headers = {"content-type": "application/json"}
+
+    def fill(share: float) -> list[int]:
+        (group / "memory.current").write_text(str(round(share * 1_000_000) + 100_000), "ascii")
+        time.sleep(0.3)  # it is read four times a second
+        asked = [
+            client.get("/health/ready"),
+            client.post("/predict", json=SMALL),
+            client.post("/predict", content=large_body, headers=headers),
+            client.post("/attention", json=LARGE),
+        ]
+        return [response.status_code for response in asked]
+
+    fill_at = group / "memory.current"
+    fill_at.write_text("0", "ascii")
+    with (
+        service(checkpoint_folder, tmp_path, program=("-c", grouped)) as running,
+        running.client() as client,
+    ):
+        assert fill(0.90) == [200, 200, 200, 200]
+        assert fill(0.92) == [200, 200, 503, 503]
+        assert fill(0.96) == [200, 503, 503, 503]
+        refused = client.post("/predict", json=SMALL)
+        assert refused.json()["detail"] == (
+            "96% of the memory is in use, and above 95% the service takes no request that "
+            "computes: try again later, or ask another replica."
+        )
+        assert refused.headers["retry-after"] == "2"
+        assert running.metric("headlight_memory_refused_total") == 6
+        assert fill(0.5) == [200, 200, 200, 200]
+        assert running.errors() == []
