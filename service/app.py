@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from model import Checkpoint
 from model.backends.base import Backend
 from model.backends.device import dtype_name
+from model.backends.threads import yield_to_others
 from model.loading import load
 from service.api.openapi import DESCRIPTION, install_openapi
 from service.api.routes import (
@@ -33,6 +34,7 @@ from service.http.access import AllowedHosts, ApiKeys
 from service.http.direct import DirectRoutes
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
+from service.http.limits import RateLimit
 from service.http.memory import MemoryWatch
 from service.http.middleware import (
     CLIENT_LEFT,
@@ -44,7 +46,7 @@ from service.http.middleware import (
 from service.http.sending import SendingLimit
 from service.inference.engine import Engine
 from service.metrics import Metrics
-from service.settings import Settings
+from service.settings import Rate, Settings
 
 ROUTERS: tuple[APIRouter, ...] = (
     predict.router,
@@ -58,6 +60,8 @@ ROUTERS: tuple[APIRouter, ...] = (
 
 # Threads for work that would block the event loop.
 _ASIDE = 2
+# They prepare large requests, and yield to the passes of small ones.
+_ASIDE_NICENESS = 15
 
 
 def create_app(
@@ -115,6 +119,7 @@ def create_app(
         lifecycle,
         counted,
         memory,
+        api_keys=api_keys,
         routes=[(method, route.path) for route in heavy for method in route.methods or ()],
         seconds=settings.request_timeout,
         cors=cors(app) if settings.allowed_origins else None,
@@ -123,7 +128,17 @@ def create_app(
         settings.max_sending_bytes, counted.sending_bytes, counted.sending_refused
     )
     app.state.headlight = State(
-        settings, checkpoint, api_keys, engine, lifecycle, counted, gate, sending, memory
+        settings,
+        checkpoint,
+        api_keys,
+        engine,
+        lifecycle,
+        counted,
+        gate,
+        sending,
+        memory,
+        requests=_limit(settings.rate_limit, "requests"),
+        tokens=_limit(settings.token_quota, "tokens"),
     )
     for router in ROUTERS:
         app.include_router(router)
@@ -148,12 +163,19 @@ def create_app(
 @asynccontextmanager
 async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> AsyncIterator[None]:
     # Limits how many large bodies are parsed and long texts tokenized at once: each takes memory.
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_ASIDE, "aside"))
+    aside = ThreadPoolExecutor(
+        _ASIDE, "aside", initializer=yield_to_others, initargs=(_ASIDE_NICENESS,)
+    )
+    asyncio.get_running_loop().set_default_executor(aside)
     engine.start()
     try:
         yield
     finally:
         lifecycle.stuck = not await engine.close()
+
+
+def _limit(rate: Rate | None, unit: str) -> RateLimit | None:
+    return None if rate is None else RateLimit(rate, unit)
 
 
 def _routes(*routers: APIRouter) -> list[APIRoute]:

@@ -3,6 +3,7 @@
 ServiceError
 ├── MalformedJsonError          400
 ├── UnauthorizedError           401
+├── CrossSiteError              403
 ├── NotFoundError               404
 ├── MethodNotAllowedError       405
 ├── NotAcceptableError          406
@@ -12,6 +13,7 @@ ServiceError
 ├── MisdirectedError            421
 ├── InvalidRequestError         422
 ├── SentenceTooLongError        422
+├── RateLimitedError            429
 ├── InternalError               500
 ├── OverloadedError             503
 ├── NotReadyError               503
@@ -113,6 +115,12 @@ class UnauthorizedError(ServiceError):
     type, title, status = "unauthorized", "An API key is needed", 401
 
 
+class CrossSiteError(ServiceError):
+    """A page from elsewhere made a browser ask for something costly."""
+
+    type, title, status = "cross-site", "A page from elsewhere may not ask this", 403
+
+
 class NotFoundError(ServiceError):
     """Nothing is at this path."""
 
@@ -165,6 +173,12 @@ class SentenceTooLongError(ServiceError):
     """Truncation was refused and a text does not fit."""
 
     type, title, status = "text-too-long", "The text is too long", 422
+
+
+class RateLimitedError(ServiceError):
+    """The client has used up what it may ask for in a time."""
+
+    type, title, status = "rate-limited", "The client asks for too much", 429
 
 
 class InternalError(ServiceError):

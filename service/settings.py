@@ -6,8 +6,9 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -16,6 +17,7 @@ PREFIX = "HEADLIGHT_"
 
 _NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_NAME})")
+_RATE = re.compile(r"([1-9][0-9]{0,11})/(second|minute|hour|day)")
 _ORIGIN = re.compile(rf"https?://(?:{_NAME})(?::[0-9]{{1,5}})?")
 
 
@@ -90,6 +92,39 @@ def _count_or_auto(value: object) -> object:
     return int(text)
 
 
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many of something in a time.
+
+    Args:
+        count: how many.
+        period: in which.
+    """
+
+    count: int
+    period: Literal["second", "minute", "hour", "day"]
+
+    @property
+    def seconds(self) -> int:
+        """The length of the period."""
+        return {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}[self.period]
+
+    def __str__(self) -> str:
+        """The rate as a setting has it."""
+        return f"{self.count}/{self.period}"
+
+
+def _rate(value: object) -> object:
+    if not isinstance(value, str) or not value.strip():
+        return _blank_is_none(value)
+    found = _RATE.fullmatch(value.strip())
+    if found is None:
+        raise ValueError(
+            "must be a number for each second, minute, hour or day, such as 600/minute"
+        )
+    return Rate(int(found[1]), cast("Any", found[2]))
+
+
 Access = Literal["open", "key", "off"]
 Seconds = Annotated[float, AfterValidator(_finite)]
 
@@ -152,6 +187,16 @@ class Settings(BaseSettings):
     )
     api_keys_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="file of API keys, one a line"
+    )
+    rate_limit: Annotated[Rate | None, BeforeValidator(_rate)] = Field(
+        None,
+        description="most requests of one API key, or of one address if no keys are set, "
+        "such as 600/minute",
+    )
+    token_quota: Annotated[Rate | None, BeforeValidator(_rate)] = Field(
+        None,
+        description="most tokens through the network for one API key or address, "
+        "such as 5000000/day",
     )
     metrics: Access = Field("open", description="GET /metrics: open, key (needs an API key) or off")
     docs: Access = Field("open", description="GET /docs and /openapi.json: open, key or off")

@@ -1,7 +1,9 @@
-"""Chooses the number of threads from a setting or the CPU quota of the container."""
+"""Chooses the number of threads from a setting or the CPU quota, and which of them yield."""
 
 import math
 import os
+import sys
+import threading
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -23,6 +25,17 @@ def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
     cores = _usable_cores()
     quota = _quota(cgroup)
     return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def yield_to_others(niceness: int) -> None:
+    """Lets other threads of the machine run before this one.
+
+    Args:
+        niceness: of this thread from now on, as in `nice`; one that is higher stays.
+    """
+    if niceness and sys.platform == "linux":  # elsewhere this affects the whole process
+        niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
 def _usable_cores() -> int:

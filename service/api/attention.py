@@ -32,6 +32,7 @@ from service.formats.views import View, make_view
 from service.http.memory import LARGE_SHARE
 from service.http.middleware import deadline_of
 from service.http.sending import SMALL_BYTES
+from service.inference.admission import Caller
 from service.inference.engine import Engine
 
 CSV = "text/csv"  # Response adds the charset
@@ -54,7 +55,7 @@ Place = tuple[str | int, ...]
 
 
 async def explain(
-    state: State, request: Attention, accepted: str, place: str, scope: Scope
+    state: State, request: Attention, accepted: str, place: str, scope: Scope, caller: Caller
 ) -> Response:
     """Answers one request for attention.
 
@@ -64,6 +65,7 @@ async def explain(
         accepted: the media type that `Accept` prefers; the field `format` goes before it.
         place: `body` or `query`, where the sentence came from.
         scope: of the request, with its deadline; the answer takes room until it is sent.
+        caller: who asks.
 
     Raises:
         SentenceTooLongError: a text is too long and truncation is refused.
@@ -81,7 +83,7 @@ async def explain(
         encoding.tokens or () if grouped is None else grouped.tokens
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    size = _check_size(engine.info, request, form, tokens, state)
+    weights, size = _check_size(engine.info, request, form, tokens, state)
     if size.answer > SMALL_BYTES:
         state.memory.check(LARGE_SHARE)
     room = state.sending.reserve(scope, answer=size.answer, making=size.making)
@@ -91,7 +93,10 @@ async def explain(
         return _write_part(engine.info, request, form, view, number)
 
     questions = [Question(encoding, request.layer, request.head) for encoding in encodings]
-    parts = await engine.explain(questions, write, deadline=deadline_of(scope))
+    deadline = deadline_of(scope)
+    parts = await engine.explain(
+        questions, write, numbers=weights, deadline=deadline, caller=caller
+    )
     body: bytes | memoryview
     if form == "json" and isinstance(request, AttentionRequest):
         body = cast("memoryview", parts[0])
@@ -128,8 +133,11 @@ def _check_size(
     form: FormName,
     tokens: Sequence[Sequence[Token]],
     state: State,
-) -> Size:
-    """Refuses an answer that would be too large; `tokens` are those, or the words, of each text."""
+) -> tuple[int, Size]:
+    """Refuses an answer that would be too large; returns its number of weights and its size.
+
+    `tokens` are those, or the words, of each text.
+    """
     max_weights = state.settings.max_attention_weights
     lengths = [len(names) for names in tokens]
     layers, heads = reduced_shape(
@@ -168,7 +176,7 @@ def _check_size(
             f"The answer would take up to {estimated.making} bytes while it is made; the limit is "
             f"{state.sending.most}: ask for fewer layers or heads, or for a shorter text."
         )
-    return estimated
+    return weights, estimated
 
 
 def _text_size(form: FormName, characters: Sequence[int], *, maps: int) -> int:

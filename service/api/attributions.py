@@ -13,11 +13,12 @@ from service.api.schemas import AttributionsRequest, ImportanceRequest
 from service.api.state import State
 from service.errors import FieldError, InvalidRequestError
 from service.formats.json import attributions_answer, importance_answer
+from service.inference.admission import Caller
 from service.inference.work import Job
 
 
 async def attribute(
-    state: State, request: AttributionsRequest, place: str, deadline: float
+    state: State, request: AttributionsRequest, place: str, deadline: float, caller: Caller
 ) -> dict[str, object]:
     """Answers one request for attributions.
 
@@ -26,13 +27,14 @@ async def attribute(
         request: checked; its label exists.
         place: `body` or `query`, where the sentence came from.
         deadline: when the answer is of no use any more, by the event loop's clock.
+        caller: who asks.
 
     Returns:
         The content of the answer.
 
     Raises:
         SentenceTooLongError: the text is too long and truncation is refused.
-        InvalidRequestError: the queue could never hold the work.
+        InvalidRequestError: the queue could never hold the work, or it takes too long.
         ServiceError: whatever the engine raises.
     """
     engine = state.engine
@@ -51,14 +53,16 @@ async def attribute(
         for piece in pieces
     ]
     _check_work(sum(job.tokens for job in jobs), state.settings.max_queue_tokens, place)
-    attribution = attributor.finish(await engine.run(jobs, deadline=deadline))
+    advice = partial(_fewer_steps, len(encoding.input_ids))
+    shares = await engine.run(jobs, deadline=deadline, caller=caller, advice=advice)
+    attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
     return attributions_answer(engine.info, attribution, level=request.level)
 
 
 async def rank_heads(
-    state: State, request: ImportanceRequest, place: str, deadline: float
+    state: State, request: ImportanceRequest, place: str, deadline: float, caller: Caller
 ) -> dict[str, object]:
     """Answers one request for the importance of heads.
 
@@ -67,6 +71,7 @@ async def rank_heads(
         request: checked; its label exists.
         place: `body` or `query`, where the sentence came from.
         deadline: when the answer is of no use any more, by the event loop's clock.
+        caller: who asks.
 
     Returns:
         The content of the answer.
@@ -78,8 +83,14 @@ async def rank_heads(
     engine = state.engine
     (encoding,) = await encode(engine, request, place)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
-    (importance,) = await engine.run([Job(work, [encoding])], deadline=deadline)
+    (importance,) = await engine.run([Job(work, [encoding])], deadline=deadline, caller=caller)
     return importance_answer(engine.info, importance)
+
+
+def _fewer_steps(length: int, fitting: int) -> str:
+    """Advises how to ask for less; two more passes of the text are for the ends of the path."""
+    steps = fitting // length - 2
+    return f"ask for at most {steps} steps" if steps >= 1 else "shorten the sentence"
 
 
 def _check_work(tokens: int, limit: int, place: str) -> None:

@@ -28,8 +28,12 @@ _PARSED: Errors = (
     errors.PayloadTooLargeError,
     errors.UnsupportedMediaTypeError,
 )
-_COMPUTED: Errors = (errors.SentenceTooLongError, errors.OverloadedError)
-_QUERY: Errors = (*_KEYED, *_COMPUTED)
+_COMPUTED: Errors = (
+    errors.SentenceTooLongError,
+    errors.RateLimitedError,
+    errors.OverloadedError,
+)
+_QUERY: Errors = (errors.CrossSiteError, *_KEYED, *_COMPUTED)
 _BODY: Errors = (*_KEYED, *_PARSED, *_COMPUTED)
 
 DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the raw attention

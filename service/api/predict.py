@@ -8,6 +8,7 @@ from model.errors import InputError, TextTooLongError
 from model.tokenizer import Truncation
 from service.api.schemas import PredictRequest
 from service.errors import FieldError, InvalidRequestError, SentenceTooLongError, ServiceError
+from service.inference.admission import Caller
 from service.inference.engine import Engine
 
 # Longer texts are tokenized off the event loop, where they would hold up other requests.
@@ -15,7 +16,7 @@ INLINE_CHARACTERS = 4_000
 
 
 async def classify(
-    engine: Engine, request: PredictRequest, *, deadline: float
+    engine: Engine, request: PredictRequest, *, deadline: float, caller: Caller
 ) -> list[Prediction | ServiceError]:
     """Answers the items of one request.
 
@@ -23,6 +24,7 @@ async def classify(
         engine: computes the predictions.
         request: checked but for its items.
         deadline: when the answer is of no use any more, by the event loop's clock.
+        caller: who asks.
 
     Returns:
         For each item its prediction; or, if the request wants errors by item, its error.
@@ -43,7 +45,9 @@ async def classify(
     if faults and request.on_error == "request":
         raise _join(faults)
     encodings = [item for item in items if isinstance(item, Encoding)]
-    answered = await engine.predict(encodings, deadline=deadline) if encodings else []
+    answered = []
+    if encodings:
+        answered = await engine.predict(encodings, deadline=deadline, caller=caller)
     predictions = iter(answered)
     return [faults[index] if index in faults else next(predictions) for index in range(len(items))]
 

@@ -1,19 +1,30 @@
 """Asks of a request: may it come in, which form of answer does it accept, what does it want."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
+from functools import partial
 from typing import Literal, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from service.api.input import Schema, read_body, read_query, validate
 from service.api.state import state_of
-from service.errors import NOT_FOUND_DETAIL, NotFoundError, UnauthorizedError
+from service.errors import (
+    NOT_FOUND_DETAIL,
+    CrossSiteError,
+    NotFoundError,
+    UnauthorizedError,
+)
 from service.formats.json import JSON
+from service.http.access import authorization, client_of
 from service.http.negotiation import negotiate
+from service.inference.admission import Caller
 from service.settings import Access
 
 Answer = TypeVar("Answer")
+
+# Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
+_ELSEWHERE = frozenset({"cross-site", "same-site"})
 
 
 def require_api_key(request: Request) -> None:
@@ -22,8 +33,7 @@ def require_api_key(request: Request) -> None:
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
     """
-    given = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if not state_of(request).api_keys.admits(given[0] if len(given) == 1 else None):
+    if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
         raise UnauthorizedError(
             "This service needs an API key: send it as Authorization: Bearer KEY.",
             headers={"WWW-Authenticate": "Bearer"},
@@ -68,11 +78,49 @@ def admit(request: Request, *media_types: str) -> str:
         The form that the request accepts.
 
     Raises:
+        CrossSiteError: a page from elsewhere made a browser send it.
         UnauthorizedError: keys are set and the request has none that is right.
+        RateLimitedError: its client has sent too many.
         NotAcceptableError: it accepts none of the forms.
     """
+    _refuse_cross_site(request)
     require_api_key(request)
+    if (limit := state_of(request).requests) is not None:
+        limit.spend(_payer(request))
     return choose_form(request, *(media_types or (JSON,)))
+
+
+def _refuse_cross_site(request: Request) -> None:
+    """Refuses what the markup of a foreign page, such as an image, makes a browser ask.
+
+    Browsers say in `Sec-Fetch-Site` where a request comes from. No page can change this header. A
+    page that may read the answers (CORS) also names its origin.
+    """
+    if request.method != "GET" or request.headers.get("sec-fetch-site") not in _ELSEWHERE:
+        return
+    allowed = state_of(request).settings.allowed_origins or ()
+    if "origin" in request.headers and {"*", request.headers["origin"]} & set(allowed):
+        return
+    raise CrossSiteError(
+        "A page from elsewhere made the browser ask this, and it takes much work: send it with "
+        "POST, or name the page's origin in HEADLIGHT_ALLOWED_ORIGINS."
+    )
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sends a request, for whoever shares the network among clients."""
+    state, scope = state_of(request), request.scope
+    client = client_of(state.api_keys, scope["client"], scope["headers"])
+    route = scope["route"].path
+    if state.tokens is None:
+        return Caller(client, route)
+    return Caller(client, route, partial(state.tokens.spend, _payer(request)))
+
+
+def _payer(request: Request) -> Hashable:
+    scope = request.scope
+    keys = state_of(request).api_keys
+    return client_of(keys, scope["client"], scope["headers"], by_address=True)
 
 
 def place_of(request: Request) -> Literal["body", "query"]:

@@ -9,6 +9,7 @@ from model import Checkpoint
 from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
+from service.http.limits import RateLimit
 from service.http.memory import MemoryWatch
 from service.http.sending import SendingLimit
 from service.inference.engine import Engine
@@ -30,6 +31,8 @@ class State:
         gate: refuses a request that has no room before it is read.
         sending: the room of large answers.
         memory: how full the memory is.
+        requests: how many a client may send; None: any number.
+        tokens: how many of a client may go through the network; None: any number.
     """
 
     settings: Settings
@@ -41,6 +44,8 @@ class State:
     gate: Gate
     sending: SendingLimit
     memory: MemoryWatch
+    requests: RateLimit | None
+    tokens: RateLimit | None
 
     @property
     def limits(self) -> dict[str, object]:

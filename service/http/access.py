@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -14,6 +14,8 @@ from service.settings import PREFIX, Settings, SettingsError
 
 # Below it stand the routes of health, which answer everybody.
 HEALTH_PREFIX = "/health/"
+
+Headers = Iterable[tuple[bytes, bytes]]
 
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
 _PORT = re.compile(r":[0-9]*$")
@@ -39,13 +41,49 @@ class ApiKeys:
         Args:
             authorization: value of the header, `Bearer KEY`; None if it was not sent.
         """
-        if not self._digests:
-            return True
+        return not self._digests or self.find(authorization) is not None
+
+    def find(self, authorization: bytes | None) -> bytes | None:
+        """Finds the key of a request.
+
+        Args:
+            authorization: value of the header, `Bearer KEY`; None if it was not sent.
+
+        Returns:
+            The digest of the key; None if no key is right.
+        """
         scheme, _, key = (authorization or b"").partition(b" ")
         digest = hashlib.sha256(key.strip(b" ")).digest()
         # Every key is compared, so that the time does not show which one was near.
         matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        return any(matches) and scheme.lower() == b"bearer"
+        return digest if any(matches) and scheme.lower() == b"bearer" else None
+
+
+def client_of(
+    keys: ApiKeys, peer: tuple[str, int] | None, headers: Headers, *, by_address: bool = False
+) -> Hashable:
+    """Tells clients apart: by key, else by address, else by connection.
+
+    Args:
+        keys: that are set.
+        peer: address and port, as `scope["client"]` holds them. With port 0, a trusted proxy told
+            the address.
+        headers: of the request, names in lower case.
+        by_address: whether all connections of an address are one client.
+
+    Returns:
+        The same value for all requests of a client. Without a right key, that is the address that
+        a trusted proxy told; else the connection.
+    """
+    if keys and (key := keys.find(authorization(headers))) is not None:
+        return key
+    return peer[0] if peer is not None and by_address else peer
+
+
+def authorization(headers: Headers) -> bytes | None:
+    """The header `Authorization` of a request that has one, and only one."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return given[0] if len(given) == 1 else None
 
 
 def load_api_keys(settings: Settings) -> ApiKeys:

@@ -7,7 +7,6 @@ body holds is refused by its first line and headers. It is counted, but has no l
 """
 
 import asyncio
-import math
 from collections.abc import Iterable
 from http import HTTPStatus
 
@@ -15,15 +14,13 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 
 from service.errors import OverloadedError
-from service.http.access import cors_headers
+from service.http.access import ApiKeys, client_of, cors_headers
 from service.http.lifecycle import Lifecycle
 from service.http.memory import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
 from service.http.middleware import Headers, answer_problem, response_headers
+from service.inference.admission import Caller
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
-
-# Once the gate is closed, it does not look for room again for so long.
-_CLOSED_SECONDS = 0.01
 
 
 class Gate:
@@ -34,6 +31,7 @@ class Gate:
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
         metrics: where refusals are counted.
         memory: how full it is; large bodies are refused before other requests.
+        api_keys: tell clients apart.
         routes: methods and paths that wait for the network.
         seconds: that a request has.
         cors: lets pages from elsewhere read the answers; None if no origin is allowed.
@@ -46,6 +44,7 @@ class Gate:
         metrics: Metrics,
         memory: MemoryWatch,
         *,
+        api_keys: ApiKeys,
         routes: Iterable[tuple[str, str]],
         seconds: float,
         cors: CORSMiddleware | None = None,
@@ -54,11 +53,10 @@ class Gate:
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._memory = memory
+        self._api_keys = api_keys
         self._seconds = seconds
         self._cors = cors
-        self._closed_until = -math.inf
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
-        self._error: OverloadedError
         status = str(OverloadedError.status)
         self._refused = {
             (method.encode("ascii"), path.encode("ascii")): metrics.requests.labels(
@@ -68,7 +66,13 @@ class Gate:
         }
 
     def refuse(
-        self, method: bytes, path: bytes, headers: Headers, *, closes: bool = False
+        self,
+        method: bytes,
+        path: bytes,
+        headers: Headers,
+        *,
+        peer: tuple[str, int] | None = None,
+        closes: bool = False,
     ) -> bytes | None:
         """Returns the whole answer if the request is refused; None if it may come in.
 
@@ -76,6 +80,7 @@ class Gate:
             method: of the request.
             path: of it, without its query.
             headers: of it, names in lower case.
+            peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
         refused = self._refused.get((method, path))
@@ -88,20 +93,18 @@ class Gate:
                 refused.inc()
                 return self._answer(error, headers, closes=closes)
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        if now >= self._closed_until:
-            try:
-                self._engine.check_room(now + self._seconds, ahead=self._let_in)
-            except OverloadedError as error:
-                self._error = error
-                self._closed_until = now + _CLOSED_SECONDS
-            else:
-                if not self._let_in:
-                    loop.call_soon(self._forget)
-                self._let_in += 1
-                return None
+        caller = Caller(client_of(self._api_keys, peer, headers), path.decode("ascii"))
+        try:
+            self._engine.check_room(caller, loop.time() + self._seconds, ahead=self._let_in)
+        except OverloadedError as error:
+            refusal = error
+        else:
+            if not self._let_in:
+                loop.call_soon(self._forget)
+            self._let_in += 1
+            return None
         refused.inc()
-        return self._answer(self._error, headers, closes=closes)
+        return self._answer(refusal, headers, closes=closes)
 
     def answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
         """Counts a request that is refused for another reason, and returns the whole answer.

@@ -229,7 +229,9 @@ class HttpProtocol(HttpToolsProtocol):
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
         method = self.parser.get_method()
-        refusal = self._gate.refuse(method, path, self.headers, closes=closes)
+        refusal = self._gate.refuse(
+            method, path, self.headers, peer=self.scope["client"], closes=closes
+        )
         if refusal is None:
             return False
         self.transport.write(refusal)

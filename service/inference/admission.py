@@ -1,125 +1,259 @@
-"""Admits requests while the queue has room and can compute their tokens in time.
+"""Admits requests whose work can end in time, and counts no client's work against another.
 
-The rule counts tokens, so it is the same for one sentence and for hundreds.
+Work is measured in seconds of one lane. Clients share the lanes fairly, as the schedule serves
+them: while a request of the size x is computed, each other client gets at most x too. So a request
+that comes when client c has the work B_c and other clients have B_1, B_2, ... ends after
+
+    (B_c + k + sum of min(B_i, B_c + k)) / lanes
+
+seconds, where k is its own work. One client with hours of work delays another's small request by no
+more than that request takes itself.
 """
 
 import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import attrgetter, ge
 from typing import NoReturn
 
-from service.errors import OverloadedError
+from service.errors import InvalidRequestError, OverloadedError
 
-# The share of a request's time that it may spend in the queue.
+# The share of a request's time that its work and the work before it may take.
 _SHARE_OF_TIME = 0.7
-_HORIZON_SECONDS = 2.0
-_MOST_TIMES_SLOWER = 4.0
 _WEIGHT_OF_LAST = 0.05
+# What was refused stays refused for so many seconds. It saves a flood of clients a look at each.
+_CLOSED_SECONDS = 0.01
 
 
-class Throughput:
-    """The rate of the network in tokens a second, measured while requests wait.
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and for what.
 
-    A network that is rarely asked looks slow, because its passes are small and its cores idle. So
-    only intervals between two passes count at whose ends requests wait. The last seconds have
-    the most weight. An interval that is far longer than expected means that the process was
-    stopped, and counts for less. If the process has really become slower, more such intervals
-    follow.
+    Args:
+        client: the same for all requests that share one share of the service.
+        route: requests of one route cost about the same.
+        spend: counts the tokens of an admitted request; raises if they are too many.
     """
 
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._tokens = 0.0
-        self._seconds = 0.0
+    client: Hashable = None
+    route: str = ""
+    spend: Callable[[int], None] = lambda _: None
 
-    @property
-    def tokens_per_second(self) -> float | None:
-        """The rate; None if no request has ever waited."""
-        return self._tokens / self._seconds if self._seconds else None
 
-    def note(self, now: float, *, tokens: int, waiting: bool) -> None:
-        """Notes that a pass ended.
+def fewer_tokens(fitting: int) -> str:
+    """Advises what to send instead of a request that is too large."""
+    return f"send at most {fitting} tokens at once"
 
-        Args:
-            now: the time of a monotonic clock, in seconds.
-            tokens: tokens of the pass.
-            waiting: whether requests still wait.
-        """
-        if self._since is not None and waiting:
-            seconds = min(now - self._since, self._longest(tokens))
-            kept = math.exp(-seconds / _HORIZON_SECONDS)
-            self._tokens = self._tokens * kept + tokens
-            self._seconds = self._seconds * kept + seconds
-        self._since = now if waiting else None
 
-    def _longest(self, tokens: int) -> float:
-        """Returns how many seconds of an interval count at most."""
-        rate = self.tokens_per_second
-        return max(_MOST_TIMES_SLOWER * tokens / rate, _HORIZON_SECONDS) if rate else math.inf
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a request costs.
+
+    Args:
+        tokens: tokens that go through the network.
+        seconds: that one lane needs for them.
+        advice: says what to ask for instead, given the tokens that fit.
+    """
+
+    tokens: int
+    seconds: float
+    advice: Callable[[int], str] = fewer_tokens
+
+
+@dataclass(slots=True)
+class _Share:
+    """Work that is not done yet.
+
+    Args:
+        requests: without an answer.
+        tokens: that wait.
+        running: tokens in passes.
+        seconds: of a lane, for both.
+    """
+
+    requests: int = 0
+    tokens: float = 0
+    running: int = 0
+    seconds: float = 0.0
+
+
+_NOTHING = _Share()
 
 
 class Admission:
-    """The rule that decides whether a request may wait.
+    """The rule that decides whether a request may wait; one thread at a time may use it.
 
     Args:
         max_queue_tokens: tokens that may wait.
+        lanes: passes that are computed at once.
+        max_batch_tokens: tokens of one pass. A request that fits in one may always try.
     """
 
-    def __init__(self, max_queue_tokens: int) -> None:
-        self.throughput = Throughput()
+    def __init__(self, max_queue_tokens: int, *, lanes: int, max_batch_tokens: int) -> None:
         self._max_queue_tokens = max_queue_tokens
-        self._average_tokens = 1.0
+        self._lanes = lanes
+        self._max_batch_tokens = max_batch_tokens
+        self._shares: dict[Hashable, _Share] = {}
+        self._total = _Share()
+        self._usual: dict[str, _Share] = {}  # the mean of the answered requests of each route
+        self._closed_until = -math.inf
+        self._closed_for = (math.inf, math.inf)  # tokens and seconds that were refused
+        self._refusal = OverloadedError("")
 
-    def check(self, tokens: int, *, waiting: int, computing: int, seconds: float) -> None:
+    def tokens_of(self, client: Hashable) -> float:
+        """Tokens of a client's requests that wait."""
+        share = self._shares.get(client)
+        return share.tokens if share else 0
+
+    def check(self, caller: Caller, work: Work, seconds: float) -> None:
         """Admits a request or refuses it.
 
         Args:
-            tokens: tokens of the request.
-            waiting: tokens that wait already.
-            computing: tokens of running passes.
-            seconds: time until the deadline of the request.
+            caller: who sends it.
+            work: what it costs.
+            seconds: time until its deadline.
 
         Raises:
-            OverloadedError: the queue has no room for it, or it would wait for too long. The
-                error says after which time there would be room.
+            InvalidRequestError: it could not end in time on an idle replica either. The error
+                says what would.
+            OverloadedError: it would end too late, or the queue has no room for it. The error
+                says when it would be admitted.
         """
-        self._average_tokens += _WEIGHT_OF_LAST * (tokens - self._average_tokens)
-        room, limit = self._room(waiting, computing, seconds)
-        if waiting + tokens > room:
-            self._refuse(
-                f"{waiting} tokens are waiting, the request has {tokens}, and {limit}",
-                waiting + tokens - room,
+        most = self._most_seconds(seconds)
+        if work.tokens > self._max_batch_tokens and work.seconds > most:
+            fitting = int(most / work.seconds * work.tokens)
+            raise InvalidRequestError(
+                f"The request takes {work.tokens} tokens through the network, which takes about "
+                f"{work.seconds / self._lanes:.3g} seconds here, and it may take "
+                f"{most / self._lanes:.3g} of the {seconds:.3g} that are left until its deadline: "
+                f"{work.advice(max(fitting, self._max_batch_tokens))}."
             )
+        if self._shares:
+            self._check_room(caller.client, work.tokens, work.seconds, most, _NOTHING)
 
-    def check_room(self, *, waiting: int, computing: int, seconds: float, ahead: int = 0) -> None:
-        """Refuses a request before it is read, if one of average size would be refused.
+    def check_room(self, caller: Caller, seconds: float, *, now: float, ahead: int = 0) -> None:
+        """Refuses a request before it is read, if one of the usual size would be refused.
 
         Args:
-            waiting: tokens that wait already.
-            computing: tokens of running passes.
-            seconds: time until the deadline of the request.
-            ahead: requests before it that are not read yet; each counts as one of average size.
+            caller: who sends it.
+            seconds: time until its deadline.
+            now: the time.
+            ahead: requests of other clients before it that are not read yet; each counts as one of
+                the usual size.
 
         Raises:
-            OverloadedError: there is no room for a request of average size.
+            OverloadedError: there is no room for a request of the usual size.
         """
-        waiting += round(ahead * self._average_tokens)
-        room, limit = self._room(waiting, computing, seconds)
-        if waiting and waiting + self._average_tokens > room:
-            missing = waiting + self._average_tokens - room
-            self._refuse(f"{waiting} tokens are waiting, and {limit}", missing)
+        if not self._shares:
+            return
+        usual = self._usual.get(caller.route, _NOTHING)
+        own = self._shares.get(caller.client, _NOTHING)
+        size = own.tokens + usual.tokens, own.seconds + usual.seconds
+        if now < self._closed_until and all(map(ge, size, self._closed_for)):
+            raise self._refusal.with_traceback(None)
+        before = _Share(ahead, ahead * usual.tokens, seconds=ahead * usual.seconds)
+        most = self._most_seconds(seconds)
+        try:
+            self._check_room(caller.client, usual.tokens, usual.seconds, most, before)
+        except OverloadedError as refusal:
+            self._refusal, self._closed_for = refusal, size
+            self._closed_until = now + _CLOSED_SECONDS
+            raise
 
-    def _room(self, waiting: int, computing: int, seconds: float) -> tuple[float, str]:
-        """Returns how many tokens may wait, and the reason."""
-        rate = self.throughput.tokens_per_second
-        # With an empty queue, every request may try.
-        if rate is not None and waiting:
-            # The running passes end first, and may have only begun.
-            in_time = max(rate * _SHARE_OF_TIME * max(seconds, 0.0) - computing, 0.0)
-            if in_time < self._max_queue_tokens:
-                return in_time, f"{in_time:.0f} can be computed in the time that it has"
-        return self._max_queue_tokens, f"the queue holds {self._max_queue_tokens}"
+    def begin(self, client: Hashable, work: Work) -> None:
+        """Notes that a request was admitted and waits."""
+        share = self._shares.setdefault(client, _Share())
+        for each in (share, self._total):
+            each.requests += 1
+            each.tokens += work.tokens
+            each.seconds += work.seconds
+
+    def take(self, client: Hashable, tokens: int) -> None:
+        """Notes that tokens of a client that waited are now in a pass."""
+        for each in (self._shares[client], self._total):
+            each.tokens -= tokens
+            each.running += tokens
+
+    def end(self, client: Hashable, tokens: int, seconds: float) -> None:
+        """Notes that tokens of a client left their pass.
+
+        Args:
+            client: whose work it was.
+            tokens: of that part.
+            seconds: of a lane, as they were estimated.
+        """
+        for each in (self._shares[client], self._total):
+            each.running -= tokens
+            each.seconds -= seconds
+        self._forget_if_done(client)
+
+    def leave(self, caller: Caller, work: Work, *, answered: bool) -> None:
+        """Notes that a request has its answer, or was given up.
+
+        Args:
+            caller: who sent it.
+            work: what it cost.
+            answered: whether it got what it asked for.
+        """
+        for each in (self._shares[caller.client], self._total):
+            each.requests -= 1
+        self._forget_if_done(caller.client)
+        if answered:
+            self._note_usual(caller.route, work)
+
+    def _forget_if_done(self, client: Hashable) -> None:
+        # Work of a request that was given up may still be in a pass.
+        share = self._shares[client]
+        if not (share.requests or share.tokens or share.running):
+            del self._shares[client]
+        if not self._shares:
+            self._total = _Share()  # no sum of rounding errors
+
+    def _note_usual(self, route: str, work: Work) -> None:
+        # A request larger than a pass counts as a pass, so that large ones shut out no small ones.
+        part = min(1.0, self._max_batch_tokens / max(work.tokens, 1))
+        tokens, seconds = part * work.tokens, part * work.seconds
+        usual = self._usual.setdefault(route, _Share(1, tokens, seconds=seconds))
+        usual.tokens += _WEIGHT_OF_LAST * (tokens - usual.tokens)
+        usual.seconds += _WEIGHT_OF_LAST * (seconds - usual.seconds)
+
+    def _most_seconds(self, seconds: float) -> float:
+        """Returns how many seconds of lanes fit into the time that a request has."""
+        return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
+
+    def _check_room(
+        self, client: Hashable, tokens: float, seconds: float, most: float, before: _Share
+    ) -> None:
+        """Refuses work that ends too late, or that the queue has no room for."""
+        # Most requests are admitted by the first look, which costs the same for any queue.
+        in_queue = self._total.tokens + before.tokens + tokens
+        in_time = self._total.seconds + before.seconds + seconds
+        if in_queue > self._max_queue_tokens:
+            in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
+            if in_queue > self._max_queue_tokens:
+                self._refuse(
+                    f"{in_queue - tokens:.0f} tokens are waiting, the request has {tokens:.0f}, "
+                    f"and the queue holds {self._max_queue_tokens}",
+                    (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
+                )
+        if in_time > most:
+            in_time = before.seconds + self._fair(client, attrgetter("seconds"), seconds)
+            if in_time > most:
+                self._refuse(
+                    f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, the "
+                    f"request takes {seconds / self._lanes:.3g}, and {most / self._lanes:.3g} can "
+                    "be computed in the time that it has",
+                    in_time - most,
+                )
+
+    def _fair(self, client: Hashable, work: Callable[[_Share], float], own: float) -> float:
+        """Returns the work that ends no later than a client's, if it gets `own` more."""
+        mine = work(self._shares.get(client, _NOTHING)) + own
+        others = (share for key, share in self._shares.items() if key != client)
+        return mine + sum(min(work(share), mine) for share in others)
 
     def _refuse(self, reason: str, missing: float) -> NoReturn:
         raise OverloadedError(
             f"{reason}: come back later, or try another replica.",
-            retry_after=missing / (self.throughput.tokens_per_second or math.inf),
+            retry_after=missing / self._lanes,
         )

@@ -4,11 +4,12 @@ A request is admitted by its tokens and split over as many batches as it needs. 
 on lanes, which are threads of their own, never on the event loop.
 
 - A lane takes its next batch itself, so that it does not wait for a busy event loop.
+- While heavy passes keep all cores busy, the express lane computes light requests beside them.
 - Several lanes with one core each get more out of a processor than one pass over all cores, whose
   threads wait for each other a hundred times. On an idle replica, one text uses several cores.
 - Nobody waits for ever. A full queue, a failed pass and shutdown answer every waiter.
 - A cancelled waiter (deadline passed, client gone) leaves the queue at once. A request that could
-  not be answered before its deadline is not admitted.
+  not be answered before its deadline is not admitted. No client's work counts against another's.
 """
 
 import asyncio
@@ -18,23 +19,39 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from model import Encoding, Explanation, Prediction, Question
 from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
-from service.inference.admission import Admission
-from service.inference.lanes import SHORT_COME_WITHIN, WORTH_SHARING_TOKENS, Lanes
+from service.inference.admission import Admission, Caller, Work, fewer_tokens
+from service.inference.cost import Cost
+from service.inference.lanes import WORTH_SHARING_TOKENS, Lanes, Weight, is_light
 from service.inference.scheduler import Flow, Schedule
 from service.inference.work import Entry, Job, Pass, Task, Waiter
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
 
+ANYONE = Caller()
 # After this share of its time, a request is urgent.
 _URGENT_SHARE = 0.4
+# Weights of attention that are written in the time of a token.
+_NUMBERS_PER_TOKEN = 1000
 
 _DRAINED = "The service is shutting down: send the request to another replica, or again later."
 _STUCK = "The forward pass does not end: send the request to another replica."
+
+
+class Kind(NamedTuple):
+    """What requests have in common that may share a pass.
+
+    Args:
+        group: the task; of jobs, the request.
+        weight: a light request does not wait for heavy ones in its pass.
+    """
+
+    group: Hashable
+    weight: Weight
 
 
 class Batcher:
@@ -46,10 +63,12 @@ class Batcher:
         executor: has a thread for each worker, which only runs passes until `close`.
         workers: passes in progress at once, each on a lane.
         cores: how many of them compute at once; the others prepare and answer. None: all.
+        express: whether the executor has one more thread, for light work beside heavy passes.
         worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
         use_threads: called before a pass with its number of threads, if that changes.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
         max_queue_tokens: tokens that may wait.
+        costs: of a token of each path; what is known before the first pass. None: nothing.
         metrics: counts passes and the queue.
         on_pass: called after each pass with its error, or None.
     """
@@ -62,10 +81,12 @@ class Batcher:
         executor: Executor,
         workers: int = 1,
         cores: int | None = None,
+        express: bool = False,
         worth_sharing: int = WORTH_SHARING_TOKENS,
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
+        costs: dict[str, Cost] | None = None,
         metrics: Metrics,
         on_pass: Callable[[Exception | None], None],
     ) -> None:
@@ -76,85 +97,117 @@ class Batcher:
         self._on_pass = on_pass
         self._use_threads = use_threads
         # Guards everything below, which the event loop and all lanes use.
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._express_wanted = threading.Condition(lock)
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._closed = False
         self._lanes = Lanes(workers if cores is None else cores, worth_sharing=worth_sharing)
-        self._admission = Admission(max_queue_tokens)
+        self._admission = Admission(
+            max_queue_tokens, lanes=workers, max_batch_tokens=max_batch_tokens
+        )
+        self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._started: dict[int, float] = {}  # when the pass of each busy lane started
-        self._computing = 0  # tokens in these passes
         self._waiters: set[Waiter[Any]] = set()
         metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
         self._loop = asyncio.get_running_loop()
         self._workers = [self._loop.run_in_executor(executor, self._lane) for _ in range(workers)]
+        self._has_express = express
+        if express:
+            self._workers.append(self._loop.run_in_executor(executor, self._express_lane))
 
     def longest_pass(self) -> float:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
         with self._changed:
             return time.monotonic() - min(self._started.values()) if self._started else 0.0
 
-    def check_room(self, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses a request before it is read, if one of average size has no room.
+    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
+        """Refuses a request before it is read, if one of the usual size has no room.
 
         Args:
+            caller: who sends it.
             deadline: of the request, by the event loop's clock.
             ahead: admitted requests that are not queued yet.
 
         Raises:
             OverloadedError: there is no room.
         """
-        seconds = deadline - self._loop.time()
-        self._admission.check_room(
-            waiting=self._schedule.tokens, computing=self._computing, ahead=ahead, seconds=seconds
-        )
+        now = self._loop.time()
+        with self._changed:
+            self._admission.check_room(caller, deadline - now, now=now, ahead=ahead)
 
     async def predict(
-        self, encodings: Sequence[Encoding], *, deadline: float = math.inf
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        deadline: float = math.inf,
+        caller: Caller = ANYONE,
     ) -> list[Prediction]:
         """Waits for the predictions of one request.
 
         Args:
             encodings: its texts, at least one.
             deadline: of the answer, by the event loop's clock.
+            caller: who asks.
 
         Returns:
             A prediction for each text, in order.
 
         Raises:
+            InvalidRequestError: an idle replica could not answer in time either.
             OverloadedError: the queue has no room for all texts, or would take too long.
             InternalError: a forward pass failed.
             DrainingError: the service is shutting down.
         """
         items = [(encoding, (encoding,)) for encoding in encodings]
-        return await self._wait(self._classify, items, deadline)
+        return await self._wait(self._classify, items, deadline, caller)
 
     async def explain(
         self,
         questions: Sequence[Question],
         finish: Callable[[int, Explanation], Result],
         *,
+        numbers: int = 0,
         deadline: float = math.inf,
+        caller: Caller = ANYONE,
     ) -> list[Result]:
         """Waits for the explanations of one request.
 
         Args:
             questions: its texts with their layers and heads, at least one.
             finish: makes a result from a text's index and explanation; runs on a lane.
+            numbers: that `finish` writes for all texts together.
             deadline: of the answer, by the event loop's clock.
+            caller: who asks.
 
         Returns:
             A result for each text, in order.
 
         Raises:
+            InvalidRequestError: an idle replica could not answer in time either.
             OverloadedError: the queue has no room for all texts, or would take too long.
             InternalError: a forward pass or `finish` failed.
             DrainingError: the service is shutting down.
         """
         items = [(question, (question.encoding,)) for question in questions]
-        return await self._wait(self._explain, items, deadline, finish)
+        return await self._wait(
+            self._explain,
+            items,
+            deadline,
+            caller,
+            finish=finish,
+            extra=numbers / _NUMBERS_PER_TOKEN,
+        )
 
-    async def run(self, jobs: Sequence[Job[Result]], *, deadline: float = math.inf) -> list[Result]:
+    async def run(
+        self,
+        jobs: Sequence[Job[Result]],
+        *,
+        deadline: float = math.inf,
+        caller: Caller = ANYONE,
+        advice: Callable[[int], str] = fewer_tokens,
+    ) -> list[Result]:
         """Runs the jobs of one request on lanes; other requests go in between.
 
         Jobs are never urgent: late heavy work must not go before everything else.
@@ -162,16 +215,20 @@ class Batcher:
         Args:
             jobs: at least one; several lanes run them at once.
             deadline: of the results, by the event loop's clock.
+            caller: who asks.
+            advice: says what to ask for instead of too much, given the tokens that fit.
 
         Returns:
             A result for each job, in order.
 
         Raises:
+            InvalidRequestError: an idle replica could not answer in time either.
             OverloadedError: the queue has no room for all jobs, or would take too long.
             InternalError: a job failed; its error is the cause.
             DrainingError: the service is shutting down.
         """
-        return await self._wait(self._run_jobs, [(job, job.encodings) for job in jobs], deadline)
+        items = [(job, job.encodings) for job in jobs]
+        return await self._wait(self._run_jobs, items, deadline, caller, advice=advice)
 
     async def close(self, patience: float | None = None) -> bool:
         """Waits for the running passes and refuses all waiting requests.
@@ -185,6 +242,7 @@ class Batcher:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            self._express_wanted.notify_all()
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
         for waiter in list(self._waiters):
@@ -196,93 +254,151 @@ class Batcher:
         task: Task,
         items: Sequence[tuple[object, Sequence[Encoding]]],
         deadline: float,
+        caller: Caller,
+        *,
         finish: Callable[[int, Any], object] | None = None,
+        extra: float = 0.0,
+        advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Any]:
-        waiter: Waiter[Any] = Waiter(self._loop.create_future(), len(items))
+        waiter: Waiter[Any] = Waiter(self._loop.create_future(), len(items), caller.client)
         entries = [
             Entry(task, waiter, index, item, encodings, finish)
             for index, (item, encodings) in enumerate(items)
         ]
         sized = [(entry, entry.tokens) for entry in entries]
-        is_job = task is self._run_jobs
-        # Jobs of two requests do not share a pass.
-        kind: Hashable = waiter if is_job else task
-        if not is_job:
+        if task is not self._run_jobs:
             # Neighbours of similar length share a batch, so that little of it is padding.
             sized.sort(key=lambda each: each[1])
-        flow = self._admit(sized, kind, deadline - self._loop.time(), urgent=not is_job)
+        tokens = sum(count for _, count in sized)
+        waiter.cost += extra / max(tokens, 1)
+        waiter.seconds = waiter.cost * self._costs[task.path].per_token
+        work = Work(tokens, tokens * waiter.seconds, advice)
+        flow = self._admit(sized, caller, work, deadline - self._loop.time())
         self._waiters.add(waiter)
+        answered = False
         try:
-            return await waiter.future
+            results = await waiter.future
+            answered = True
+            return results
         finally:
             self._waiters.discard(waiter)
-            if flow.waiting_texts:
-                with self._changed:
+            with self._changed:
+                if flow.waiting_texts:
+                    self._admission.take(waiter.client, flow.waiting_tokens)
+                    self._end_work(waiter, flow.waiting_tokens)
                     self._schedule.drop(flow)
+                self._admission.leave(caller, work, answered=answered)
 
     def _admit(
-        self, entries: Sequence[tuple[Entry, int]], kind: Hashable, seconds: float, *, urgent: bool
+        self, entries: Sequence[tuple[Entry, int]], caller: Caller, work: Work, seconds: float
     ) -> Flow:
-        tokens = sum(count for _, count in entries)
+        task, waiter = entries[0][0].task, entries[0][0].waiter
+        is_job = task is self._run_jobs
         with self._changed:
             if self._closed:
                 raise DrainingError(_DRAINED, retry_after=1)
-            waiting, computing = self._schedule.tokens, self._computing
-            self._admission.check(tokens, waiting=waiting, computing=computing, seconds=seconds)
-            now = time.monotonic()
-            urgent_at = now + _URGENT_SHARE * seconds if urgent else math.inf
-            flow = self._schedule.add(entries, kind=kind, urgent_at=urgent_at)
-            self._lanes.note_arrival((count for _, count in entries), now)
+            self._admission.check(caller, work, seconds)
+            caller.spend(work.tokens)
+            others = self._admission.tokens_of(caller.client)
+            self._admission.begin(caller.client, work)
+            light = not is_job and is_light(work.tokens * waiter.cost, others)
+            waiter.weight = Weight(light, gradient=is_job and work.tokens > 0)
+            flow = self._schedule.add(
+                entries,
+                # Jobs of two requests do not share a pass.
+                kind=Kind(waiter if is_job else task, waiter.weight),
+                urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
+                client=caller.client,
+                cost_per_token=waiter.seconds or waiter.cost,
+            )
             self._changed.notify(min(len(entries), len(self._workers)))
+            self._wake_express()
             return flow
+
+    def _end_work(self, waiter: Waiter[Any], tokens: int) -> None:
+        self._admission.end(waiter.client, tokens, tokens * waiter.seconds)
 
     def _lane(self) -> None:
         """Runs one batch after the other on a thread of the executor, until `close`."""
         lane = threading.get_ident()
         threads_before = 0
         while (taken := self._next_batch(lane)) is not None:
-            batch, tokens, threads, is_long = taken
-            try:
-                if threads != threads_before:
-                    self._use_threads(threads)
-                    threads_before = threads
-                deliver = batch.compute(self._loop.call_soon_threadsafe)
-            except Exception as error:  # every waiter gets an answer, whatever a pass raises
-                report = partial(self._failed, batch, error)
-            else:
-                seconds = time.monotonic() - self._started[lane]
-                report = partial(self._succeeded, batch, deliver, seconds)
+            batch, threads = taken
+            if threads != threads_before:
+                self._use_threads(threads)
+                threads_before = threads
+            self._compute(lane, batch, threads)
             with self._changed:
-                del self._started[lane]
-                self._computing -= tokens
-                if tokens:
-                    now, waiting = time.monotonic(), self._schedule.tokens > 0
-                    self._admission.throughput.note(now, tokens=tokens, waiting=waiting)
-                self._lanes.end(is_long=is_long)
-                self._changed.notify()  # a lane that had to skip long texts may take one now
-            self._loop.call_soon_threadsafe(report)
+                self._lanes.end(batch.weight)
 
-    def _next_batch(self, lane: int) -> tuple[Pass, int, int, bool] | None:
-        """Waits for a batch; returns it, its tokens, its threads, and whether it is long.
+    def _express_lane(self) -> None:
+        """Runs light batches while heavy ones keep all cores busy, until `close`."""
+        lane = threading.get_ident()
+        is_ready = False
+        while True:
+            batch = self._next_express_batch(lane)
+            if batch is None:
+                return
+            if not is_ready:
+                self._use_threads(1)
+                is_ready = True
+            self._compute(lane, batch, 1)
 
-        Returns None after `close`.
-        """
+    def _compute(self, lane: int, batch: Pass, threads: int) -> None:
+        """Runs a batch on a lane, and has the event loop answer its requests."""
+        try:
+            deliver = batch.compute(self._loop.call_soon_threadsafe)
+        except Exception as error:  # every waiter gets an answer, whatever a pass raises
+            report = partial(self._failed, batch, error)
+        else:
+            seconds = time.monotonic() - self._started[lane]
+            report = partial(self._succeeded, batch, deliver, seconds)
+            if threads == 1 and batch.cost:
+                self._costs[batch.path].note(batch.cost, seconds)
+        with self._changed:
+            del self._started[lane]
+            for entry in batch.entries:
+                self._end_work(entry.waiter, entry.tokens)
+        self._loop.call_soon_threadsafe(report)
+
+    def _next_batch(self, lane: int) -> tuple[Pass, int] | None:
+        """Waits for a batch; returns it and its number of threads, or None after `close`."""
         with self._changed:
             while not self._closed:
-                waiting = self._schedule.tokens
-                now = time.monotonic()
                 # The lanes share the waiting texts, so that none is left without work.
-                share = max(waiting // self._lanes.count, WORTH_SHARING_TOKENS)
-                longest = self._lanes.longest(now)
-                if entries := self._schedule.take(share, longest=longest, now=now):
-                    self._started[lane] = time.monotonic()
-                    left = self._schedule.tokens
-                    tokens = waiting - left
-                    self._computing += tokens
-                    threads, is_long = self._lanes.begin(tokens, len(entries), is_all=not left)
-                    return Pass(entries), tokens, threads, is_long
-                self._changed.wait(SHORT_COME_WITHIN if waiting else None)
+                share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
+                now = time.monotonic()
+                if entries := self._schedule.take(share, now=now):
+                    batch, is_all = self._begin(lane, entries, now), not self._schedule.tokens
+                    threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
+                    self._wake_express()
+                    return batch, threads
+                self._changed.wait()
         return None
+
+    def _next_express_batch(self, lane: int) -> Pass | None:
+        """Waits for a batch that the express lane may take; returns None after `close`."""
+        with self._changed:
+            while not self._closed:
+                now = time.monotonic()
+                if entries := self._schedule.take(now=now, kinds=self._express_takes):
+                    return self._begin(lane, entries, now)
+                self._express_wanted.wait()
+        return None
+
+    def _begin(self, lane: int, entries: Sequence[Entry], now: float) -> Pass:
+        self._started[lane] = now
+        for entry in entries:
+            self._admission.take(entry.waiter.client, entry.tokens)
+        return Pass(entries)
+
+    def _express_takes(self, kind: Hashable) -> bool:
+        assert isinstance(kind, Kind)  # noqa: S101 - what `_admit` gives
+        return self._lanes.express_takes(kind.weight)
+
+    def _wake_express(self) -> None:
+        if self._has_express and self._schedule.waits(self._express_takes):
+            self._express_wanted.notify()
 
     def _failed(self, batch: Pass, error: Exception) -> None:
         failure = InternalError(INTERNAL_DETAIL)

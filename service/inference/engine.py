@@ -4,9 +4,7 @@ import asyncio
 import gc
 import logging
 import math
-import os
-import sys
-import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,15 +14,20 @@ import torch
 
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
 from model.backends.base import Backend
+from model.backends.threads import yield_to_others
 from service.errors import InternalError, NotReadyError
-from service.inference.batcher import Batcher
+from service.inference.admission import Caller, fewer_tokens
+from service.inference.batcher import ANYONE, Batcher
+from service.inference.cost import Cost
 from service.inference.work import Job
-from service.metrics import Metrics
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
 
 _PROBE_SECONDS = 1.0
+# Some 120 tokens: a pass of them costs for each token about what others do.
+_LONG_TEXT = "The plot drags for an hour, but the cast is superb and the ending moved me. " * 7
 _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
@@ -63,8 +66,9 @@ class Engine:
         self._max_queue_tokens = max_queue_tokens
         self._watchdog_seconds = watchdog_seconds
         self._metrics = metrics
+        self._costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._executor = ThreadPoolExecutor(
-            max_workers=backend.workers,
+            max_workers=backend.workers + (backend.workers == backend.cores),
             thread_name_prefix="forward",
             initializer=partial(_prepare_thread, backend),
         )
@@ -117,30 +121,45 @@ class Engine:
         """Starts to load the model and to warm it up, in the background."""
         self._spawn(self._start())
 
-    def check_room(self, deadline: float, *, ahead: int = 0) -> None:
+    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
         """Raises as `Batcher.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
-            self._batcher.check_room(deadline, ahead=ahead)
+            self._batcher.check_room(caller, deadline, ahead=ahead)
 
     async def predict(
-        self, encodings: Sequence[Encoding], *, deadline: float = math.inf
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        deadline: float = math.inf,
+        caller: Caller = ANYONE,
     ) -> list[Prediction]:
         """Waits for the predictions of one request; see `Batcher.predict`."""
-        return await self._running().predict(encodings, deadline=deadline)
+        return await self._running().predict(encodings, deadline=deadline, caller=caller)
 
     async def explain(
         self,
         questions: Sequence[Question],
         finish: Callable[[int, Explanation], Result],
         *,
+        numbers: int = 0,
         deadline: float = math.inf,
+        caller: Caller = ANYONE,
     ) -> list[Result]:
         """Waits for the finished explanations of one request; see `Batcher.explain`."""
-        return await self._running().explain(questions, finish, deadline=deadline)
+        return await self._running().explain(
+            questions, finish, numbers=numbers, deadline=deadline, caller=caller
+        )
 
-    async def run(self, jobs: Sequence[Job[Result]], *, deadline: float = math.inf) -> list[Result]:
+    async def run(
+        self,
+        jobs: Sequence[Job[Result]],
+        *,
+        deadline: float = math.inf,
+        caller: Caller = ANYONE,
+        advice: Callable[[int], str] = fewer_tokens,
+    ) -> list[Result]:
         """Runs the jobs of one request; see `Batcher.run`."""
-        return await self._running().run(jobs, deadline=deadline)
+        return await self._running().run(jobs, deadline=deadline, caller=caller, advice=advice)
 
     async def close(self) -> bool:
         """Waits for the running passes and answers all waiting requests.
@@ -183,10 +202,12 @@ class Engine:
             executor=self._executor,
             workers=self._backend.workers,
             cores=self._backend.cores,
+            express=self._backend.workers == self._backend.cores,
             worth_sharing=self._backend.worth_sharing_tokens,
             use_threads=torch.set_num_threads,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
+            costs=self._costs,
             metrics=self._metrics,
             on_pass=self._note_pass,
         )
@@ -206,11 +227,30 @@ class Engine:
     def _load_and_warm_up(self) -> Predictor:
         predictor = self._load()
         predictor.warm_up()
+        self._measure(predictor)
         # All objects so far stay. Each time the garbage collector went through them, the whole
         # process would stop for a fifth of a second.
         gc.collect()
         gc.freeze()
         return predictor
+
+    def _measure(self, predictor: Predictor) -> None:
+        """Times a pass of each path, so that the first requests are admitted by their cost."""
+        torch.set_num_threads(1)
+        text = predictor.encode(_LONG_TEXT, with_tokens=True)
+        whole = [text] * max(1, self.max_batch_tokens // len(text.input_ids))
+        paths: list[tuple[str, list[Encoding], Callable[[], object]]] = [
+            (FUSED, whole, lambda: predictor.predict(whole)),
+            (EXPLICIT, whole, lambda: predictor.explain_batch([Question(each) for each in whole])),
+            (GRADIENT, [text], lambda: predictor.gradients.head_importance(text, label=None)),
+        ]
+        for path, texts, run in paths:
+            run()  # the first pass of a size takes longer
+            started = time.perf_counter()
+            run()
+            tokens = sum(len(each.input_ids) for each in texts)
+            self._costs[path].note(tokens, time.perf_counter() - started)
+        torch.set_num_threads(self._backend.threads)
 
     def _note_pass(self, error: Exception | None) -> None:
         if error is None:
@@ -249,6 +289,4 @@ def _safe_fault(error: BaseException | None) -> dict[str, str]:
 def _prepare_thread(backend: Backend) -> None:
     """Sets the number of threads and the niceness of a thread that runs passes."""
     torch.set_num_threads(backend.threads)
-    if backend.niceness and sys.platform == "linux":  # elsewhere this affects the whole process
-        niceness = max(backend.niceness, os.getpriority(os.PRIO_PROCESS, 0))
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+    yield_to_others(backend.niceness)

@@ -1,15 +1,44 @@
-"""Limits what each lane may take, so that long texts leave a core to short ones."""
+"""Tells the lanes what they may take: all of them predictions and explanations, one what is light.
 
-import math
-from collections.abc import Iterable
+A pass over long texts or a piece of an integral keeps a core busy for a tenth of a second. A small
+request that comes meanwhile does not wait for it. One more thread, the express lane, computes it at
+once, and the operating system shares the cores. So heavy work may use all cores, and gives them
+back in milliseconds.
+"""
+
+from dataclasses import dataclass
 
 # With fewer tokens, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
 _FEWEST_TOKENS_PER_THREAD = 8
-# While a short text arrives at least this often, in seconds, one lane is reserved for them.
-SHORT_COME_WITHIN = 0.05
-# A text of more tokens is long: it keeps a core busy for too long for short texts to wait.
-_LONG_TOKENS = 128
+# A request of at most so many tokens is light if its client has at most so many others waiting.
+_LIGHT_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How long a request, or a pass of such requests, keeps a core busy.
+
+    Args:
+        light: a small request of a client that asks for little.
+        gradient: a piece of gradients.
+    """
+
+    light: bool
+    gradient: bool = False
+
+
+LIGHT = Weight(light=True)
+
+
+def is_light(tokens: float, others: float) -> bool:
+    """Tells whether a request is light.
+
+    Args:
+        tokens: what it costs, in tokens of a prediction.
+        others: what the other requests of its client cost that are not answered yet.
+    """
+    return tokens <= _LIGHT_TOKENS and others <= _LIGHT_TOKENS
 
 
 class Lanes:
@@ -24,48 +53,43 @@ class Lanes:
         self.count = count
         self._worth_sharing = worth_sharing
         self._busy = 0
-        self._busy_with_long = 0
-        self._last_short_arrival = -math.inf
+        self._heavy = 0
+        self._gradient = 0
 
-    def note_arrival(self, lengths: Iterable[int], now: float) -> None:
-        """Notes that texts arrived.
+    def express_takes(self, weight: Weight) -> bool:
+        """Tells whether the express lane may take a request.
 
-        Args:
-            lengths: tokens of each text.
-            now: the time.
-        """
-        if any(length <= _LONG_TOKENS for length in lengths):
-            self._last_short_arrival = now
-
-    def longest(self, now: float) -> float:
-        """Returns the length of the longest text that the next batch may have, in tokens.
+        It takes light requests while heavy passes keep all cores busy, and all predictions while
+        gradients do.
 
         Args:
-            now: the time.
+            weight: of the request.
         """
-        is_last = self.count > 1 and self._busy_with_long >= self.count - 1
-        if is_last and now - self._last_short_arrival < SHORT_COME_WITHIN:
-            return _LONG_TOKENS
-        return math.inf
+        if self._heavy < self.count or weight.gradient:
+            return False
+        return weight.light or self._gradient >= self.count
 
-    def begin(self, tokens: int, count: int, *, is_all: bool) -> tuple[int, bool]:
+    def begin(self, weight: Weight, tokens: int, *, is_all: bool) -> int:
         """Notes that a lane took a batch.
 
         Args:
+            weight: of its requests.
             tokens: tokens of the batch.
-            count: texts of the batch.
             is_all: whether no other text waits.
 
         Returns:
-            The number of threads for the batch, and whether it is long, for `end`.
+            The number of threads for the batch.
         """
-        is_long = tokens > _LONG_TOKENS * count
         self._busy += 1
-        self._busy_with_long += is_long
+        self._count(weight, 1)
         alone = self._busy == 1 and is_all and tokens >= self._worth_sharing
-        return min(self.count, tokens // _FEWEST_TOKENS_PER_THREAD) if alone else 1, is_long
+        return min(self.count, tokens // _FEWEST_TOKENS_PER_THREAD) if alone else 1
 
-    def end(self, *, is_long: bool) -> None:
-        """Notes that a batch ended."""
+    def end(self, weight: Weight) -> None:
+        """Notes that a batch of a lane ended."""
         self._busy -= 1
-        self._busy_with_long -= is_long
+        self._count(weight, -1)
+
+    def _count(self, weight: Weight, change: int) -> None:
+        self._heavy += change * (not weight.light)
+        self._gradient += change * weight.gradient

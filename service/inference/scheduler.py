@@ -1,12 +1,16 @@
 """Decides which of the waiting texts go through the network next.
 
 - Texts of similar length share a batch, so that little of it is padding.
-- Requests share the network by fair queueing (Demers, Keshav and Shenker 1989). Each request is a
-  flow. The virtual finish time of a text is when it would end if the network served all flows at
-  once, a token of each in turn. The text with the earliest one goes first. So a request of hundreds
-  of texts does not hold up a single text, and a stream of short texts does not starve a long one.
+- Clients share the network by weighted fair queueing (Demers, Keshav and Shenker 1989). Each
+  request is a flow. The flows of one client share the weight of one. The virtual finish time of a
+  text is when it would end if the network served all flows at once, in proportion to their weights.
+  The text with the earliest one goes first. So a request of hundreds of texts does not hold up a
+  single text, a hundred requests of one client count as one, and a stream of short texts does not
+  starve a long one.
 - Within a request, and at equal finish times, the older text goes first.
-- Urgent texts go before all others, the most urgent first, whatever their length.
+- Urgent texts go before all others, the most urgent first, whatever their length. But after a batch
+  of urgent texts, another client whose text is not urgent goes first. So a client whose large
+  request is late holds up nobody for more than a batch.
 
 Texts of similar length wait in one bucket. It holds a queue for each flow, and two heaps of these
 queues: by the finish time of the first text, and by when the queue becomes urgent. Taking a text by
@@ -17,7 +21,8 @@ queues on average, and ended queues take no more room than waiting ones.
 
 import heapq
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -28,8 +33,8 @@ _BUCKETS_PER_DOUBLING = 6
 # The fixed cost of a pass, in tokens: this much padding is cheaper than one more pass.
 _PASS_TOKENS = 48
 _PADDING_SHARE = 0.5
-# The weight of a text's length in its finish time. With 1, long texts wait in proportion to their
-# length, as exact fairness wants; 0 is first come, first served.
+# The weight of a text's length in its finish time, for a client with one request. With 1, long
+# texts wait in proportion to their length, as exact fairness wants; 0 is first come, first served.
 _LENGTH_WEIGHT = 0.5
 # A kind of texts, and their length on a logarithmic scale.
 _Key = tuple[Hashable, int]
@@ -40,13 +45,17 @@ class Flow:
     """The texts of one request.
 
     Args:
+        client: who sent it; all flows of a client have the same.
+        cost_per_token: what a token of it costs, in any unit that all flows share.
         waiting_texts: texts that are not taken yet; 0 after a drop.
         waiting_tokens: tokens of these texts.
         queues: its queue in each bucket.
     """
 
-    waiting_texts: int = 0
-    waiting_tokens: int = 0
+    client: Hashable
+    cost_per_token: float
+    waiting_texts: int
+    waiting_tokens: int
     queues: "dict[_Key, FlowQueue[Any]]" = field(default_factory=dict)
 
 
@@ -175,9 +184,10 @@ class Schedule(Generic[Item]):
     def __init__(self, max_batch_tokens: int) -> None:
         self._max_batch_tokens = max_batch_tokens
         self._buckets: dict[_Key, Bucket[Item]] = {}
-        self._virtual_time = 0.0  # tokens served to each waiting flow so far
+        self._virtual_time = 0.0  # cost served to each waiting client so far
         self._next_number = 0
-        self._waiting_flows = 0
+        self._flows: Counter[Hashable] = Counter()  # waiting ones of each client
+        self._urgent_flow: Flow | None = None  # that the last batch began with, if it was urgent
         self.tokens = 0
 
     def add(
@@ -186,6 +196,8 @@ class Schedule(Generic[Item]):
         *,
         kind: Hashable = None,
         urgent_at: float = math.inf,
+        client: Hashable = None,
+        cost_per_token: float = 1.0,
     ) -> Flow:
         """Queues the texts of a request and returns their flow.
 
@@ -193,18 +205,24 @@ class Schedule(Generic[Item]):
             items: each with its tokens, in the order in which they go if all else is equal.
             kind: only texts of one kind share a batch.
             urgent_at: the time from which they are urgent, by the clock of `take`.
+            client: who sent the request; each client has the same share. None: a client that
+                sends no other.
+            cost_per_token: what a token costs, in any unit that all requests share.
         """
-        flow = Flow(len(items), sum(tokens for _, tokens in items))
+        client = object() if client is None else client
+        flow = Flow(client, cost_per_token, len(items), sum(tokens for _, tokens in items))
         texts: dict[_Key, list[QueuedText[Item]]] = {}
         finish = self._virtual_time
+        self._flows[client] += 1
+        flows = self._flows[client]  # each has this part of its client's share
+        weight = cost_per_token * (_LENGTH_WEIGHT if flows == 1 else flows)
         for item, tokens in items:
-            finish += _LENGTH_WEIGHT * tokens
+            finish += weight * tokens
             text = QueuedText(finish, self._next_number, tokens, flow, item)
             texts.setdefault((kind, _length_class(tokens)), []).append(text)
             self._next_number += 1
         for key, similar in texts.items():
             flow.queues[key] = self._buckets.setdefault(key, Bucket()).add(similar, urgent_at)
-        self._waiting_flows += 1
         self.tokens += flow.waiting_tokens
         return flow
 
@@ -212,7 +230,7 @@ class Schedule(Generic[Item]):
         """Removes the waiting texts of a request, if there are any left."""
         if not flow.waiting_texts:
             return
-        self._waiting_flows -= 1
+        self._end(flow)
         self.tokens -= flow.waiting_tokens
         flow.waiting_texts = flow.waiting_tokens = 0
         for key, queue in flow.queues.items():
@@ -221,48 +239,75 @@ class Schedule(Generic[Item]):
         self._remove_empty_buckets(flow.queues)
 
     def take(
-        self, most_tokens: float = math.inf, *, longest: float = math.inf, now: float = -math.inf
+        self,
+        most_tokens: float = math.inf,
+        *,
+        now: float = -math.inf,
+        kinds: Callable[[Hashable], bool] = lambda _: True,
     ) -> list[Item]:
         """Takes the texts of the next batch, always with the one that goes first.
 
         Args:
             most_tokens: a smaller limit than `max_batch_tokens`, for this batch.
-            longest: skips texts of more tokens.
             now: the time.
+            kinds: tells of a kind whether it may be taken.
 
         Returns:
-            The items of the texts; empty if no text waits that is short enough.
+            The items of the texts; empty if no text waits that may be taken.
         """
-        key = self._first_bucket(longest, now)
+        now = self._after_urgent(now, kinds)
+        key = self._first_bucket(now, kinds)
         if key is None:
             return []
         limit = min(self._max_batch_tokens, most_tokens)
-        texts = list(self._take_similar(key, limit, longest, now))
-        self._virtual_time += sum(text.tokens for text in texts) / self._waiting_flows
+        urgent = self._buckets[key].most_urgent(now)
+        self._urgent_flow = None if urgent is None else urgent.first.flow
+        texts = list(self._take_similar(key, limit, now))
+        served = sum(text.tokens * text.flow.cost_per_token for text in texts)
+        self._virtual_time += served / len(self._flows)
         for _, _, tokens, flow, _ in texts:
             flow.waiting_texts -= 1
             flow.waiting_tokens -= tokens
             self.tokens -= tokens
             if not flow.waiting_texts:
-                self._waiting_flows -= 1
+                self._end(flow)
         self._remove_empty_buckets(list(self._buckets))
         if not self.tokens:
             self._virtual_time = 0.0
         return [text.item for text in texts]
 
-    def _first_bucket(self, longest: float, now: float) -> _Key | None:
+    def waits(self, kinds: Callable[[Hashable], bool]) -> bool:
+        """Tells whether a text waits whose kind satisfies `kinds`."""
+        return any(kinds(kind) for kind, _ in self._buckets)
+
+    def _end(self, flow: Flow) -> None:
+        """Notes that no text of a flow waits any more."""
+        self._flows[flow.client] -= 1
+        if not self._flows[flow.client]:
+            del self._flows[flow.client]
+
+    def _after_urgent(self, now: float, kinds: Callable[[Hashable], bool]) -> float:
+        """Returns the time by which urgency counts for the next batch; minus infinity: not."""
+        if self._urgent_flow is None:
+            return now
+        key = self._first_bucket(-math.inf, kinds)
+        queue = None if key is None else self._buckets[key].first(-math.inf)
+        if queue is None or queue.urgent_at <= now:
+            return now
+        is_other = queue.first.flow.client != self._urgent_flow.client
+        return -math.inf if is_other else now
+
+    def _first_bucket(self, now: float, kinds: Callable[[Hashable], bool]) -> _Key | None:
         """Finds the bucket of the text that goes first."""
         order: dict[_Key, tuple[float, float, int]] = {}
         for key, bucket in self._buckets.items():
-            queue = bucket.first(now)
-            if queue is not None and queue.first.tokens <= longest:
+            queue = bucket.first(now) if kinds(key[0]) else None
+            if queue is not None:
                 urgency = queue.urgent_at if queue.urgent_at <= now else math.inf
                 order[key] = (urgency, queue.first.finish, queue.first.number)
         return min(order, key=order.__getitem__, default=None)
 
-    def _take_similar(
-        self, key: _Key, limit: float, longest_allowed: float, now: float
-    ) -> Iterator[QueuedText[Item]]:
+    def _take_similar(self, key: _Key, limit: float, now: float) -> Iterator[QueuedText[Item]]:
         """Takes texts from a bucket, and from others of its kind while that saves work.
 
         Urgent texts go first, even if others are closer in length.
@@ -280,7 +325,7 @@ class Schedule(Generic[Item]):
                 new_longest = max(longest, text.tokens)
                 padded = new_longest * (count + 1)
                 padding = padded - tokens - text.tokens
-                if new_longest > longest_allowed or (count and padded > limit):
+                if count and padded > limit:
                     break
                 if padding > max(_PASS_TOKENS, _PADDING_SHARE * padded):
                     break

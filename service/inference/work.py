@@ -4,12 +4,13 @@ A lane computes a pass. The event loop delivers its results.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from model import Encoding
+from service.inference.lanes import LIGHT, Weight
 
 Result = TypeVar("Result")
 
@@ -21,11 +22,19 @@ class Waiter(Generic[Result]):
     Args:
         future: gets all results in order, or an error.
         missing: results that are still to come.
+        client: who sent it.
+        weight: how long its passes keep a core busy.
+        cost: what a token of it costs, in tokens of a plain pass of its task.
+        seconds: that a lane needs for a token of it, as estimated when it came.
         results: the others, by index.
     """
 
     future: asyncio.Future[list[Result]]
     missing: int
+    client: Hashable = None
+    weight: Weight = LIGHT
+    cost: float = 1.0
+    seconds: float = 0.0
     results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:
@@ -119,6 +128,21 @@ class Pass:
     def path(self) -> str:
         """The path through the network, as metrics name it."""
         return self.entries[0].task.path
+
+    @property
+    def weight(self) -> Weight:
+        """How long it keeps a core busy; the same for all entries."""
+        return self.entries[0].waiter.weight
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all entries, without padding."""
+        return sum(entry.tokens for entry in self.entries)
+
+    @property
+    def cost(self) -> float:
+        """What it costs, in tokens of a plain pass of its task."""
+        return sum(entry.tokens * entry.waiter.cost for entry in self.entries)
 
     @property
     def encodings(self) -> list[Encoding]:

@@ -2,9 +2,10 @@
 
 Run as `python -m tests.end_to_end.misbehaving FOLDER`, then the options of the service. In the
 folder, `load` holds what the loading waits for (seconds) or `fail`; `pass` the same for each
-forward pass, or `hold`, with which passes wait until it is taken away, or `room N`, which lets a
-pass of more than N texts run out of memory; `computed` gets a line with the number of texts for
-each pass that was computed.
+forward pass, or `hold`, with which passes wait until it is taken away, or `hold N`, with which
+those of N texts or more do, or `room N`, which lets a pass of more than N texts run out of memory;
+`gradient` the same for passes with gradients, before what `pass` says; `computed` gets a line with
+the number of texts for each pass that was computed.
 """
 
 import sys
@@ -59,6 +60,7 @@ class MisbehavingGradients(Gradients):
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
         """Counts, and then what the real one does; every pass asks for one."""
+        misbehave(self.folder / "gradient")
         misbehave(self.folder / "pass")
         count(self.folder, 1)
         return super()._batch(encoding, size)
@@ -73,9 +75,9 @@ def count(folder: Path, texts: int) -> None:
 def misbehave(order: Path, *, texts: int = 1) -> None:
     """Fails or waits as a file says; does nothing if there is none."""
     until = time.monotonic() + _LONGEST_HOLD
-    while (text := read(order)) == "hold" and time.monotonic() < until:
+    while _holds(text := read(order), texts) and time.monotonic() < until:
         time.sleep(0.01)
-    if text not in (None, "hold"):
+    if text is not None and not text.startswith("hold"):
         if text == "fail":
             raise RuntimeError("told to fail")
         if text.startswith("room "):
@@ -83,6 +85,12 @@ def misbehave(order: Path, *, texts: int = 1) -> None:
                 raise torch.OutOfMemoryError("told to run out of memory")
             return
         time.sleep(float(text))
+
+
+def _holds(text: str | None, texts: int) -> bool:
+    if text is None or not text.startswith("hold"):
+        return False
+    return texts >= int(text.removeprefix("hold").strip() or 1)
 
 
 def read(order: Path) -> str | None:

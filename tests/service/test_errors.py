@@ -10,6 +10,7 @@ from service.errors import ALL_ERRORS, FieldError, OverloadedError, ServiceError
 TABLE = {
     "malformed-json": 400,
     "unauthorized": 401,
+    "cross-site": 403,
     "not-found": 404,
     "method-not-allowed": 405,
     "not-acceptable": 406,
@@ -18,6 +19,7 @@ TABLE = {
     "unsupported-media-type": 415,
     "invalid-request": 422,
     "text-too-long": 422,
+    "rate-limited": 429,
     "internal": 500,
     "overloaded": 503,
     "not-ready": 503,

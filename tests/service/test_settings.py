@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import Settings, read_settings
+from service.settings import Rate, Settings, read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,8 @@ def test_defaults() -> None:
         "drain_seconds": 5.0,
         "api_keys": None,
         "api_keys_file": None,
+        "rate_limit": None,
+        "token_quota": None,
         "metrics": "open",
         "docs": "open",
         "page": "open",
@@ -70,6 +72,8 @@ VALUES = {
     "page": ("off", "off"),
     "allowed_hosts": ("example.org, *.Example.com", ("example.org", "*.example.com")),
     "allowed_origins": ("https://example.org", ("https://example.org",)),
+    "rate_limit": ("600/minute", Rate(600, "minute")),
+    "token_quota": (" 5000000/day ", Rate(5_000_000, "day")),
     "trusted_proxies": ("10.0.0.0/8, ::1,192.0.2.7", ("10.0.0.0/8", "::1", "192.0.2.7")),
     "log_format": ("text", "text"),
 }
@@ -137,6 +141,17 @@ def test_a_wrong_part_of_a_list_is_reported(field: str, value: str, wanted: str)
     assert fault.startswith(f"--{field.replace('_', '-')}: {wanted}, such as ")
     assert fault.endswith(f", got {value!r}")
     assert getattr(settings, field) is None
+
+
+@pytest.mark.parametrize("value", ["0/minute", "10", "10/week", "1.5/day", "-1/day"])
+def test_a_wrong_rate_is_reported(value: str) -> None:
+    settings, faults = read_settings({"rate_limit": value})
+
+    assert faults == [
+        "--rate-limit: must be a number for each second, minute, hour or day, such as 600/minute, "
+        f"got {value!r}"
+    ]
+    assert settings.rate_limit is None
 
 
 @pytest.mark.parametrize("field", ["allowed_origins", "trusted_proxies"])

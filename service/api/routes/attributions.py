@@ -13,11 +13,12 @@ from service.api.openapi import (
     IMPORTANCE_GET,
     IMPORTANCE_POST,
 )
-from service.api.requests import admit, place_of, read_input, unless_gone
+from service.api.requests import admit, caller_of, place_of, read_input, unless_gone
 from service.api.schemas import AttributionsRequest, ImportanceRequest
 from service.api.state import State, state_of
 from service.formats.json import json_response
 from service.http.middleware import deadline_of
+from service.inference.admission import Caller
 
 Wanted = TypeVar("Wanted", AttributionsRequest, ImportanceRequest)
 
@@ -51,10 +52,10 @@ async def importance_of_body(request: Request) -> Response:
 async def _answer(
     request: Request,
     schema: type[Wanted],
-    explain: Callable[[State, Wanted, str, float], Awaitable[dict[str, object]]],
+    explain: Callable[[State, Wanted, str, float, Caller], Awaitable[dict[str, object]]],
 ) -> Response:
     admit(request)
     wanted = await read_input(request, schema)
-    deadline = deadline_of(request.scope)
-    explaining = explain(state_of(request), wanted, place_of(request), deadline)
+    deadline, caller = deadline_of(request.scope), caller_of(request)
+    explaining = explain(state_of(request), wanted, place_of(request), deadline, caller)
     return json_response(await unless_gone(request, explaining))

@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from service.api.openapi import PREDICT
 from service.api.predict import classify
-from service.api.requests import admit, read_input, unless_gone
+from service.api.requests import admit, caller_of, read_input, unless_gone
 from service.api.schemas import PredictRequest
 from service.api.state import state_of
 from service.errors import ServiceError
@@ -21,7 +21,8 @@ async def predict(request: Request) -> Response:
     admit(request)
     state = state_of(request)
     body = await read_input(request, PredictRequest)
-    classifying = classify(state.engine, body, deadline=deadline_of(request.scope))
+    caller, deadline = caller_of(request), deadline_of(request.scope)
+    classifying = classify(state.engine, body, deadline=deadline, caller=caller)
     predictions = await unless_gone(request, classifying)
     for item in predictions:
         if isinstance(item, ServiceError):

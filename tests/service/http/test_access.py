@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
-from service.http.access import ApiKeys, cors_headers, load_api_keys
+from service.http.access import ApiKeys, client_of, cors_headers, load_api_keys
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
 
@@ -86,3 +86,25 @@ def test_headers_for_pages_from_elsewhere(
     given = [(b"host", b"c.example")] + ([] if asking is None else [(b"origin", asking)])
     cors = CORSMiddleware(Starlette(), origins, expose_headers=["X-Request-ID", "Retry-After"])
     assert tuple(cors_headers(cors, given)) == expected
+
+
+KEYS = ApiKeys(frozenset({"mine", "yours"}))
+PEER = ("192.0.2.1", 4711)
+
+
+def headers(key: str) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", f"Bearer {key}".encode())]
+
+
+def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> None:
+    mine = client_of(KEYS, PEER, headers("mine"))
+    assert mine == client_of(KEYS, ("192.0.2.9", 1), headers("mine"))
+    assert mine != client_of(KEYS, PEER, headers("yours"))
+    assert b"mine" not in str(mine).encode()
+    none = ApiKeys(frozenset())
+    for keys, sent in ((none, headers("mine")), (KEYS, headers("wrong")), (KEYS, [])):
+        assert client_of(keys, PEER, sent) == PEER
+        assert client_of(keys, PEER, sent, by_address=True) == "192.0.2.1"
+        assert client_of(keys, ("192.0.2.1", 0), sent) == ("192.0.2.1", 0)
+    assert client_of(KEYS, PEER, headers("mine") * 2) == PEER
+    assert client_of(none, None, []) is None

@@ -10,14 +10,17 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError
+from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
 from service.http.memory import MemoryWatch
+from service.inference.admission import Caller
 from service.inference.engine import Engine
 from service.metrics import Metrics
 
 PATH = b"/predict"
 NOWHERE = Path("/nowhere")
+PEER = ("192.0.2.1", 4711)
 
 
 @dataclass
@@ -27,8 +30,9 @@ class Queue:
     room: int
     aheads: list[int] = field(default_factory=list)
 
-    def check_room(self, deadline: float, *, ahead: int = 0) -> None:
+    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
         """Refuses requests beyond its room."""
+        assert caller == Caller(PEER, "/predict")
         assert deadline > asyncio.get_running_loop().time()
         self.aheads.append(ahead)
         if ahead >= self.room:
@@ -43,6 +47,7 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
         Lifecycle(),
         metrics,
         memory,
+        api_keys=ApiKeys(frozenset()),
         routes=[("POST", "/predict")],
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
@@ -56,14 +61,13 @@ def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> 
 
     async def work() -> list[bool]:
         gate, metrics = make(queue)
-        refused = [gate.refuse(b"POST", PATH, []) is not None for _ in range(6)]
+        refused = [gate.refuse(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
         count = metrics.requests.labels("/predict", "POST", "503")
         assert count._value.get() == 6 - room
         return refused
 
     assert asyncio.run(work()) == [False] * room + [True] * (6 - room)
-    # A closed gate does not look for room again for a while.
-    assert queue.aheads == list(range(room + 1))
+    assert queue.aheads == [*range(room), *[room] * (6 - room)]
 
 
 def test_a_new_round_counts_from_zero() -> None:
@@ -72,10 +76,10 @@ def test_a_new_round_counts_from_zero() -> None:
     async def work() -> None:
         gate, _ = make(queue)
         for _ in range(2):
-            assert gate.refuse(b"POST", PATH, []) is None
+            assert gate.refuse(b"POST", PATH, [], peer=PEER) is None
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert gate.refuse(b"POST", PATH, []) is None
+        assert gate.refuse(b"POST", PATH, [], peer=PEER) is None
 
     asyncio.run(work())
     assert queue.aheads == [0, 1, 0]
@@ -86,7 +90,7 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
     async def work() -> bytes:
         gate, _ = make(Queue(0))
         asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-        answer = gate.refuse(b"POST", PATH, asked, closes=closes)
+        answer = gate.refuse(b"POST", PATH, asked, peer=PEER, closes=closes)
         assert answer is not None
         assert gate.refuse(b"GET", b"/health/live", []) is None
         return answer
@@ -122,7 +126,7 @@ def test_a_full_memory_refuses_large_bodies_first(
     async def work() -> None:
         gate, metrics = make(Queue(1), groups=tmp_path)
         assert gate.refuse(b"GET", b"/health/live", headers) is None
-        answer = gate.refuse(b"POST", PATH, headers)
+        answer = gate.refuse(b"POST", PATH, headers, peer=PEER)
         assert (answer is None) is admitted
         count = metrics.requests.labels("/predict", "POST", "503")
         assert count._value.get() == metrics.memory_refused._value.get() == int(not admitted)

@@ -8,6 +8,7 @@ import pytest
 from starlette.applications import Starlette
 
 from service.http import connections
+from service.http.access import ApiKeys
 from service.http.connections import Connections, plan_capacity
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
@@ -30,6 +31,7 @@ class Parts:
             Lifecycle(),
             self.metrics,
             MemoryWatch(self.metrics.memory_refused),
+            api_keys=ApiKeys(frozenset()),
             routes=[],
             seconds=1.0,
         )

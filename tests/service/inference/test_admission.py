@@ -1,159 +1,215 @@
-"""Who may wait, by tokens and by time."""
+"""Who may wait: by tokens, by time, and by client."""
 
 import contextlib
-import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import OverloadedError
-from service.inference.admission import Admission, Throughput
+from service.errors import InvalidRequestError, OverloadedError
+from service.inference.admission import Admission, Caller, Work
 from tests.matching import exactly
 
-
-def working(tokens_per_second: float, *, max_queue_tokens: int = 1000) -> Admission:
-    """An admission that has seen a queue stand for a second."""
-    admission = Admission(max_queue_tokens)
-    admission.throughput.note(10.0, tokens=1, waiting=True)
-    admission.throughput.note(11.0, tokens=int(tokens_per_second), waiting=True)
-    return admission
+SECONDS = 0.01  # of a lane, for a token
 
 
-def test_the_rate_is_that_of_a_standing_queue() -> None:
-    throughput = Throughput()
-    assert throughput.tokens_per_second is None
-    throughput.note(0.0, tokens=500, waiting=False)  # a pass after which nothing waits
-    throughput.note(7.0, tokens=500, waiting=True)  # since when, nobody knows
-    assert throughput.tokens_per_second is None
-    throughput.note(9.0, tokens=500, waiting=True)
-    assert throughput.tokens_per_second == pytest.approx(250.0)
-    throughput.note(9.5, tokens=125, waiting=False)  # the queue ran dry somewhere in between
-    throughput.note(50.0, tokens=125, waiting=True)
-    assert throughput.tokens_per_second == pytest.approx(250.0)
+def make(*, max_queue_tokens: int = 10_000, lanes: int = 2) -> Admission:
+    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100)
 
 
-def test_the_last_seconds_count_most() -> None:
-    throughput = Throughput()
-    for second in range(100):
-        throughput.note(float(second), tokens=1000, waiting=True)
-    for second in range(100, 120):
-        throughput.note(float(second), tokens=100, waiting=True)
-    rate = throughput.tokens_per_second
-    assert rate is not None
-    assert 100 < rate < 130
+def work(tokens: int) -> Work:
+    return Work(tokens, tokens * SECONDS)
 
 
-def test_a_process_that_was_stopped_is_not_held_to_be_slow() -> None:
-    throughput = Throughput()
-    for tenth in range(100):
-        throughput.note(tenth / 10, tokens=100, waiting=True)
-    throughput.note(70.0, tokens=100, waiting=True)  # a minute later
-    stopped = throughput.tokens_per_second
-    for tenth in range(20):
-        throughput.note(70.1 + tenth / 10, tokens=100, waiting=True)
-    afterwards = throughput.tokens_per_second
-
-    assert stopped is not None
-    assert afterwards is not None
-    assert 250 < stopped < 1000
-    assert 500 < afterwards < 1000
+def has(admission: Admission, client: str, tokens: int) -> None:
+    """Gives a client work that is not done."""
+    admission.begin(client, work(tokens))
 
 
-def test_a_network_that_has_become_a_hundred_times_slower_is_soon_known() -> None:
-    throughput = Throughput()
-    for tenth in range(100):
-        throughput.note(tenth / 10, tokens=100, waiting=True)
-    for pass_ in range(1, 6):
-        throughput.note(10.0 + 10 * pass_, tokens=100, waiting=True)
-
-    assert throughput.tokens_per_second == pytest.approx(10.0, rel=0.3)
+def done(admission: Admission, client: str, tokens: int) -> None:
+    """Computes a part of a client's work."""
+    admission.take(client, tokens)
+    admission.end(client, tokens, tokens * SECONDS)
 
 
-@given(st.integers(0, 2000), st.integers(0, 500), st.integers(1, 2000), st.floats(-1, 100))
-def test_one_request_is_judged_as_many_of_the_same_tokens(
-    waiting: int, computing: int, tokens: int, seconds: float
-) -> None:
-    admission = working(100.0)
-    in_time = max(100 * 0.7 * max(seconds, 0) - computing, 0)
-    fits = waiting + tokens <= 1000 and (not waiting or waiting + tokens <= in_time)
-    try:
-        admission.check(tokens, waiting=waiting, computing=computing, seconds=seconds)
-    except OverloadedError:
-        assert not fits
-    else:
-        assert fits
+def admits(admission: Admission, client: str, tokens: int, seconds: float = 10.0) -> bool:
+    with contextlib.suppress(OverloadedError):
+        admission.check(Caller(client), work(tokens), seconds)
+        return True
+    return False
 
 
-def test_before_anything_is_known_the_queue_alone_decides() -> None:
-    admission = Admission(1000)
-    admission.check(500, waiting=500, computing=0, seconds=0.001)
-    message = exactly(
-        "500 tokens are waiting, the request has 501, and the queue holds 1000: come back later, "
+def opens(admission: Admission, client: str, *, now: float = 0.0, ahead: int = 0) -> bool:
+    with contextlib.suppress(OverloadedError):
+        admission.check_room(Caller(client, "/predict"), 10.0, now=now, ahead=ahead)
+        return True
+    return False
+
+
+def answer(admission: Admission, client: str, tokens: int) -> None:
+    """Lets one request in, does its work, and answers it."""
+    admission.begin(client, work(tokens))
+    done(admission, client, tokens)
+    admission.leave(Caller(client, "/predict"), work(tokens), answered=True)
+
+
+def test_what_no_replica_can_compute_in_time_is_refused_with_the_size_that_fits() -> None:
+    admission = make()
+    admission.check(Caller("a"), work(1400), 10.0)
+    message = (
+        "The request takes 1401 tokens through the network, which takes about 7 seconds here, and "
+        "it may take 7 of the 10 that are left until its deadline: send at most 1400 tokens at "
+        "once."
+    )
+    with pytest.raises(InvalidRequestError, match=exactly(message)):
+        admission.check(Caller("a"), work(1401), 10.0)
+
+
+def test_the_size_that_fits_is_told_in_the_words_of_the_request() -> None:
+    gradients = Work(4000, 40.0, advice=lambda tokens: f"ask for at most {tokens // 20} steps")
+    with pytest.raises(InvalidRequestError, match=re.escape(": ask for at most 70 steps.")):
+        make().check(Caller("a"), gradients, 10.0)
+
+
+def test_what_fits_in_a_pass_may_always_try() -> None:
+    admission = make()
+    admission.check(Caller("a"), work(100), 0.001)
+    with pytest.raises(InvalidRequestError, match="send at most 100 tokens at once"):
+        admission.check(Caller("a"), work(101), 0.001)
+
+
+def test_what_would_end_too_late_is_refused() -> None:
+    admission = make()
+    has(admission, "a", 1000)
+    assert admits(admission, "a", 400)
+    message = (
+        "5 seconds of work are waiting, the request takes 2.5, and 7 can be computed in the time "
+        "that it has: come back later, or try another replica."
+    )
+    with pytest.raises(OverloadedError, match=exactly(message)) as caught:
+        admission.check(Caller("a"), work(500), 10.0)
+    assert caught.value.retry_after == 1
+
+
+def test_what_the_queue_has_no_room_for_is_refused() -> None:
+    admission = make(max_queue_tokens=1000)
+    has(admission, "a", 900)
+    assert admits(admission, "a", 100, seconds=100.0)
+    message = (
+        "900 tokens are waiting, the request has 101, and the queue holds 1000: come back later, "
         "or try another replica."
     )
-    with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check(501, waiting=500, computing=0, seconds=math.inf)
-    assert refused.value.retry_after == 1
+    with pytest.raises(OverloadedError, match=exactly(message)):
+        admission.check(Caller("a"), work(101), 100.0)
 
 
-def test_what_cannot_be_done_in_time_is_refused_with_the_time_until_it_could() -> None:
-    admission = working(100.0)
-    admission.check(60, waiting=80, computing=0, seconds=2.0)
-    message = exactly(
-        "480 tokens are waiting, the request has 60, and 140 can be computed in the time that it "
-        "has: come back later, or try another replica."
-    )
-    with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check(60, waiting=480, computing=0, seconds=2.0)
-    assert refused.value.retry_after == 4  # 400 tokens too many
+def test_the_work_of_one_client_does_not_count_against_another() -> None:
+    admission = make()
+    has(admission, "attacker", 1400)
+    assert not admits(admission, "attacker", 20)
+    assert admits(admission, "polite", 20)
+    assert opens(admission, "polite")
 
 
-def test_what_is_in_a_pass_takes_its_time_too() -> None:
-    admission = working(100.0)
-    admission.check(60, waiting=30, computing=50, seconds=2.0)
-    message = exactly(
-        "30 tokens are waiting, the request has 60, and 89 can be computed in the time that it "
-        "has: come back later, or try another replica."
-    )
-    with pytest.raises(OverloadedError, match=message):
-        admission.check(60, waiting=30, computing=51, seconds=2.0)
-    with pytest.raises(OverloadedError):
-        admission.check_room(waiting=30, computing=110, seconds=2.0)
+def test_of_another_client_as_much_counts_as_the_request_waits_for() -> None:
+    admission = make()
+    for number in range(10):
+        has(admission, f"small {number}", 50)
+    has(admission, "large", 1400)
+    # 10 of 50, 450 of the large one, and its own: 1,400 fit into 7 seconds.
+    assert admits(admission, "new", 450)
+    assert not admits(admission, "new", 451)
 
 
-def test_where_nothing_waits_everything_may_try() -> None:
-    working(1.0).check(1000, waiting=0, computing=0, seconds=0.5)
+@given(
+    st.dictionaries(st.sampled_from("abcde"), st.integers(1, 3000)),
+    st.integers(1, 1400),
+    st.floats(0.1, 100),
+)
+def test_the_rule_is_that_of_fair_sharing(
+    shares: dict[str, int], tokens: int, seconds: float
+) -> None:
+    admission = make(max_queue_tokens=10**9)
+    for client, waiting in shares.items():
+        has(admission, client, waiting)
+    mine = shares.get("a", 0) + tokens
+    before = sum(min(waiting, mine) for client, waiting in shares.items() if client != "a")
+    most = 0.7 * seconds * 2
+    alone = tokens * SECONDS
+    if tokens > 100 and alone > most:
+        with pytest.raises(InvalidRequestError):
+            admits(admission, "a", tokens, seconds)
+    elif abs((mine + before) * SECONDS - most) > 1e-6:
+        fits = not shares or (mine + before) * SECONDS < most
+        assert admits(admission, "a", tokens, seconds) is fits
 
 
-def test_before_it_is_read_a_request_is_judged_by_the_usual_size() -> None:
-    admission = Admission(1000)
+def test_work_counts_until_it_is_done_or_dropped() -> None:
+    admission = make()
+    has(admission, "a", 1400)
+    done(admission, "a", 700)
+    assert admits(admission, "a", 700)
+    admission.leave(Caller("a"), work(1400), answered=False)  # gone, but 700 are in a pass
+    assert not admits(admission, "a", 701)
+    done(admission, "a", 700)
+    assert admission.tokens_of("a") == 0
+    assert admits(admission, "a", 1400)
+
+
+def test_the_gate_closes_for_a_client_whose_usual_request_has_no_room() -> None:
+    admission = make()
     for _ in range(200):
-        admission.check(30, waiting=0, computing=0, seconds=1.0)
-    admission.check_room(waiting=969, computing=0, seconds=1.0)
-    message = exactly(
-        "971 tokens are waiting, and the queue holds 1000: come back later, or try another replica."
-    )
-    with pytest.raises(OverloadedError, match=message) as refused:
-        admission.check_room(waiting=971, computing=0, seconds=1.0)
-    assert refused.value.retry_after == 1
+        answer(admission, "a", 40)
+    has(admission, "a", 1359)
+    assert opens(admission, "a")
+    has(admission, "a", 2)
+    assert not opens(admission, "a")
+    assert opens(admission, "b")
 
 
-def test_before_it_is_read_a_request_is_let_in_where_nothing_waits() -> None:
-    admission = Admission(10)
+def test_with_an_empty_queue_the_gate_is_open() -> None:
+    admission = make()
     for _ in range(200):
-        with contextlib.suppress(OverloadedError):
-            admission.check(500, waiting=0, computing=0, seconds=1.0)
-    admission.check_room(waiting=0, computing=0, seconds=0.0)
+        answer(admission, "a", 100_000)
+    assert all(opens(admission, "b", ahead=ahead) for ahead in range(1000))
 
 
-def test_those_let_in_before_it_count_before_they_wait() -> None:
-    admission = Admission(1000)
+def test_large_requests_do_not_close_the_gate_for_small_ones() -> None:
+    admission = make()
     for _ in range(200):
-        admission.check(30, waiting=0, computing=0, seconds=1.0)
-    admission.check_room(waiting=900, computing=0, ahead=2, seconds=1.0)
-    message = exactly(
-        "990 tokens are waiting, and the queue holds 1000: come back later, or try another replica."
-    )
-    with pytest.raises(OverloadedError, match=message):
-        admission.check_room(waiting=900, computing=0, ahead=3, seconds=1.0)
+        answer(admission, "attacker", 1400)  # the usual request now has 1,400 tokens
+    has(admission, "attacker", 1400)
+    has(admission, "other", 20)
+    assert all(opens(admission, "polite", ahead=ahead) for ahead in range(8))
+    assert admits(admission, "polite", 20)
+
+
+def test_refused_requests_do_not_change_what_is_usual() -> None:
+    admission = make()
+    has(admission, "a", 1000)
+    for _ in range(200):
+        assert not admits(admission, "a", 1000)
+    assert all(opens(admission, "b", ahead=ahead) for ahead in range(100))
+
+
+def test_requests_that_are_not_read_yet_count() -> None:
+    admission = make()
+    for _ in range(200):
+        answer(admission, "a", 50)
+    has(admission, "b", 1)
+    assert opens(admission, "c", ahead=26)
+    assert not opens(admission, "c", ahead=28)
+
+
+def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
+    admission = make()
+    has(admission, "a", 1500)
+    assert not opens(admission, "a", now=5.0)
+    done(admission, "a", 1500)
+    admission.leave(Caller("a"), work(1500), answered=False)
+    has(admission, "b", 1)
+    has(admission, "a", 1500)
+    done(admission, "a", 1400)
+    assert opens(admission, "b", now=5.005)  # what is smaller may come in
+    assert opens(admission, "a", now=5.02)

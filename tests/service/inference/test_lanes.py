@@ -1,50 +1,59 @@
-"""Which texts a lane may take, and how many threads."""
-
-import math
+"""Which lane takes what, and with how many threads."""
 
 import pytest
 
-from service.inference.lanes import SHORT_COME_WITHIN, Lanes
+from service.inference.lanes import LIGHT, Lanes, Weight, is_light
 
-
-def test_the_last_lane_is_kept_for_short_texts_while_they_come() -> None:
-    lanes = Lanes(2)
-    assert lanes.longest(0.0) == math.inf
-    assert lanes.begin(300, 1, is_all=False) == (1, True)
-    assert lanes.longest(0.0) == math.inf  # no short one ever came
-    lanes.note_arrival([300, 129], 1.0)
-    assert lanes.longest(1.0) == math.inf
-    lanes.note_arrival([300, 128], 1.0)
-    assert lanes.longest(1.0 + 0.9 * SHORT_COME_WITHIN) == 128
-    assert lanes.longest(1.0 + 1.1 * SHORT_COME_WITHIN) == math.inf
-    lanes.end(is_long=True)
-    assert lanes.longest(1.0) == math.inf
-
-
-def test_a_single_lane_takes_all() -> None:
-    lanes = Lanes(1)
-    lanes.note_arrival([1], 0.0)
-    assert lanes.longest(0.0) == math.inf
+HEAVY = Weight(light=False)
+GRADIENT = Weight(light=False, gradient=True)
 
 
 @pytest.mark.parametrize(
-    ("tokens", "count", "is_all", "expected"),
-    [
-        (300, 1, True, (4, True)),
-        (300, 3, True, (4, False)),
-        (100, 1, True, (4, False)),
-        (99, 1, True, (1, False)),
-        (300, 1, False, (1, True)),
-    ],
+    ("tokens", "others", "light"), [(256, 256, True), (257, 0, False), (1, 257, False)]
 )
-def test_who_is_alone_has_all_threads(
-    tokens: int, count: int, *, is_all: bool, expected: tuple[int, bool]
+def test_a_small_request_of_a_client_that_asks_for_little_is_light(
+    tokens: int, others: int, *, light: bool
 ) -> None:
+    assert is_light(tokens, others) is light
+
+
+def test_the_express_lane_takes_light_work_while_heavy_passes_keep_all_cores_busy() -> None:
+    lanes = Lanes(2)
+    assert not lanes.express_takes(LIGHT)
+    lanes.begin(HEAVY, 512, is_all=False)
+    assert not lanes.express_takes(LIGHT)  # the other core is free
+    lanes.begin(LIGHT, 512, is_all=False)
+    assert not lanes.express_takes(LIGHT)  # a light pass soon ends
+    lanes.end(LIGHT)
+    lanes.begin(HEAVY, 512, is_all=False)
+    assert lanes.express_takes(LIGHT)
+    assert not lanes.express_takes(HEAVY)
+    lanes.end(HEAVY)
+    assert not lanes.express_takes(LIGHT)
+
+
+def test_predictions_take_a_core_back_from_gradients() -> None:
+    lanes = Lanes(2)
+    lanes.begin(GRADIENT, 512, is_all=False)
+    lanes.begin(HEAVY, 512, is_all=False)
+    assert not lanes.express_takes(HEAVY)
+    lanes.end(HEAVY)
+    lanes.begin(GRADIENT, 512, is_all=False)
+    assert lanes.express_takes(HEAVY)
+    assert lanes.express_takes(LIGHT)
+    assert not lanes.express_takes(GRADIENT)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_all", "threads"),
+    [(300, True, 4), (100, True, 4), (99, True, 1), (300, False, 1)],
+)
+def test_who_is_alone_has_all_threads(tokens: int, *, is_all: bool, threads: int) -> None:
     lanes = Lanes(4)
-    assert lanes.begin(tokens, count, is_all=is_all) == expected
-    assert lanes.begin(300, 1, is_all=True) == (1, True)  # it is not alone any more
+    assert lanes.begin(HEAVY, tokens, is_all=is_all) == threads
+    assert lanes.begin(HEAVY, 300, is_all=True) == 1  # it is not alone any more
 
 
 @pytest.mark.parametrize(("tokens", "threads"), [(15, 1), (16, 2), (31, 3), (32, 4), (500, 4)])
 def test_a_short_text_has_no_more_threads_than_it_has_work_for(tokens: int, threads: int) -> None:
-    assert Lanes(4, worth_sharing=16).begin(tokens, 1, is_all=True) == (threads, tokens > 128)
+    assert Lanes(4, worth_sharing=16).begin(LIGHT, tokens, is_all=True) == threads

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Iterator
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,19 +131,43 @@ def test_short_and_long_texts_do_not_share_a_batch() -> None:
     assert sorted(taken) == [[], ["long", "long"], ["short", "short"]]
 
 
-@given(st.lists(lengths, min_size=1, max_size=30), lengths)
-def test_longer_texts_can_be_passed_over(tokens: list[int], longest: int) -> None:
-    schedule: Schedule[int] = Schedule(100)
-    for count in tokens:
-        schedule.add([(count, count)])
+@given(st.lists(st.tuples(st.sampled_from("ab"), lengths), min_size=1, max_size=30))
+def test_kinds_can_be_passed_over(texts: list[tuple[str, int]]) -> None:
+    schedule: Schedule[tuple[str, int]] = Schedule(100)
+    for kind, count in texts:
+        schedule.add([((kind, count), count)], kind=kind)
 
-    short: list[int] = []
-    while batch := schedule.take(longest=longest):
-        short += batch
-    rest = [count for batch in iter(schedule.take, []) for count in batch]
+    chosen: list[tuple[str, int]] = []
+    while schedule.waits(lambda kind: kind == "a"):
+        chosen += schedule.take(kinds=lambda kind: kind == "a")
+    assert schedule.take(kinds=lambda kind: kind == "a") == []
+    rest = [text for batch in iter(schedule.take, []) for text in batch]
 
-    assert sorted(short) == sorted(count for count in tokens if count <= longest)
-    assert sorted(rest) == sorted(count for count in tokens if count > longest)
+    assert sorted(chosen) == sorted(text for text in texts if text[0] == "a")
+    assert sorted(rest) == sorted(text for text in texts if text[0] == "b")
+
+
+def test_each_client_has_the_same_share_however_many_requests_it_sends() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    served = dict.fromkeys(("one", "many"), 0)
+    for _ in range(4):
+        schedule.add([("one", 20)], client="one")
+    for _ in range(64):
+        schedule.add([("many", 20)], client="many")
+    for _ in range(400):
+        for name in schedule.take():
+            served[name] += 1
+            schedule.add([(name, 20)], client=name)  # each asks again when it is answered
+
+    assert served["one"] == pytest.approx(served["many"], rel=0.15)
+
+
+def test_what_costs_more_goes_later() -> None:
+    schedule: Schedule[str] = Schedule(20)
+    schedule.add([("dear", 20)] * 2, client="a", cost_per_token=5.0)
+    schedule.add([("cheap", 20)] * 10, client="b")
+
+    assert [schedule.take()[0] for _ in range(6)] == ["cheap"] * 4 + ["dear", "cheap"]
 
 
 def test_requests_that_come_and_go_leave_nothing_behind() -> None:

@@ -35,7 +35,7 @@ def test_both_orders_are_those_of_a_plain_list(plan: list[tuple[str, int, int, i
         assert bool(bucket) == bool(waiting)
 
         if action == "add":
-            flow = Flow()
+            flow = Flow("a client", 1.0, 0, 0)
             texts = [
                 QueuedText(
                     float(first_finish + 3 * place), 10 * step + place, 20, flow, f"{step}.{place}"

@@ -1,4 +1,7 @@
-"""When time gets short: who has the least of it left goes first, whatever else is due."""
+"""When time gets short: who has the least of it left goes first, whatever else is due.
+
+Between clients, one batch of urgent texts is followed by one of another client.
+"""
 
 import math
 from typing import NamedTuple
@@ -21,10 +24,10 @@ class Text(NamedTuple):
 
 def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
     schedule: Schedule[str] = Schedule(100)
-    schedule.add([("long", 90)], urgent_at=20.0)
-    schedule.add([("long, later", 90)], urgent_at=30.0)
+    schedule.add([("long", 90)], urgent_at=20.0, client="one")
+    schedule.add([("long, later", 90)], urgent_at=30.0, client="one")
     for _ in range(3):
-        schedule.add([("short", 10)] * 10, urgent_at=40.0)
+        schedule.add([("short", 10)] * 10, urgent_at=40.0, client="one")
 
     assert set(schedule.take(now=19.0)) == {"short"}
     assert schedule.take(now=35.0) == ["long"]
@@ -34,23 +37,35 @@ def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
 
 def test_what_is_urgent_goes_before_younger_texts_of_its_length() -> None:
     schedule: Schedule[str] = Schedule(100)
-    schedule.add([("old", 20)] * 10, urgent_at=20.0)
-    for _ in range(10):  # all but the first text of the old request are due after these
-        schedule.add([("young", 20)], urgent_at=40.0)
+    schedule.add([("old", 20)] * 10, urgent_at=20.0, client="one")
+    for _ in range(10):  # the first is due with the fourth text of the old request
+        schedule.add([("young", 20)], urgent_at=40.0, client="one")
 
-    assert schedule.take(now=19.0) == ["old"] + ["young"] * 4
+    assert schedule.take(now=19.0) == ["old"] * 4 + ["young"]
     assert schedule.take(now=20.0) == ["old"] * 5
-    assert schedule.take(now=20.0) == ["old"] * 4 + ["young"]
+    assert schedule.take(now=20.0) == ["old"] + ["young"] * 4
     assert schedule.take(now=20.0) == ["young"] * 5
 
 
 def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
     schedule: Schedule[str] = Schedule(100)
-    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0)
+    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0, client="one")
     for _ in range(10):
-        schedule.add([("young", 20)], urgent_at=40.0)
+        schedule.add([("young", 20)], urgent_at=40.0, client="one")
 
     assert schedule.take(now=20.0) == ["old", "old", "old", "young"]
+
+
+def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("late", 20)] * 15, urgent_at=20.0, client="one")
+    for _ in range(10):
+        schedule.add([("polite", 20)], urgent_at=40.0, client="two")
+
+    assert schedule.take(now=30.0) == ["late"] * 5
+    assert "polite" in schedule.take(now=30.0)
+    assert schedule.take(now=30.0).count("late") == 5
+    assert "polite" in schedule.take(now=30.0)
 
 
 @given(
@@ -64,15 +79,15 @@ def test_an_urgent_request_ends_as_soon_as_all_that_waited_when_it_came(
 ) -> None:
     schedule: Schedule[str] = Schedule(budget)
     for texts in older:
-        schedule.add([("older", 20)] * texts, urgent_at=float(patience))
-    flow = schedule.add([("own", 20)] * own, urgent_at=float(patience))
+        schedule.add([("older", 20)] * texts, urgent_at=float(patience), client="one")
+    flow = schedule.add([("own", 20)] * own, urgent_at=float(patience), client="one")
     waiting = schedule.tokens
     now = 0
     while flow.waiting_texts:
         batch = schedule.take(now=float(now))
         now += 20 * len(batch)  # one token takes one second
         for _ in batch:  # the queue never gets shorter
-            schedule.add([("younger", 20)], urgent_at=float(now + patience))
+            schedule.add([("younger", 20)], urgent_at=float(now + patience), client="one")
 
     # The last pass before it became urgent and its own last one may be of others in part.
     assert now <= patience + waiting + 2 * budget
@@ -108,7 +123,10 @@ def test_no_batch_passes_over_what_is_more_urgent(
             Text(now, place, count, kind, now + patience) for place, count in enumerate(lengths)
         ]
         flow = schedule.add(
-            [(text, text.tokens) for text in texts], kind=kind, urgent_at=now + patience
+            [(text, text.tokens) for text in texts],
+            kind=kind,
+            urgent_at=now + patience,
+            client="one",
         )
         waiting.update(texts)
         if fate == "leaves":
