@@ -6,7 +6,8 @@ ModelError
 │   ├── BlankTextError      only white space, control and format characters
 │   ├── InvalidTextError    not valid Unicode: a lone surrogate
 │   └── TextTooLongError    longer than the model reads, and truncation is `error`
-├── NotFiniteError          logits that are not finite
+├── NotFiniteError          an answer whose numbers are not finite
+├── TokenizerError          a tokenizer that breaks on a text
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
 
@@ -75,20 +76,35 @@ class TextTooLongError(InputError):
 
 
 class NotFiniteError(ModelError, RuntimeError):
-    """Logits are not finite: the weights are, but the pass overflowed.
+    """Numbers of an answer are not finite: the weights are, but the pass overflowed.
 
     Args:
-        count: texts of the pass whose logits are not finite.
+        count: texts of the pass whose numbers are not finite.
         total: texts of the pass.
+        what: the numbers.
     """
 
-    def __init__(self, count: int, total: int) -> None:
+    def __init__(self, count: int, total: int, *, what: str = "logits") -> None:
         super().__init__(
-            f"logits of {count} of {total} texts are not finite numbers: the network overflows "
+            f"{what} of {count} of {total} texts are not finite numbers: the network overflows "
             "with these weights; serve another checkpoint, or this one in float32"
         )
         self.count = count
         self.total = total
+
+
+class TokenizerError(ModelError, RuntimeError):
+    """The tokenizer broke on a text, which the message does not repeat.
+
+    Args:
+        kind: the type of what it raised.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"the tokenizer broke on a text ({kind}): check the files of the tokenizer"
+        )
+        self.kind = kind
 
 
 class CheckpointError(ModelError):

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from model.architecture import Network
 from model.batch import Batch, collate
+from model.errors import NotFiniteError
 from model.prediction import Prediction, make_predictions
 from model.tokenizer import Encoding
 
@@ -117,7 +118,8 @@ class Gradients:
             logits = network(batch, token_embeddings=torch.stack([text, baseline])).logits  # [2, C]
             prediction = self._predict(logits[:1], encoding)
             label = prediction.label if label is None else label
-            value, baseline_value = self._log_odds(logits, label).tolist()
+            log_odds = self._log_odds(logits, label).cpu().numpy()
+        value, baseline_value = _finite(log_odds, what="log-odds").tolist()
         return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
 
     def along(
@@ -134,6 +136,9 @@ class Gradients:
 
         Returns:
             The sum for each token, float64 [T]; 0 for special tokens, which do not change.
+
+        Raises:
+            NotFiniteError: a gradient overflowed.
         """
         steps = torch.tensor(places, dtype=torch.float32, device=self._device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
@@ -146,7 +151,7 @@ class Gradients:
         difference = (ends.text - ends.baseline).double()  # [T, D]
         by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
         shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
-        return shares + 0.0  # 0 instead of -0
+        return _finite(shares + 0.0)  # 0 instead of -0
 
     def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
         """Classifies a text and computes how much f depends on each head.
@@ -169,7 +174,16 @@ class Gradients:
             prediction = self._predict(logits.detach(), encoding)
             label = prediction.label if label is None else label
             (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
-        return HeadImportance(prediction, label, gradient.abs().double().cpu().numpy())
+        return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
+
+    def probe(self, encoding: Encoding) -> None:
+        """Runs both kinds of gradients once and raises their errors.
+
+        Args:
+            encoding: a short text, encoded with its tokens.
+        """
+        self.along(self.ends(encoding), np.ones(1), np.ones(1))
+        self.head_importance(encoding)
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
         return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)
@@ -178,6 +192,8 @@ class Gradients:
         (prediction,) = make_predictions(
             logits.cpu().numpy(), [encoding], labels=self._labels, temperature=self._temperature
         )
+        if isinstance(prediction, NotFiniteError):
+            raise prediction
         return prediction
 
     def _log_odds(self, logits: Tensor, label: str) -> Tensor:
@@ -190,3 +206,14 @@ class Gradients:
         scaled = logits.double() / self._temperature  # [B, C]
         others = torch.cat([scaled[:, :index], scaled[:, index + 1 :]], dim=1)  # [B, C - 1]
         return scaled[:, index] - others.logsumexp(dim=1)
+
+
+def _finite(numbers: NDArray[np.float64], *, what: str = "gradients") -> NDArray[np.float64]:
+    """Returns numbers of one text if all are finite.
+
+    Raises:
+        NotFiniteError: one is not.
+    """
+    if not np.isfinite(numbers).all():
+        raise NotFiniteError(1, 1, what=what)
+    return numbers

@@ -2,10 +2,13 @@
 
 import torch
 
+from model.architecture import stored_names
 from model.backends.base import Backend
 from model.backends.device import choose_backend, dtype_name
 from model.checkpoint import Checkpoint
+from model.files import WEIGHTS
 from model.gradients import Gradients
+from model.magnitudes import check_magnitudes
 from model.predictor import ModelInfo, Predictor
 
 
@@ -20,7 +23,8 @@ def load_predictor(
         dtype: the type of its projections, one that `choose_dtype` returns for the device.
 
     Raises:
-        CheckpointError: a weight is not finite, or the file changed since it was checked.
+        CheckpointError: a weight is not finite or too large to compute with, or the file changed
+            since it was checked.
         ConfigurationError: the network cannot compute in that type.
     """
     return load(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
@@ -36,9 +40,17 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         backend: the one that `choose_backend` returns for this checkpoint.
 
     Raises:
-        CheckpointError: a weight is not finite, or the file changed since it was checked.
+        CheckpointError: a weight is not finite or too large to compute with, or the file changed
+            since it was checked.
     """
-    network = checkpoint.load_network().to(backend.device)
+    network = checkpoint.load_network()
+    check_magnitudes(
+        checkpoint.path / WEIGHTS,
+        network,
+        dtype=backend.dtype,
+        stored_name=stored_names(checkpoint.config),
+    )
+    network = network.to(backend.device)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     info = _describe(checkpoint, parameters, backend)
     tokenizer = checkpoint.tokenizer

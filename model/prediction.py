@@ -38,8 +38,8 @@ def make_predictions(
     *,
     labels: Sequence[str],
     temperature: float,
-) -> list[Prediction]:
-    """Turns logits into predictions.
+) -> list[Prediction | NotFiniteError]:
+    """Turns logits into predictions; a text that overflowed gets an error in its place.
 
     Args:
         logits: of the texts [B, C].
@@ -47,18 +47,22 @@ def make_predictions(
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
 
-    Raises:
-        NotFiniteError: a logit is not a finite number.
+    Returns:
+        For each text its prediction, or the error of logits that are not finite numbers.
     """
-    finite = np.isfinite(logits)
-    if not finite.all():
-        raise NotFiniteError(int((~finite.all(axis=1)).sum()), len(logits))
+    finite: NDArray[np.bool_] = np.all(np.isfinite(logits), axis=1)  # [B]
+    bad = len(logits) - int(finite.sum())
+    if bad:
+        logits = np.where(finite[:, None], logits, np.float32(0.0))
     # float64 makes probabilities sum to 1 to the last digit that JSON shows.
     scaled = logits.astype(np.float64) / temperature  # [B, C]
     powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     rows: list[list[float]] = (powers / powers.sum(axis=1, keepdims=True)).tolist()
-    predictions = []
-    for row, encoding in zip(rows, encodings, strict=True):
+    predictions: list[Prediction | NotFiniteError] = []
+    for row, encoding, is_finite in zip(rows, encodings, finite.tolist(), strict=True):
+        if not is_finite:
+            predictions.append(NotFiniteError(bad, len(logits)))
+            continue
         best = max(range(len(row)), key=row.__getitem__)
         predictions.append(
             Prediction(

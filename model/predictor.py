@@ -3,20 +3,29 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection
+from model.backends.isolation import isolate
 from model.backends.memory import in_halves
 from model.config import EncoderConfig
+from model.errors import NotFiniteError
 from model.gradients import Gradients
 from model.manifest import Metric
 from model.prediction import Prediction, make_predictions
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
+
+Entry = TypeVar("Entry")
+Result = TypeVar("Result")
+#: ways through the network: without weights, with weights, and back through gradients
+PathName = Literal["fused", "explicit", "gradient"]
 
 _WARM_UP_TEXT = "The light is on and the road ahead is clear."
 _WARM_UP_PASSES = 3
@@ -153,9 +162,23 @@ class Predictor:
         Raises:
             NotFiniteError: the network overflowed for one of them.
         """
-        return in_halves(self._predict, encodings, self._backend)
+        return _all(in_halves(self._predict, encodings, self._backend))
 
-    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
+    def predict_each(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
+        """Classifies texts as `predict` does; one that fails leaves the others alone.
+
+        Args:
+            encodings: B texts, at least one.
+
+        Returns:
+            For each its prediction, or the error that is its own.
+
+        Raises:
+            Exception: the pass fails for a sound text too; see `model.backends.isolation`.
+        """
+        return self._each(self._predict, encodings, "fused")
+
+    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
         started = self._runner.predict(self._runner.prepare(encodings))
         return self._predictions(self._runner.to_host(started).logits, encodings)
 
@@ -185,9 +208,54 @@ class Predictor:
             IndexError: the model does not have a layer or head, or none is chosen.
             NotFiniteError: the network overflowed for one of the texts.
         """
-        return in_halves(self._explain, questions, self._backend)
+        return _all(in_halves(self._explain, questions, self._backend))
 
-    def _explain(self, questions: Sequence[Question]) -> list[Explanation]:
+    def explain_each(self, questions: Sequence[Question]) -> list[Explanation | Exception]:
+        """Explains texts as `explain_batch` does; one that fails leaves the others alone.
+
+        Args:
+            questions: B texts with their layers and heads, at least one.
+
+        Returns:
+            For each its explanation, or the error that is its own.
+
+        Raises:
+            Exception: the pass fails for a sound text too; see `model.backends.isolation`.
+        """
+        return self._each(self._explain, questions, "explicit")
+
+    def attempt(self, work: Callable[[], Result]) -> Result | Exception:
+        """Runs the gradients of one text.
+
+        Args:
+            work: calls `gradients`.
+
+        Returns:
+            Its result, or the error that is the text's own.
+
+        Raises:
+            Exception: gradients fail for a sound text too.
+        """
+
+        def run(_: Sequence[None]) -> Sequence[Result | Exception]:
+            return [work()]
+
+        control = partial(self.probe, "gradient")
+        (result,) = isolate(run, [None], self._backend, control=control)
+        return result
+
+    def _each(
+        self,
+        run: Callable[[Sequence[Entry]], Sequence[Result | NotFiniteError]],
+        entries: Sequence[Entry],
+        path: PathName,
+    ) -> list[Result | Exception]:
+        def run_in_halves(part: Sequence[Entry]) -> Sequence[Result | Exception]:
+            return in_halves(run, part, self._backend)
+
+        return isolate(run_in_halves, entries, self._backend, control=partial(self.probe, path))
+
+    def _explain(self, questions: Sequence[Question]) -> list[Explanation | NotFiniteError]:
         chosen = [self._choose(question) for question in questions]
         encodings = [question.encoding for question in questions]
         # All texts of a batch leave the device with every layer and head that one of them needs.
@@ -198,17 +266,25 @@ class Predictor:
         started = self._runner.explain(self._runner.prepare(encodings), together)
         output = self._runner.to_host(started)
         predictions = self._predictions(output.logits, encodings)
-        return [
-            Explanation(
-                prediction=predictions[row],
-                encoding=encoding,
-                layers=own.layers,
-                heads=own.heads,
-                attention=_cut(output.weights, row, len(encoding.input_ids), own, together),
-                residual_share=self._residual_share,
+        explanations: list[Explanation | NotFiniteError] = []
+        for row, (prediction, encoding, own) in enumerate(
+            zip(predictions, encodings, chosen, strict=True)
+        ):
+            if isinstance(prediction, NotFiniteError):
+                explanations.append(prediction)
+                continue
+            attention = _cut(output.weights, row, len(encoding.input_ids), own, together)
+            # A weight that is not a number makes the sum none either.
+            if not np.isfinite(attention.sum()):
+                what = "attention weights"
+                explanations.append(NotFiniteError(1, len(encodings), what=what))
+                continue
+            explanations.append(
+                Explanation(
+                    prediction, encoding, own.layers, own.heads, attention, self._residual_share
+                )
             )
-            for row, (encoding, own) in enumerate(zip(encodings, chosen, strict=True))
-        ]
+        return explanations
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not wait for lazy initialisation."""
@@ -218,9 +294,19 @@ class Predictor:
             self.predict([encoding])
             self.explain(encoding)
 
-    def probe(self) -> None:
-        """Runs one small forward pass and raises its errors."""
-        self.predict([self.encode(_WARM_UP_TEXT)])
+    def probe(self, path: PathName = "fused") -> None:
+        """Sends one short text through the network and raises its errors.
+
+        Args:
+            path: the way through the network.
+        """
+        encoding = self.encode(_WARM_UP_TEXT, with_tokens=True)
+        if path == "fused":
+            self.predict([encoding])
+        elif path == "explicit":
+            self.explain(encoding)
+        else:
+            self.gradients.probe(encoding)
 
     def _choose(self, question: Question) -> Selection:
         return Selection(
@@ -230,10 +316,20 @@ class Predictor:
 
     def _predictions(
         self, logits: NDArray[np.float32], encodings: Sequence[Encoding]
-    ) -> list[Prediction]:
+    ) -> list[Prediction | NotFiniteError]:
         return make_predictions(
             logits, encodings, labels=self.info.labels, temperature=self.info.temperature
         )
+
+
+def _all(results: Sequence[Result | NotFiniteError]) -> list[Result]:
+    """Returns results that are all there; raises the first error among them."""
+    found: list[Result] = []
+    for result in results:
+        if isinstance(result, NotFiniteError):
+            raise result
+        found.append(result)
+    return found
 
 
 def _cut(

@@ -8,6 +8,8 @@ user is five characters, never the separator.
 import re
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Literal
 
 import tokenizers
 
-from model.errors import CheckpointError, TextTooLongError
+from model.errors import CheckpointError, TextTooLongError, TokenizerError
 from model.excerpt import MARGIN, Excerpt, excerpts
 from model.tokenizer_files import read_tokenizer_files
 from model.wordpiece import SPECIAL_TOKENS
@@ -136,11 +138,13 @@ class Tokenizer:
 
         Raises:
             TextTooLongError: `truncation` is `error` and the text does not fit.
+            TokenizerError: the tokenizer breaks on this text.
         """
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
         for excerpt in excerpts(len(text), room=self._room, from_end=truncation == "left"):
-            (encoded,) = encode([text[excerpt.start : excerpt.stop]], add_special_tokens=False)
+            with _no_panic():
+                (encoded,) = encode([text[excerpt.start : excerpt.stop]], add_special_tokens=False)
             ids = encoded.ids
             surplus = len(ids) - self._room
             if surplus >= MARGIN:
@@ -204,6 +208,23 @@ class Tokenizer:
         """Returns the content of `tokenizer.json`."""
         content: str = self._backend.to_str(pretty=False)
         return content
+
+
+@contextmanager
+def _no_panic() -> Iterator[None]:
+    """Turns whatever the tokenizer raises into an error that callers know.
+
+    A panic of its Rust code is no `Exception`, so it would pass every handler of errors.
+
+    Raises:
+        TokenizerError: it raised something.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise TokenizerError(type(error).__name__) from error
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:

@@ -214,6 +214,14 @@ class DeadlineError(ServiceError):
 ALL_ERRORS = tuple(ServiceError.__subclasses__())  # in the order above
 
 NOT_FOUND_DETAIL = "Nothing is at this path: GET /docs shows what there is."
+UNCOMPUTABLE_DETAIL = (
+    "The model cannot compute an answer for this text. Another try would fail too: leave the text "
+    "out, and give the X-Request-ID to whoever runs the service."
+)
+UNREADABLE_DETAIL = (
+    "The tokenizer of the model cannot read this text. Another try would fail too: leave the text "
+    "out, and give the X-Request-ID to whoever runs the service."
+)
 INTERNAL_DETAIL = (
     "The service failed to answer. Nothing is wrong with the request as far as is known; "
     "try again, and give the X-Request-ID to whoever runs the service."

@@ -58,6 +58,17 @@ class TextFormatter(logging.Formatter):
         return f"{_time(record)} {level:7} {record.name}: {record.getMessage()}{extras}"
 
 
+def safe_fault(error: BaseException | None) -> dict[str, str]:
+    """Returns the message of an error in a pass, if it cannot contain text of a user.
+
+    Messages of torch contain none. Others may: the message of a KeyError is the key.
+
+    Args:
+        error: what the pass raised.
+    """
+    return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
+
+
 def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 

@@ -13,11 +13,14 @@ from prometheus_client import (
 from prometheus_client.process_collector import ProcessCollector
 
 from model import Encoding, ModelInfo
+from model.predictor import PathName
 from service.errors import ALL_ERRORS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNMATCHED = "unmatched"
-FUSED, EXPLICIT, GRADIENT = "fused", "explicit", "gradient"
+FUSED: PathName = "fused"
+EXPLICIT: PathName = "explicit"
+GRADIENT: PathName = "gradient"
 
 # Statuses of requests that reach no route: preflights of pages from elsewhere (200, 400), no such
 # path, another host, a wrong header, and the end of the process.
@@ -138,7 +141,7 @@ class Metrics:
         """Marks the model as loaded."""
         self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
 
-    def observe_pass(self, encodings: list[Encoding], seconds: float, path: str) -> None:
+    def observe_pass(self, encodings: list[Encoding], seconds: float, path: PathName) -> None:
         """Counts a forward pass that succeeded."""
         lengths = [len(encoding.input_ids) for encoding in encodings]
         self.forward_seconds.labels(path).observe(seconds)

@@ -13,7 +13,7 @@ from model.errors import TextTooLongError
 from model.tokenizer import Token, Truncation
 from model.views import reduced_shape
 from model.words import group_words
-from service.api.predict import INLINE_CHARACTERS
+from service.api.predict import INLINE_CHARACTERS, encode_text
 from service.api.schemas import (
     AttentionListRequest,
     AttentionRequest,
@@ -202,6 +202,7 @@ async def encode(engine: Engine, request: Explaining, place: str) -> list[Encodi
 
     Raises:
         SentenceTooLongError: a text is too long and truncation is refused.
+        InternalError: the tokenizer breaks on a text.
         NotReadyError: the model is still loading or failed to.
     """
     texts = _texts(request)
@@ -224,9 +225,10 @@ def _encode(
     encodings = []
     for text, where in texts:
         try:
-            encodings.append(predictor.encode(text, truncation=truncation, with_tokens=True))
+            encoding = encode_text(predictor, text, truncation=truncation, with_tokens=True)
         except TextTooLongError as error:
             name = ".".join(str(part) for part in where)
             errors = [FieldError((place, *where), str(error))]
             raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error
+        encodings.append(encoding)
     return encodings

@@ -47,9 +47,13 @@ async def attribute(
         steps=request.steps,
     )
     pieces = attributor.pieces(state.engine.max_batch_tokens)
+    attempt = engine.predictor.attempt
     jobs = [
-        # The first piece also computes the ends of the path: the text and its baseline.
-        Job(partial(attributor.integrate, piece), [encoding] * (len(piece) + 2 * (not piece.start)))
+        Job(
+            partial(attempt, partial(attributor.integrate, piece)),
+            # The first piece also computes the ends of the path: the text and its baseline.
+            [encoding] * (len(piece) + 2 * (not piece.start)),
+        )
         for piece in pieces
     ]
     _check_work(sum(job.tokens for job in jobs), state.settings.max_queue_tokens, place)
@@ -83,7 +87,8 @@ async def rank_heads(
     engine = state.engine
     (encoding,) = await encode(engine, request, place)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
-    (importance,) = await engine.run([Job(work, [encoding])], deadline=deadline, caller=caller)
+    job = Job(partial(engine.predictor.attempt, work), [encoding])
+    (importance,) = await engine.run([job], deadline=deadline, caller=caller)
     return importance_answer(engine.info, importance)
 
 

@@ -1,15 +1,25 @@
 """Answers the items of a request with predictions, or each bad one with its error."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 from model import Encoding, Prediction, Predictor
-from model.errors import InputError, TextTooLongError
+from model.errors import InputError, TextTooLongError, TokenizerError
 from model.tokenizer import Truncation
 from service.api.schemas import PredictRequest
-from service.errors import FieldError, InvalidRequestError, SentenceTooLongError, ServiceError
+from service.errors import (
+    UNREADABLE_DETAIL,
+    FieldError,
+    InternalError,
+    InvalidRequestError,
+    SentenceTooLongError,
+    ServiceError,
+)
 from service.inference.admission import Caller
 from service.inference.engine import Engine
+
+logger = logging.getLogger("headlight.texts")
 
 # Longer texts are tokenized off the event loop, where they would hold up other requests.
 INLINE_CHARACTERS = 4_000
@@ -32,6 +42,7 @@ async def classify(
     Raises:
         InvalidRequestError: an item is not a string, blank or not valid Unicode.
         SentenceTooLongError: an item is too long and truncation is refused.
+        InternalError: the tokenizer or the network breaks on an item.
         ServiceError: whatever the engine raises.
     """
     sentences = request.sentences
@@ -48,8 +59,43 @@ async def classify(
     answered = []
     if encodings:
         answered = await engine.predict(encodings, deadline=deadline, caller=caller)
-    predictions = iter(answered)
-    return [faults[index] if index in faults else next(predictions) for index in range(len(items))]
+    answers = iter(answered)
+    merged: list[Prediction | ServiceError] = []
+    for index in range(len(items)):
+        answer = faults[index] if index in faults else next(answers)
+        if isinstance(answer, InternalError):
+            answer = _at(index, answer)
+            if request.on_error == "request":
+                raise answer
+        merged.append(answer)
+    return merged
+
+
+def _at(index: int, fault: InternalError) -> InternalError:
+    """Adds to an error which item it belongs to."""
+    if fault.errors:
+        return fault
+    message = fault.detail.split(".")[0]
+    errors = [FieldError(("body", "sentences", index), message[0].lower() + message[1:])]
+    error = InternalError(fault.detail, errors=errors)
+    error.__cause__ = fault.__cause__
+    return error
+
+
+def encode_text(
+    predictor: Predictor, text: str, *, truncation: Truncation, with_tokens: bool = False
+) -> Encoding:
+    """Encodes one text; see `Predictor.encode`.
+
+    Raises:
+        InputError: the text cannot be classified.
+        InternalError: the tokenizer breaks on it.
+    """
+    try:
+        return predictor.encode(text, truncation=truncation, with_tokens=with_tokens)
+    except TokenizerError as error:
+        logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
+        raise InternalError(UNREADABLE_DETAIL) from error
 
 
 def _encode_all(
@@ -64,8 +110,10 @@ def _encode(
     kind: type[ServiceError] = InvalidRequestError
     try:
         if isinstance(sentence, str):
-            return predictor.encode(sentence, truncation=truncation)
+            return encode_text(predictor, sentence, truncation=truncation)
         message = "the item is not a string: send text"
+    except InternalError as error:
+        return _at(index, error)
     except TextTooLongError as error:
         kind, message = SentenceTooLongError, str(error)
     except InputError as error:

@@ -53,6 +53,9 @@ _UNLESS_SET = (
 _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
 
+# Whoever raises these wants the process or the task to end.
+_ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
 Headers = Iterable[tuple[bytes, bytes]]
 
 
@@ -151,9 +154,10 @@ class ProblemMiddleware:
         answer = _Answer(send)
         try:
             await self._answer_in_time(scope, receive, answer)
-        except ClientDisconnect:
+        except (ClientDisconnect, asyncio.CancelledError, *_ENDS):
             raise
-        except Exception as fault:  # the last resort: no request may stay without an answer
+        # The last resort: no request may stay without an answer. A panic in Rust is no Exception.
+        except BaseException as fault:
             if answer.begun or not isinstance(fault, ServiceError):
                 logger.exception("a request failed", extra={"request_id": scope[_ID_KEY]})
             if not answer.begun:

@@ -7,30 +7,37 @@ on lanes, which are threads of their own, never on the event loop.
 - While heavy passes keep all cores busy, the express lane computes light requests beside them.
 - Several lanes with one core each get more out of a processor than one pass over all cores, whose
   threads wait for each other a hundred times. On an idle replica, one text uses several cores.
-- Nobody waits for ever. A full queue, a failed pass and shutdown answer every waiter.
+- Nobody waits for ever. A full queue, a failed pass, a lane that ends and shutdown answer every
+  waiter. A lane that ends unasked is replaced; one that ends again and again takes all with it.
 - A cancelled waiter (deadline passed, client gone) leaves the queue at once. A request that could
   not be answered before its deadline is not admitted. No client's work counts against another's.
 """
 
 import asyncio
+import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from model import Encoding, Explanation, Prediction, Question
-from service.errors import INTERNAL_DETAIL, DrainingError, InternalError
+from model.predictor import PathName
+from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference.admission import Admission, Caller, Work, fewer_tokens
 from service.inference.cost import Cost
 from service.inference.lanes import WORTH_SHARING_TOKENS, Lanes, Weight, is_light
 from service.inference.scheduler import Flow, Schedule
-from service.inference.work import Entry, Job, Pass, Task, Waiter
+from service.inference.supervision import Ends
+from service.inference.work import Entry, Job, Pass, Task, Waiter, failure
+from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
+logger = logging.getLogger("headlight.batcher")
 
 ANYONE = Caller()
 # After this share of its time, a request is urgent.
@@ -54,11 +61,29 @@ class Kind(NamedTuple):
     weight: Weight
 
 
+@dataclass(slots=True)
+class Hand:
+    """What a lane is doing.
+
+    Args:
+        is_express: whether it is the express lane.
+        batch: what it computes, until the report is sent.
+        threads: that compute it.
+        is_counted: whether `Lanes` counts the batch.
+    """
+
+    is_express: bool
+    batch: Pass | None = None
+    threads: int = 1
+    is_counted: bool = False
+
+
 class Batcher:
     """The queue before the network: batches within a token budget, and their answers.
 
     Args:
-        classify: runs one forward pass over the texts of a batch. All lanes may call it at once.
+        classify: runs one forward pass over the texts of a batch, and returns a prediction or an
+            error of its own for each. All lanes may call it at once.
         explain: the same with attention.
         executor: has a thread for each worker, which only runs passes until `close`.
         workers: passes in progress at once, each on a lane.
@@ -70,13 +95,14 @@ class Batcher:
         max_queue_tokens: tokens that may wait.
         costs: of a token of each path; what is known before the first pass. None: nothing.
         metrics: counts passes and the queue.
-        on_pass: called after each pass with its error, or None.
+        on_pass: called after each pass with its path, when it began, and its error or None.
+        on_lost: called when a lane ends and cannot be replaced; nothing is computed any more.
     """
 
     def __init__(
         self,
-        classify: Callable[[Sequence[Encoding]], list[Prediction]],
-        explain: Callable[[Sequence[Question]], list[Explanation]],
+        classify: Callable[[Sequence[Encoding]], Sequence[Prediction | Exception]],
+        explain: Callable[[Sequence[Question]], Sequence[Explanation | Exception]],
         *,
         executor: Executor,
         workers: int = 1,
@@ -86,15 +112,17 @@ class Batcher:
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
-        costs: dict[str, Cost] | None = None,
+        costs: dict[PathName, Cost] | None = None,
         metrics: Metrics,
-        on_pass: Callable[[Exception | None], None],
+        on_pass: Callable[[PathName, float, Exception | None], None],
+        on_lost: Callable[[], None],
     ) -> None:
-        self._classify = Task(FUSED, classify)
+        self._classify = Task(FUSED, classify, by_item=True)
         self._explain = Task(EXPLICIT, explain)
         self._run_jobs = Task(GRADIENT, lambda jobs: [job.run() for job in jobs])
         self._metrics = metrics
         self._on_pass = on_pass
+        self._on_lost = on_lost
         self._use_threads = use_threads
         # Guards everything below, which the event loop and all lanes use.
         lock = threading.RLock()
@@ -112,10 +140,15 @@ class Batcher:
         metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
         self._loop = asyncio.get_running_loop()
-        self._workers = [self._loop.run_in_executor(executor, self._lane) for _ in range(workers)]
+        self._executor = executor
+        self._passes = 0
         self._has_express = express
-        if express:
-            self._workers.append(self._loop.run_in_executor(executor, self._express_lane))
+        self._ordinary = workers
+        places = range(workers + express)
+        self._ends = [Ends() for _ in places]
+        self._workers = [
+            self._loop.run_in_executor(executor, self._work, place) for place in places
+        ]
 
     def longest_pass(self) -> float:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
@@ -143,7 +176,7 @@ class Batcher:
         *,
         deadline: float = math.inf,
         caller: Caller = ANYONE,
-    ) -> list[Prediction]:
+    ) -> list[Prediction | InternalError]:
         """Waits for the predictions of one request.
 
         Args:
@@ -152,7 +185,7 @@ class Batcher:
             caller: who asks.
 
         Returns:
-            A prediction for each text, in order.
+            For each text, in order, its prediction, or the error of a text that fails alone.
 
         Raises:
             InvalidRequestError: an idle replica could not answer in time either.
@@ -187,7 +220,7 @@ class Batcher:
         Raises:
             InvalidRequestError: an idle replica could not answer in time either.
             OverloadedError: the queue has no room for all texts, or would take too long.
-            InternalError: a forward pass or `finish` failed.
+            InternalError: a forward pass, one of the texts or `finish` failed.
             DrainingError: the service is shutting down.
         """
         items = [(question, (question.encoding,)) for question in questions]
@@ -248,6 +281,19 @@ class Batcher:
         for waiter in list(self._waiters):
             waiter.fail(DrainingError(_STUCK if stuck else _DRAINED, retry_after=1))
         return not stuck
+
+    def give_up(self, reason: str) -> None:
+        """Answers all who wait, and computes nothing any more.
+
+        Args:
+            reason: why, and what to do.
+        """
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            self._express_wanted.notify_all()
+        for waiter in list(self._waiters):
+            waiter.fail(NotReadyError(reason, retry_after=1))
 
     async def _wait(
         self,
@@ -318,79 +364,83 @@ class Batcher:
     def _end_work(self, waiter: Waiter[Any], tokens: int) -> None:
         self._admission.end(waiter.client, tokens, tokens * waiter.seconds)
 
-    def _lane(self) -> None:
-        """Runs one batch after the other on a thread of the executor, until `close`."""
+    def _work(self, place: int) -> None:
+        """Runs a lane on a thread of the executor, and has it replaced if it ends unasked."""
         lane = threading.get_ident()
-        threads_before = 0
-        while (taken := self._next_batch(lane)) is not None:
-            batch, threads = taken
-            if threads != threads_before:
-                self._use_threads(threads)
-                threads_before = threads
-            self._compute(lane, batch, threads)
-            with self._changed:
-                self._lanes.end(batch.weight)
-
-    def _express_lane(self) -> None:
-        """Runs light batches while heavy ones keep all cores busy, until `close`."""
-        lane = threading.get_ident()
-        is_ready = False
-        while True:
-            batch = self._next_express_batch(lane)
-            if batch is None:
-                return
-            if not is_ready:
-                self._use_threads(1)
-                is_ready = True
-            self._compute(lane, batch, 1)
-
-    def _compute(self, lane: int, batch: Pass, threads: int) -> None:
-        """Runs a batch on a lane, and has the event loop answer its requests."""
+        hand = Hand(is_express=place >= self._ordinary)
         try:
-            deliver = batch.compute(self._loop.call_soon_threadsafe)
-        except Exception as error:  # every waiter gets an answer, whatever a pass raises
-            report = partial(self._failed, batch, error)
-        else:
-            seconds = time.monotonic() - self._started[lane]
-            report = partial(self._succeeded, batch, deliver, seconds)
-            if threads == 1 and batch.cost:
-                self._costs[batch.path].note(batch.cost, seconds)
-        with self._changed:
-            del self._started[lane]
-            for entry in batch.entries:
-                self._end_work(entry.waiter, entry.tokens)
-        self._loop.call_soon_threadsafe(report)
+            self._lane(lane, hand)
+        except BaseException as error:  # nothing else would notice
+            try:
+                with self._changed:
+                    self._put_down(lane, hand)
+                    self._changed.notify()  # another lane takes what this one was woken for
+            finally:
+                self._loop.call_soon_threadsafe(self._replace, place, hand.batch, error)
 
-    def _next_batch(self, lane: int) -> tuple[Pass, int] | None:
-        """Waits for a batch; returns it and its number of threads, or None after `close`."""
+    def _lane(self, lane: int, hand: Hand) -> None:
+        """Runs one batch after the other until `close`.
+
+        Args:
+            lane: identifies it among those that run.
+            hand: holds the batch until its report is sent.
+        """
+        threads_before = 0
+        while (batch := self._next_batch(lane, hand)) is not None:
+            try:
+                if hand.threads != threads_before:
+                    self._use_threads(hand.threads)
+                    threads_before = hand.threads
+                deliver = batch.compute(self._loop.call_soon_threadsafe)
+            except Exception as error:  # every waiter gets an answer, whatever a pass raises
+                report = partial(self._failed, batch, error)
+            else:
+                seconds = time.monotonic() - self._started[lane]
+                report = partial(self._succeeded, batch, deliver, seconds)
+                if hand.threads == 1 and batch.tokens:
+                    self._costs[batch.path].note(batch.cost, seconds)
+            with self._changed:
+                self._put_down(lane, hand)
+            self._loop.call_soon_threadsafe(self._report, batch, report)
+            hand.batch = None
+
+    def _next_batch(self, lane: int, hand: Hand) -> Pass | None:
+        """Waits for a batch that the lane may take; returns None after `close`."""
+        wanted = self._express_wanted if hand.is_express else self._changed
         with self._changed:
             while not self._closed:
-                # The lanes share the waiting texts, so that none is left without work.
-                share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
-                now = time.monotonic()
-                if entries := self._schedule.take(share, now=now):
-                    batch, is_all = self._begin(lane, entries, now), not self._schedule.tokens
-                    threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
-                    self._wake_express()
-                    return batch, threads
-                self._changed.wait()
+                if entries := self._take(express=hand.is_express):
+                    hand.batch = Pass(entries)
+                    self._pick_up(lane, hand, hand.batch)
+                    return hand.batch
+                wanted.wait()
         return None
 
-    def _next_express_batch(self, lane: int) -> Pass | None:
-        """Waits for a batch that the express lane may take; returns None after `close`."""
-        with self._changed:
-            while not self._closed:
-                now = time.monotonic()
-                if entries := self._schedule.take(now=now, kinds=self._express_takes):
-                    return self._begin(lane, entries, now)
-                self._express_wanted.wait()
-        return None
+    def _take(self, *, express: bool) -> list[Entry]:
+        now = time.monotonic()
+        if express:
+            return self._schedule.take(now=now, kinds=self._express_takes)
+        # The lanes share the waiting texts, so that none is left without work.
+        share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
+        return self._schedule.take(share, now=now)
 
-    def _begin(self, lane: int, entries: Sequence[Entry], now: float) -> Pass:
-        self._started[lane] = now
-        for entry in entries:
+    def _pick_up(self, lane: int, hand: Hand, batch: Pass) -> None:
+        for entry in batch.entries:
             self._admission.take(entry.waiter.client, entry.tokens)
-        return Pass(entries)
+        self._started[lane] = time.monotonic()
+        if not hand.is_express:
+            is_all = not self._schedule.tokens
+            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
+            hand.is_counted = True
+            self._wake_express()
+
+    def _put_down(self, lane: int, hand: Hand) -> None:
+        if hand.batch is not None and self._started.pop(lane, None) is not None:
+            for entry in hand.batch.entries:
+                self._end_work(entry.waiter, entry.tokens)
+        if hand.batch is not None and hand.is_counted:
+            hand.is_counted = False
+            self._lanes.end(hand.batch.weight)
 
     def _express_takes(self, kind: Hashable) -> bool:
         assert isinstance(kind, Kind)  # noqa: S101 - what `_admit` gives
@@ -400,16 +450,57 @@ class Batcher:
         if self._has_express and self._schedule.waits(self._express_takes):
             self._express_wanted.notify()
 
+    def _report(self, batch: Pass, report: Callable[[], None]) -> None:
+        self._passes += 1
+        try:
+            report()
+        except Exception as error:  # else its entries could wait for ever
+            logger.exception("the report of a pass failed")
+            batch.fail(failure(error))
+
+    def _replace(self, place: int, batch: Pass | None, error: BaseException) -> None:
+        """Answers those whom a lane left behind, and starts another in its place."""
+        logger.error("a lane ended unasked", exc_info=error, extra=safe_fault(error))
+        if batch is not None:
+            batch.fail(failure(error))
+        else:  # it may have taken any text from the queue
+            for waiter in list(self._waiters):
+                waiter.fail(failure(error))
+        if not self._ends[place].note(self._passes):
+            self._lose()
+        else:
+            # Those who were just answered leave the queue first.
+            self._loop.call_soon(self._start, place)
+
+    def _start(self, place: int) -> None:
+        if self._closed:
+            return
+        try:
+            work = self._loop.run_in_executor(self._executor, self._work, place)
+        except RuntimeError:  # the executor is shut down, or has no thread to give
+            logger.exception("a lane cannot be replaced")
+            self._lose()
+        else:
+            self._workers[place] = work
+
+    def _lose(self) -> None:
+        if not self._closed:
+            self._on_lost()
+
     def _failed(self, batch: Pass, error: Exception) -> None:
-        failure = InternalError(INTERNAL_DETAIL)
-        failure.__cause__ = error
-        batch.fail(failure)
+        batch.fail(failure(error))
         if batch.encodings:
             self._metrics.forward_failures.inc()
-            self._on_pass(error)
+            self._on_pass(batch.path, batch.began, error)
 
     def _succeeded(self, batch: Pass, deliver: Callable[[], None], seconds: float) -> None:
         deliver()
+        if batch.faults:
+            first = batch.faults[0]
+            counts = {"texts": len(batch.faults), "together": len(batch.entries)}
+            logger.error(
+                "texts failed alone", exc_info=first, extra={**counts, **safe_fault(first)}
+            )
         if encodings := batch.encodings:
             self._metrics.observe_pass(encodings, seconds, batch.path)
-            self._on_pass(None)
+            self._on_pass(batch.path, batch.began, None)

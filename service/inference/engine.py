@@ -15,11 +15,14 @@ import torch
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
-from service.errors import InternalError, NotReadyError
+from model.predictor import PathName
+from service.errors import InternalError, NotReadyError, OverloadedError
 from service.inference.admission import Caller, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
 from service.inference.cost import Cost
+from service.inference.supervision import Faults
 from service.inference.work import Job
+from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
@@ -32,6 +35,7 @@ _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
 _LOST = "The device {} is lost to this process: it has to be restarted."
+_NO_LANE = "A thread that computes ended again and again: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
@@ -75,14 +79,16 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
         self._batcher: Batcher | None = None
-        self._fault: str | None = _LOADING
+        self._not_loaded: str | None = _LOADING
+        self._faults = Faults()
+        self._probing: asyncio.Task[None] | None = None
         self._logged_stuck = False
         self._lost: str | None = None
 
     @property
     def fault(self) -> str | None:
         """Why the engine is not ready, or None if it is."""
-        return self.stuck or self._fault
+        return self.stuck or self._not_loaded or (_FAILING if self._faults else None)
 
     @property
     def stuck(self) -> str | None:
@@ -105,7 +111,7 @@ class Engine:
             NotReadyError: the model is still loading or failed to.
         """
         if self._predictor is None:
-            raise NotReadyError(self._fault or _LOADING, retry_after=1)
+            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
         return self._predictor
 
     @property
@@ -132,7 +138,7 @@ class Engine:
         *,
         deadline: float = math.inf,
         caller: Caller = ANYONE,
-    ) -> list[Prediction]:
+    ) -> list[Prediction | InternalError]:
         """Waits for the predictions of one request; see `Batcher.predict`."""
         return await self._running().predict(encodings, deadline=deadline, caller=caller)
 
@@ -176,14 +182,15 @@ class Engine:
         return ended
 
     def _running(self) -> Batcher:
-        if self._batcher is None:
-            raise NotReadyError(self._fault or _LOADING, retry_after=1)
+        if self._batcher is None or self._lost is not None:
+            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
         return self._batcher
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _start(self) -> None:
         try:
@@ -191,14 +198,15 @@ class Engine:
                 self._executor, self._load_and_warm_up
             )
         except Exception as error:  # the process stays up, and /health/ready reports the fault
-            self._fault = _FAILED
+            self._not_loaded = _FAILED
             logger.exception("the model could not be loaded", extra={"fault": str(error)})
+            self._check_device(error)
             return
         self._predictor = predictor
         self._metrics.describe_model(predictor.info)
         self._batcher = Batcher(
-            predictor.predict,
-            predictor.explain_batch,
+            predictor.predict_each,
+            predictor.explain_each,
             executor=self._executor,
             workers=self._backend.workers,
             cores=self._backend.cores,
@@ -210,8 +218,9 @@ class Engine:
             costs=self._costs,
             metrics=self._metrics,
             on_pass=self._note_pass,
+            on_lost=self._lose_lanes,
         )
-        self._fault = None
+        self._not_loaded = None
         logger.info(
             "model ready",
             extra={
@@ -239,7 +248,7 @@ class Engine:
         torch.set_num_threads(1)
         text = predictor.encode(_LONG_TEXT, with_tokens=True)
         whole = [text] * max(1, self.max_batch_tokens // len(text.input_ids))
-        paths: list[tuple[str, list[Encoding], Callable[[], object]]] = [
+        paths: list[tuple[PathName, list[Encoding], Callable[[], object]]] = [
             (FUSED, whole, lambda: predictor.predict(whole)),
             (EXPLICIT, whole, lambda: predictor.explain_batch([Question(each) for each in whole])),
             (GRADIENT, [text], lambda: predictor.gradients.head_importance(text, label=None)),
@@ -252,38 +261,53 @@ class Engine:
             self._costs[path].note(tokens, time.perf_counter() - started)
         torch.set_num_threads(self._backend.threads)
 
-    def _note_pass(self, error: Exception | None) -> None:
+    def _note_pass(self, path: PathName, began: float, error: Exception | None) -> None:
         if error is None:
-            self._fault = None
+            self._faults.clear(path, began)
             return
-        logger.error("a forward pass failed", exc_info=error, extra=_safe_fault(error))
-        if self._backend.is_fatal(error) and self._lost is None:
-            self._lost = _LOST.format(self._backend.device)
+        logger.error("a forward pass failed", exc_info=error, extra=safe_fault(error))
+        self._faults.note(path, time.monotonic())
+        self._check_device(error)
+        if self._lost is None and (self._probing is None or self._probing.done()):
+            self._probing = self._spawn(self._probe())
+
+    def _check_device(self, error: BaseException | None) -> None:
+        """Ends all work if an error means that the device is lost."""
+        if error is not None and self._backend.is_fatal(error) and self._lost is None:
             logger.critical("the device is lost", extra={"device": str(self._backend.device)})
-        if self._fault is None:
-            self._fault = _FAILING
-            self._spawn(self._probe())
+            self._lose(_LOST.format(self._backend.device))
+
+    def _lose(self, reason: str) -> None:
+        """Answers all who wait; only another process can go on."""
+        self._lost = reason
+        if self._batcher is not None:
+            self._batcher.give_up(reason)
+
+    def _lose_lanes(self) -> None:
+        logger.critical("a lane is not replaced: the process has to be restarted")
+        self._lose(_NO_LANE)
 
     async def _probe(self) -> None:
-        """Runs a small pass every second until one works."""
-        while self._fault is not None and self._lost is None:
+        """Runs a small pass on each path that fails, every second until all work."""
+        while self._faults and self._lost is None:
             await asyncio.sleep(_PROBE_SECONDS)
-            try:
-                await self.run([Job(self.predictor.probe)])
-            except InternalError as error:  # still broken: try again in a second
-                cause = error.__cause__
-                logger.exception("a probe failed", exc_info=cause, extra=_safe_fault(cause))
-            else:
-                logger.info("a forward pass works again")
-                self._fault = None
+            for path in self._faults.paths:
+                await self._probe_path(path)
 
-
-def _safe_fault(error: BaseException | None) -> dict[str, str]:
-    """Returns the message of an error in a pass, if it cannot contain text of a user.
-
-    Messages of torch contain none. Others may: the message of a KeyError is the key.
-    """
-    return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
+    async def _probe_path(self, path: PathName) -> None:
+        began = time.monotonic()
+        try:
+            await self.run([Job(partial(self.predictor.probe, path))])
+        except InternalError as error:  # still broken: try again in a second
+            cause = error.__cause__
+            logger.exception("a probe failed", exc_info=cause, extra=safe_fault(cause))
+            self._check_device(cause)
+        except (OverloadedError, NotReadyError):  # it did not run
+            return
+        else:
+            self._faults.clear(path, began)
+            if path not in self._faults.paths:
+                logger.info("a forward pass works again", extra={"path": path})
 
 
 def _prepare_thread(backend: Backend) -> None:

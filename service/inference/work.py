@@ -4,15 +4,21 @@ A lane computes a pass. The event loop delivers its results.
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from model import Encoding
+from model.predictor import PathName
+from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
 from service.inference.lanes import LIGHT, Weight
+from service.logs import safe_fault
 
 Result = TypeVar("Result")
+logger = logging.getLogger("headlight.work")
 
 
 @dataclass(slots=True, eq=False)
@@ -55,12 +61,13 @@ class Job(Generic[Result]):
     """Other work for a lane, such as gradients.
 
     Args:
-        run: the work; called on the lane.
+        run: the work; called on the lane. It may return an error, which is the request's own; an
+            error that it raises is a fault of the pass.
         encodings: a text for each row that goes through the network, all of one length. Without
             any, the job costs no tokens and is not counted as a pass.
     """
 
-    run: Callable[[], Result]
+    run: Callable[[], Result | Exception]
     encodings: Sequence[Encoding] = ()
 
     @property
@@ -75,11 +82,14 @@ class Task:
 
     Args:
         path: the path through the network, as metrics name it.
-        run: runs a pass over items; returns a result for each, in order.
+        run: runs a pass over items; returns a result for each, in order, or the error of an item.
+        by_item: whether a request gets the error of an item in its place, beside the results of
+            the others. If not, the error is the answer to the request.
     """
 
-    path: str
+    path: PathName
     run: Callable[[Sequence[Any]], Sequence[Any]]
+    by_item: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +118,13 @@ class Entry:
         """Tokens of all rows."""
         return sum(len(encoding.input_ids) for encoding in self.encodings)
 
+    def deliver(self, result: object) -> None:
+        """Answers with a result, or with an error in its place."""
+        if isinstance(result, InternalError) and not self.task.by_item:
+            self.waiter.fail(result)
+        else:
+            self.waiter.deliver(self.index, result)
+
 
 @dataclass(slots=True, eq=False)
 class Pass:
@@ -115,17 +132,18 @@ class Pass:
 
     Args:
         entries: at least one, all of one task.
+        began: when a lane took them, by the monotonic clock.
+        answered: how many entries have their answer; the first ones get theirs first.
+        faults: errors of single entries.
     """
 
     entries: Sequence[Entry]
-    unanswered: list[Entry] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Marks all entries as unanswered."""
-        self.unanswered = list(self.entries)
+    began: float = field(default_factory=time.monotonic)
+    answered: int = field(init=False, default=0)
+    faults: list[Exception] = field(init=False, default_factory=list)
 
     @property
-    def path(self) -> str:
+    def path(self) -> PathName:
         """The path through the network, as metrics name it."""
         return self.entries[0].task.path
 
@@ -155,6 +173,8 @@ class Pass:
         Results with a `finish` are delivered one by one. So a client gets the first, and may send
         its next request, while the others are being finished.
 
+        An entry that fails gets its error and leaves the others alone.
+
         Args:
             call_soon: calls a function on the event loop.
 
@@ -162,45 +182,57 @@ class Pass:
             The function that delivers the remaining results, to call on the event loop.
 
         Raises:
-            Exception: the pass failed, or a result could not be finished (the first such error).
-                `fail` then answers the entries without a result.
+            Exception: the pass failed. `fail` then answers the entries without a result.
         """
         results = self.entries[0].task.run([entry.item for entry in self.entries])
+        if len(results) != len(self.entries):  # else those at the end would wait for ever
+            raise RuntimeError(f"{len(self.entries)} entries got {len(results)} results")
         if self.entries[0].finish is None:
-            return partial(self._deliver, results)
+            checked = [self._check(result) for result in results]
+            return partial(self._deliver, self.entries, checked)
         return self._finish_each(results, call_soon)
 
     def _finish_each(
         self, results: Sequence[Any], call_soon: Callable[[Callable[[], None]], object]
     ) -> Callable[[], None]:
-        self.unanswered = []
-        failures: list[Exception] = []
-        deliver: list[Callable[[], None]] = []
         for entry, result in zip(self.entries, results, strict=True):
-            if deliver:
-                call_soon(deliver.pop())
-            assert entry.finish is not None  # noqa: S101 - all entries of a task have one, or none
-            try:
-                finished = entry.finish(entry.index, result)
-            except Exception as error:  # the other entries still get their results
-                failures.append(error)
-                self.unanswered.append(entry)
-            else:
-                deliver.append(partial(entry.waiter.deliver, entry.index, finished))
-        if not failures:
-            return deliver.pop()
-        if deliver:
-            call_soon(deliver.pop())
-        try:
-            raise failures[0]
-        finally:
-            failures.clear()  # their tracebacks hold this frame, which holds the weights
+            finished = self._finish(entry, result)
+            if entry is self.entries[-1]:
+                break
+            call_soon(partial(self._deliver, [entry], [finished]))
+        return partial(self._deliver, [entry], [finished])
 
-    def _deliver(self, results: Sequence[Any]) -> None:
-        for entry, result in zip(self.entries, results, strict=True):
-            entry.waiter.deliver(entry.index, result)
+    def _finish(self, entry: Entry, result: object) -> object:
+        checked = self._check(result)
+        if entry.finish is None or isinstance(checked, InternalError):
+            return checked
+        try:
+            return entry.finish(entry.index, result)
+        except Exception as error:  # the other entries still get their results
+            logger.exception("a result could not be finished", extra=safe_fault(error))
+            # The frames of its traceback would keep the weights alive.
+            return self._note(error.with_traceback(None), INTERNAL_DETAIL)
+
+    def _check(self, result: object) -> object:
+        return self._note(result, UNCOMPUTABLE_DETAIL) if isinstance(result, Exception) else result
+
+    def _note(self, fault: Exception, detail: str) -> InternalError:
+        self.faults.append(fault)
+        return failure(fault, detail)
+
+    def _deliver(self, entries: Sequence[Entry], results: Sequence[object]) -> None:
+        for entry, result in zip(entries, results, strict=True):
+            self.answered += 1
+            entry.deliver(result)
 
     def fail(self, error: Exception) -> None:
         """Answers the entries without a result with an error."""
-        for entry in self.unanswered:
+        for entry in self.entries[self.answered :]:
             entry.waiter.fail(error)
+
+
+def failure(fault: BaseException, detail: str = INTERNAL_DETAIL) -> InternalError:
+    """Makes the answer of a fault, which becomes its cause."""
+    error = InternalError(detail)
+    error.__cause__ = fault
+    return error

@@ -3,18 +3,28 @@
 Run as `python -m tests.end_to_end.misbehaving FOLDER`, then the options of the service. In the
 folder, `load` holds what the loading waits for (seconds) or `fail`; `pass` the same for each
 forward pass, or `hold`, with which passes wait until it is taken away, or `hold N`, with which
-those of N texts or more do, or `room N`, which lets a pass of more than N texts run out of memory;
-`gradient` the same for passes with gradients, before what `pass` says; `computed` gets a line with
-the number of texts for each pass that was computed.
+those of N texts or more do, or `room N`, which lets a pass of more than N texts run out of memory,
+or `bad N`, with which a pass fails if one of its texts has the token N, or `exit`, with which a
+pass raises what is no Exception; `gradient` is as `pass`, for passes with gradients alone;
+`computed` gets a line with the number of texts for each pass that was computed, and `begun` for
+each fused one that began.
+
+`lost` names the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
+`gradients`, `probe` or `warm_up`. `explicit` is as `pass`, for explanations alone. `poison` holds
+the token whose embedding is too large to compute with. `take` lets the choice of the next batch
+fail; with `once` it fails once. While `tokenizer` is there at the start, the tokenizer panics at a
+text with 40 times the letter x.
 """
 
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
+from tokenizers import Regex, pre_tokenizers
 
 import service.app
 from model import (
@@ -27,9 +37,13 @@ from model import (
     Predictor,
     Question,
 )
-from model.backends.base import Backend
+from model.backends.base import Backend, HostOutput, Pass, Runner, Selection
+from model.backends.eager import CpuBackend, CudaBackend
+from model.errors import NotFiniteError
 from model.loading import load
+from model.predictor import PathName
 from service.__main__ import main
+from service.inference.scheduler import Schedule
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
@@ -40,17 +54,55 @@ class MisbehavingPredictor(Predictor):
 
     folder: Path
 
-    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
+    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
         """Counts, and then what the real one does."""
-        misbehave(self.folder / "pass", texts=len(encodings))
-        count(self.folder, len(encodings))
+        count(self.folder / "begun", len(encodings))
+        misbehave(self.folder / "pass", encodings)
+        count(self.folder / "computed", len(encodings))
         return super()._predict(encodings)
 
-    def _explain(self, questions: Sequence[Question]) -> list[Explanation]:
+    def _explain(self, questions: Sequence[Question]) -> list[Explanation | NotFiniteError]:
         """Counts, and then what the real one does."""
-        misbehave(self.folder / "pass", texts=len(questions))
-        count(self.folder, len(questions))
+        misbehave(self.folder / "explicit")
+        misbehave(self.folder / "pass", [question.encoding for question in questions])
+        count(self.folder / "computed", len(questions))
         return super()._explain(questions)
+
+    def warm_up(self) -> None:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "warm_up")
+        super().warm_up()
+
+    def probe(self, path: PathName = "fused") -> None:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "probe")
+        super().probe(path)
+
+
+class MisbehavingRunner(Runner):
+    """A real runner that loses the device as it is told."""
+
+    folder: Path
+
+    def prepare(self, encodings: Sequence[Encoding]) -> Batch:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "prepare")
+        return super().prepare(encodings)
+
+    def predict(self, batch: Batch) -> Pass:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "predict")
+        return super().predict(batch)
+
+    def explain(self, batch: Batch, selection: Selection) -> Pass:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "explain")
+        return super().explain(batch, selection)
+
+    def to_host(self, started: Pass) -> HostOutput:
+        """What the real one does, unless the device is lost."""
+        lose(self.folder, "to_host")
+        return super().to_host(started)
 
 
 class MisbehavingGradients(Gradients):
@@ -60,28 +112,45 @@ class MisbehavingGradients(Gradients):
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
         """Counts, and then what the real one does; every pass asks for one."""
-        misbehave(self.folder / "gradient")
-        misbehave(self.folder / "pass")
-        count(self.folder, 1)
+        lose(self.folder, "gradients")
+        misbehave(self.folder / "gradient", [encoding])
+        misbehave(self.folder / "pass", [encoding])
+        count(self.folder / "computed", 1)
         return super()._batch(encoding, size)
 
 
-def count(folder: Path, texts: int) -> None:
+def count(file: Path, texts: int) -> None:
     """Notes a pass."""
-    with (folder / "computed").open("a", encoding="ascii") as file:
-        file.write(f"{texts}\n")
+    with file.open("a", encoding="ascii") as lines:
+        lines.write(f"{texts}\n")
 
 
-def misbehave(order: Path, *, texts: int = 1) -> None:
+def lose(folder: Path, stage: str) -> None:
+    """Loses the device at a stage, with the words of CUDA."""
+    if read(folder / "lost") == stage:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+class Exit(BaseException):
+    """What is no Exception, such as a panic in Rust."""
+
+
+def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
     """Fails or waits as a file says; does nothing if there is none."""
     until = time.monotonic() + _LONGEST_HOLD
-    while _holds(text := read(order), texts) and time.monotonic() < until:
+    while _holds(text := read(order), len(texts)) and time.monotonic() < until:
         time.sleep(0.01)
     if text is not None and not text.startswith("hold"):
         if text == "fail":
             raise RuntimeError("told to fail")
+        if text == "exit":
+            raise Exit
+        if text.startswith("bad "):
+            if any(int(text.removeprefix("bad ")) in each.input_ids for each in texts):
+                raise RuntimeError("told to fail")
+            return
         if text.startswith("room "):
-            if texts > int(text.removeprefix("room ")):
+            if len(texts) > int(text.removeprefix("room ")):
                 raise torch.OutOfMemoryError("told to run out of memory")
             return
         time.sleep(float(text))
@@ -108,13 +177,43 @@ def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     predictor.__class__ = MisbehavingPredictor
     assert isinstance(predictor, MisbehavingPredictor)
     predictor.folder = folder
+    predictor._runner.__class__ = MisbehavingRunner
+    assert isinstance(predictor._runner, MisbehavingRunner)
+    predictor._runner.folder = folder
     predictor.gradients.__class__ = MisbehavingGradients
     assert isinstance(predictor.gradients, MisbehavingGradients)
     predictor.gradients.folder = folder
+    if poisoned := read(folder / "poison"):
+        # Both networks share the embeddings.
+        network = predictor.gradients._network
+        token = predictor._tokenizer.token_id(poisoned)
+        with torch.no_grad():
+            network.get_parameter("embeddings.tokens.weight")[token] = 1e30
+    if (folder / "tokenizer").exists():
+        rules = predictor._tokenizer._backend
+        split = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
+        rules.pre_tokenizer = pre_tokenizers.Sequence([rules.pre_tokenizer, split])
     return predictor
+
+
+take = Schedule.take
+
+
+def take_misbehaving(schedule: Schedule[object], *args: Any, **options: Any) -> list[object]:  # noqa: ANN401
+    """Fails as a file says, else takes."""
+    order = read(folder / "take")
+    if order == "once":
+        (folder / "take").unlink()
+    if order is not None:
+        raise RuntimeError("told to fail")
+    return take(schedule, *args, **options)
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    with mock.patch.object(service.app, "load", load_misbehaving):
+    with (
+        mock.patch.object(service.app, "load", load_misbehaving),
+        mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
+        mock.patch.object(Schedule, "take", take_misbehaving),
+    ):
         sys.exit(main(sys.argv[2:]))

@@ -52,9 +52,9 @@ def predict(client: httpx.Client, *sentences: str) -> httpx.Response:
     return client.post("/predict", json={"sentences": sentences})
 
 
-def computed(folder: Path) -> list[int]:
-    """The number of texts of each pass that was computed."""
-    file = folder / "computed"
+def computed(folder: Path, kind: str = "computed") -> list[int]:
+    """The number of texts of each pass that was computed, or of each fused one that has begun."""
+    file = folder / kind
     return [int(line) for line in file.read_text("ascii").splitlines()] if file.exists() else []
 
 

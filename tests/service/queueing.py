@@ -82,6 +82,7 @@ class Setting:
         self.recorder = Recorder()
         self.metrics = Metrics([])
         self.passes: list[Exception | None] = []
+        self.lost: list[bool] = []
         self.threads: list[int] = []
         self.executor = ThreadPoolExecutor(max_workers=lanes)
         self.batcher = Batcher(
@@ -94,7 +95,8 @@ class Setting:
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
             metrics=self.metrics,
-            on_pass=self.passes.append,
+            on_pass=lambda _path, _began, error: self.passes.append(error),
+            on_lost=lambda: self.lost.append(True),
         )
 
     def value(self, name: str) -> float | None:

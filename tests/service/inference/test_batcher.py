@@ -2,12 +2,13 @@
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import Encoding, Prediction
+from model import Encoding
 from service.errors import DrainingError, InternalError, OverloadedError
 from tests.service.queueing import FAILING, HOLDING, Setting, encoding, prediction, run
 
@@ -64,7 +65,7 @@ def _texts_of(plans: list[tuple[list[int], str]]) -> list[list[Encoding]]:
 
 
 def _check_result(
-    texts: list[Encoding], fate: str, result: list[Prediction] | BaseException, victims: set[int]
+    texts: list[Encoding], fate: str, result: Sequence[object] | BaseException, victims: set[int]
 ) -> None:
     """A request fails only with a pass that it was part of; else it gets its own answers."""
     if isinstance(result, InternalError):

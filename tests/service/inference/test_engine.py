@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,6 +17,7 @@ import torch
 from model import Encoding, Predictor, Question, load_predictor, open_checkpoint
 from model.backends import base as base_module
 from model.backends.eager import CpuBackend
+from model.batch import collate
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference import engine as engine_module
 from service.inference.engine import Engine
@@ -131,7 +133,8 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
         broken = RuntimeError("told to fail")
         with (
             mock.patch.object(base_module, "collate", side_effect=broken),
-            mock.patch.object(predictor, "probe", side_effect=[broken, broken, None]) as probe,
+            # Each pass that fails asks once whether a sound text fails too.
+            mock.patch.object(predictor, "probe", side_effect=[broken] * 4 + [None]) as probe,
         ):
             for _ in range(2):  # a second failure starts no second round of probes
                 with pytest.raises(InternalError):
@@ -140,7 +143,7 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
                 "The last forward pass failed; the service probes itself every second."
             )
             await until(lambda: engine.fault is None)
-        assert probe.call_count == 3
+        assert probe.mock_calls == [mock.call("explicit")] * 5
         assert len(await engine.predict([predictor.encode("good")])) == 1
         await engine.close()
 
@@ -160,7 +163,7 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
         await until(lambda: engine.fault is None)
         with (
             mock.patch.object(base_module, "collate", side_effect=error),
-            mock.patch.object(predictor, "probe", side_effect=[error, None]),
+            mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
         ):
             with pytest.raises(InternalError):
                 await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
@@ -169,7 +172,8 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
 
     with caplog.at_level("ERROR", "headlight.engine"):
         run(work())
-    assert [(record.getMessage(), vars(record).get("fault")) for record in caplog.records] == [
+    records = [record for record in caplog.records if record.name == "headlight.engine"]
+    assert [(record.getMessage(), vars(record).get("fault")) for record in records] == [
         ("a forward pass failed", told),
         ("a probe failed", told),
     ]
@@ -187,6 +191,8 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
             ):
                 await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
             await engine.predict([predictor.encode("good")])
+            assert engine.fault is not None  # the path that failed has not worked yet
+            await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
             assert engine.fault is None
             await until(lambda: not engine._tasks)  # though no probe ever worked
         assert engine.fault is None
@@ -213,6 +219,87 @@ def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
         assert probe.call_count == 2
         (importance,) = await engine.run([job])
         assert importance.label in predictor.info.labels
+        await engine.close()
+
+    run(work())
+
+
+def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
+    """And there is one probe at a time, on each path that failed."""
+    entered, leave = threading.Semaphore(0), threading.Semaphore(0)
+    probed: list[str] = []
+
+    def probe(path: str) -> None:
+        probed.append(path)
+        entered.release()
+        assert leave.acquire(timeout=20)
+
+    async def fail(engine: Engine, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        with (
+            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
+            pytest.raises(InternalError),
+        ):
+            await work()
+        assert engine.fault is not None
+
+    async def work() -> None:
+        engine = make(lambda: predictor, threads=2)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        encoding = predictor.encode("good")
+        predict = partial(engine.predict, [encoding])
+        explain = partial(engine.explain, [Question(encoding)], lambda _, each: each)
+        with mock.patch.object(predictor, "probe", side_effect=probe):
+            await fail(engine, predict)
+            assert await asyncio.to_thread(entered.acquire, timeout=20)
+            # While the first probe runs, both paths fail.
+            await fail(engine, predict)
+            await fail(engine, explain)
+            leave.release()
+            assert await asyncio.to_thread(entered.acquire, timeout=20)
+            assert engine.fault is not None  # the older probe worked, and proves nothing
+            assert probed == ["fused", probed[1]]
+            for _ in range(2):
+                leave.release()
+                await until(lambda: len(probed) >= 3)
+            await until(lambda: engine.fault is None)
+            leave.release(10)
+            await until(lambda: not engine._tasks)
+        assert probed[:1] == ["fused"]
+        assert sorted(probed[1:]) == ["explicit", "fused"]
+        await engine.close()
+
+    run(work())
+
+
+def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(*args: Any, **options: Any) -> object:  # noqa: ANN401
+        if threading.current_thread().name.startswith("forward") and not entered.is_set():
+            entered.set()
+            assert leave.wait(20)
+            return collate(*args, **options)
+        raise RuntimeError
+
+    async def work() -> None:
+        engine = make(lambda: predictor, threads=2)
+        engine.start()
+        await until(lambda: engine.fault is None)
+        with (
+            mock.patch.object(base_module, "collate", side_effect=hold),
+            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+        ):
+            early = asyncio.create_task(engine.predict([predictor.encode("good")]))
+            assert await asyncio.to_thread(entered.wait, 20)
+            with pytest.raises(InternalError):
+                await engine.predict([predictor.encode("bad")])
+            leave.set()
+            assert len(await early) == 1
+            assert engine.fault is not None
+        await engine.predict([predictor.encode("good")])
+        assert engine.fault is None
         await engine.close()
 
     run(work())
@@ -259,6 +346,22 @@ def test_a_lost_device_is_told_apart_and_not_probed(
     with caplog.at_level("CRITICAL", "headlight.engine"):
         run(work())
     assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
+
+
+def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(predictor: Predictor) -> None:
+    async def work() -> None:
+        lost = RuntimeError("the device fell off the bus")
+        with mock.patch.object(predictor, "warm_up", side_effect=lost):
+            engine = make(lambda: predictor, kind=Fragile)
+            engine.start()
+            await until(lambda: engine.stuck is not None)
+        message = "The device cpu is lost to this process: it has to be restarted."
+        assert engine.stuck == message
+        with pytest.raises(NotReadyError, match=exactly(message)):
+            await engine.predict([predictor.encode("good")])
+        await engine.close()
+
+    run(work())
 
 
 def test_threads_that_launch_kernels_are_not_niced(predictor: Predictor) -> None:

@@ -1,0 +1,147 @@
+"""Passes in which some texts are bad: the others get their results, and few passes are added."""
+
+import gc
+import math
+import weakref
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.backends import isolation
+from model.backends.eager import CpuBackend
+from model.backends.isolation import isolate
+from tests.matching import exactly
+
+
+class Fragile(CpuBackend):
+    """A device that a certain error takes away."""
+
+    def is_fatal(self, error: BaseException) -> bool:
+        """Whether it is that error."""
+        return str(error) == "lost"
+
+
+BACKEND = Fragile(torch.device("cpu"), torch.float32, threads=1)
+
+
+class Work:
+    """Passes that fail if a bad entry is among theirs."""
+
+    def __init__(self, bad: set[int], *, sound: bool = True, message: str = "bad") -> None:
+        self.bad = bad
+        self.sound = sound
+        self.message = message
+        self.failed: list[int] = []
+        self.worked: list[int] = []
+        self.controls = 0
+
+    def run(self, entries: Sequence[int]) -> list[int | Exception]:
+        """Negates entries."""
+        if self.bad & set(entries):
+            self.failed.append(len(entries))
+            raise RuntimeError(self.message)
+        self.worked.append(len(entries))
+        return [-entry for entry in entries]
+
+    def control(self) -> None:
+        """Works, unless told otherwise."""
+        self.controls += 1
+        if not self.sound:
+            raise RuntimeError("the control fails too")
+
+
+@given(st.integers(2, 300), st.data())
+def test_one_bad_entry_fails_alone(count: int, data: st.DataObject) -> None:
+    bad = data.draw(st.integers(0, count - 1))
+    work = Work({bad})
+
+    results = isolate(work.run, range(count), BACKEND, control=work.control)
+
+    assert isinstance(results.pop(bad), RuntimeError)
+    assert results == [-entry for entry in range(count) if entry != bad]
+    depth = math.ceil(math.log2(count))
+    assert len(work.failed) <= depth + 1
+    assert len(work.worked) <= depth
+    assert work.controls == 0
+
+
+@given(st.integers(1, 300), st.data())
+def test_several_bad_entries_cost_a_bounded_number_of_passes(
+    count: int, data: st.DataObject
+) -> None:
+    bad = data.draw(st.sets(st.integers(0, count - 1), max_size=count - 1))
+    work = Work(bad)
+
+    results = isolate(work.run, range(count), BACKEND, control=work.control)
+
+    assert len(results) == count
+    for entry, result in enumerate(results):
+        assert isinstance(result, RuntimeError) if entry in bad else result in {-entry, result}
+    assert len(work.failed) <= 3 * count.bit_length() + 1
+    if len(bad) <= 2:  # there was enough for both
+        assert [entry for entry, each in enumerate(results) if isinstance(each, Exception)] == (
+            sorted(bad)
+        )
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 256])
+def test_if_all_fail_a_sound_entry_tells_whose_fault_it_is(count: int) -> None:
+    work = Work(set(range(count)))
+    results = isolate(work.run, range(count), BACKEND, control=work.control)
+    assert [type(result) for result in results] == [RuntimeError] * count
+    assert work.controls == 1
+
+    broken = Work(set(range(count)), sound=False)
+    with pytest.raises(RuntimeError, match=exactly("bad")):
+        isolate(broken.run, range(count), BACKEND, control=broken.control)
+    assert broken.controls == 1
+    assert len(broken.failed) <= 3 * count.bit_length() + 1
+
+
+def test_errors_in_place_of_results_cost_no_other_pass() -> None:
+    passes: list[int] = []
+
+    def run(entries: Sequence[int]) -> list[int | Exception]:
+        passes.append(len(entries))
+        return [ValueError() if entry == 3 else entry for entry in entries]
+
+    results = isolate(run, range(8), BACKEND, control=pytest.fail)
+
+    assert isinstance(results.pop(3), ValueError)
+    assert results == [0, 1, 2, 4, 5, 6, 7]
+    assert passes == [8]
+
+
+def test_a_lost_device_ends_the_search() -> None:
+    work = Work({3}, message="lost")
+
+    with pytest.raises(RuntimeError, match=exactly("lost")):
+        isolate(work.run, range(8), BACKEND, control=work.control)
+    assert work.failed == [8]
+
+
+class Large:
+    """A result that takes memory."""
+
+
+def test_an_error_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation.logger, "disabled", True)  # pytest keeps what is logged
+
+    def run(entries: Sequence[int]) -> list[Large | Exception]:
+        if 1 in entries:
+            raise RuntimeError("bad")
+        return [Large() for _ in entries]
+
+    gc.disable()
+    try:
+        first, error = isolate(run, range(2), BACKEND, control=pytest.fail)
+        assert isinstance(first, Large)
+        assert isinstance(error, RuntimeError)
+        gone = weakref.ref(first)
+        del first
+        assert gone() is None
+    finally:
+        gc.enable()
