@@ -4,11 +4,16 @@ No weight becomes a Python object. Maps differ only in their weights and in the 
 head. So the lines of one map are put together once, with ten bytes left for each weight, and NumPy
 copies the digits of all weights into their places.
 
+A spreadsheet computes a cell that begins like a formula. Such a text gets an apostrophe in front
+(OWASP, "CSV Injection"). A text that begins with an apostrophe gets one too, so that each can be
+restored.
+
 Legend: L layers, H heads, W tokens or words.
 """
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +26,11 @@ COLUMNS = ("sentence", "layer", "head", "query", "key", "query_text", "key_text"
 
 # Stand for what differs between maps and rows; UTF-8 has none of these bytes.
 _PLACE, _QUERY, _TEXT = b"\xfd", b"\xfe", b"\xff"
+# What begins a formula, in full width too, and what a spreadsheet may skip before it.
+_FORMULA = r"\x00-\x20=+\-@\ufeff\uff0b\uff0d\uff1d\uff20"
+# Where a cell may begin: some spreadsheets divide cells by these, even within quotes.
+_DIVIDER = r";,|\t\r\n"
+_RISKY = re.compile(rf"\A(?=[{_FORMULA}'])|(?<=[{_DIVIDER}])(?=[{_FORMULA}'\"])")
 _DIGITS = 10
 _END = b"0" * _DIGITS + b"\r\n"
 
@@ -36,7 +46,7 @@ def csv_lines(view: View, number: int) -> bytearray:
         ValueError: a weight is not a number from 0 to 1.
     """
     digits = format_weights(view.attention)  # [L, H, W, W]
-    texts = [_quoted(token.text).encode("utf-8") for token in view.tokens]
+    texts = [_quoted(_RISKY.sub("'", token.text)).encode("utf-8") for token in view.tokens]
     row = b"".join(
         b"%b,%b,%d,%b,%b,%b" % (_PLACE, _QUERY, key, _TEXT, text, _END)
         for key, text in enumerate(texts)
