@@ -27,6 +27,7 @@ from model.errors import CheckpointError, UnsupportedCheckpointError, describe_f
 from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_bytes, read_object
 from model.manifest import MARK, Manifest, seal
 from model.tokenizer import Tokenizer, load_tokenizer
+from model.trial import try_tokenizer
 from model.weights import check_weights, load_weights
 
 _VERSION_LENGTH = 12
@@ -76,11 +77,13 @@ class Checkpoint:
         return network.eval()
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     """Checks every file, size and digest of a folder, and that they fit together.
 
     Args:
         path: the checkpoint folder.
+        trial: whether a child process with limits tries the tokenizer first, so that a hostile one
+            cannot harm this process. It takes about half a second.
 
     Raises:
         CheckpointError: the folder or a file is missing, damaged or does not fit; the message
@@ -95,6 +98,8 @@ def open_checkpoint(path: Path) -> Checkpoint:
     _check_fit(path / MANIFEST, manifest, config)
     network = _build_without_memory(path / CONFIG, config)
     check_weights(path / WEIGHTS, network, stored_name=stored_names(config))
+    if trial:
+        try_tokenizer(path)
     tokenizer = load_tokenizer(
         path, max_length=manifest.max_length, padded_length=config.padded_length
     )

@@ -5,7 +5,8 @@ ModelError
 ├── InputError              a text that cannot be classified
 │   ├── BlankTextError      only white space, control and format characters
 │   ├── InvalidTextError    not valid Unicode: a lone surrogate
-│   └── TextTooLongError    longer than the model reads, and truncation is `error`
+│   ├── TextTooLongError    longer than the model reads, and truncation is `error`
+│   └── TextGrowsError      several times as long once it is normalised
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
@@ -75,6 +76,23 @@ class TextTooLongError(InputError):
         self.max_length = max_length
 
 
+class TextGrowsError(InputError):
+    """The tokenizer of the checkpoint makes the text several times as long.
+
+    Args:
+        characters: of the text, as far as it was read.
+        limit: the most characters that it may have once it is normalised.
+    """
+
+    def __init__(self, characters: int, limit: int) -> None:
+        super().__init__(
+            f"{characters} characters of the text become more than {limit} when they are "
+            "normalised: shorten it"
+        )
+        self.characters = characters
+        self.limit = limit
+
+
 class NotFiniteError(ModelError, RuntimeError):
     """Numbers of an answer are not finite: the weights are, but the pass overflowed.
 
@@ -125,6 +143,9 @@ class UnsupportedCheckpointError(CheckpointError):
     """A sound folder of a kind that is not supported."""
 
 
+_SHOWN = 300
+
+
 def describe_faults(error: ValidationError) -> str:
     """Describes all faults of a pydantic validation in one line, with their places and values."""
     faults = []
@@ -132,6 +153,12 @@ def describe_faults(error: ValidationError) -> str:
         place = ".".join(str(part) for part in fault["loc"])
         message = fault["msg"].removeprefix("Value error, ")
         value = fault["input"]
-        shown = f" (got {value!r})" if place and not isinstance(value, dict) else ""
+        shown = f" (got {_short(value)})" if place and not isinstance(value, dict) else ""
         faults.append(f"{place}: {message}{shown}" if place else message)
     return "; ".join(faults)
+
+
+def _short(value: object) -> str:
+    """A value of a hostile file may have any size."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"

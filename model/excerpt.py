@@ -1,16 +1,23 @@
 """Truncates very long text before tokenizing, without changing the tokens that are kept.
 
 A tokenizer cannot stop early and takes some 500 bytes a token. For a text of two million
-characters it would build a gigabyte to keep 510 tokens.
+characters it would build a gigabyte to keep 510 tokens. Some also normalise a character to
+eighteen, so what they make of a long part is counted before they read it whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from model.errors import TextGrowsError
 
 # A cut changes at most the tokens of a word of 100 characters; a longer word is one unknown token.
 MARGIN = 128
 _CHARACTERS_A_TOKEN = 16
 _GROWTH = 4
+# A part of so many characters is encoded at once, whatever it becomes: `model.tokenizer_parts`
+# bounds that too.
+_FREE = 16_384
+_MOST_TIMES, _MOST_GROWN = 4, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +52,25 @@ def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
         yield Excerpt(start, start + size, whole=False)
         size *= _GROWTH
     yield Excerpt(0, length, whole=True)
+
+
+def check_growth(text: str, normalize: Callable[[str], str]) -> None:
+    """Refuses a part of a text that becomes several times as long when it is normalised.
+
+    It is normalised in small pieces, of which no two are kept.
+
+    Args:
+        text: what is to be encoded.
+        normalize: the normalizer of the tokenizer.
+
+    Raises:
+        TextGrowsError: it becomes longer than a million characters, and than four times its own.
+    """
+    if len(text) <= _FREE:
+        return
+    limit = max(_MOST_GROWN, _MOST_TIMES * len(text))
+    grown = 0
+    for start in range(0, len(text), _FREE):
+        grown += len(normalize(text[start : start + _FREE]))
+        if grown > limit:
+            raise TextGrowsError(len(text), limit)

@@ -13,6 +13,8 @@ from model.errors import CheckpointError
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
+# Far above any vocabulary. What is read whole must fit into the memory several times over.
+_MOST_BYTES = 64_000_000
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -22,8 +24,9 @@ def read_object(path: Path) -> dict[str, Any]:
         path: the file, in UTF-8.
 
     Raises:
-        CheckpointError: the file is missing, cannot be read or is not a JSON object.
+        CheckpointError: the file is missing, too large, cannot be read or is not a JSON object.
     """
+    check_size(path)
     try:
         with _name_file_in_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -32,6 +35,21 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(path, f"must hold a JSON object, holds {type(content).__name__}")
     return content
+
+
+def check_size(path: Path) -> None:
+    """Refuses a file that is too large to be read as text.
+
+    Args:
+        path: any file but the weights.
+
+    Raises:
+        CheckpointError: the file is missing, too large or cannot be read.
+    """
+    with _name_file_in_errors(path):
+        size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise CheckpointError(path, f"has {size} bytes, at most {_MOST_BYTES} are read")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
 
-from model.config import Labels
+from model.labels import Labels
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 import tokenizers
+from tokenizers import normalizers
 
 from model.errors import CheckpointError, TextTooLongError, TokenizerError
-from model.excerpt import MARGIN, Excerpt, excerpts
+from model.excerpt import MARGIN, Excerpt, check_growth, excerpts
 from model.tokenizer_files import read_tokenizer_files
 from model.wordpiece import SPECIAL_TOKENS
 
@@ -90,6 +91,9 @@ class Tokenizer:
         backend.no_padding()
         backend.encode_special_tokens = True
         self._backend = backend
+        # BERT's own makes at most three characters of one.
+        is_bounded = isinstance(backend.normalizer, normalizers.BertNormalizer | None)
+        self._normalize = None if is_bounded else backend.normalizer.normalize_str
         template = backend.encode("a", add_special_tokens=True)
         specials = list(
             zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
@@ -138,13 +142,17 @@ class Tokenizer:
 
         Raises:
             TextTooLongError: `truncation` is `error` and the text does not fit.
+            TextGrowsError: the normalizer makes the text several times as long.
             TokenizerError: the tokenizer breaks on this text.
         """
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
         for excerpt in excerpts(len(text), room=self._room, from_end=truncation == "left"):
+            part = text[excerpt.start : excerpt.stop]
             with _no_panic():
-                (encoded,) = encode([text[excerpt.start : excerpt.stop]], add_special_tokens=False)
+                if self._normalize is not None:
+                    check_growth(part, self._normalize)
+                (encoded,) = encode([part], add_special_tokens=False)
             ids = encoded.ids
             surplus = len(ids) - self._room
             if surplus >= MARGIN:

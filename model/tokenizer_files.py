@@ -6,6 +6,7 @@ from `tokenizer_config.json`. The generic classes take `tokenizer.json` as it is
 split text in other ways. They are refused: guessed ids would silently give wrong answers.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ import tokenizers
 from tokenizers import AddedToken, models
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import read_object
+from model.files import check_size, read_object
+from model.tokenizer_parts import check_added_tokens, check_parts, check_vocabulary
 from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
 
 _BERT = ("BertTokenizer", "BertTokenizerFast")
@@ -51,7 +53,7 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: this class of tokenizer is not supported.
+        UnsupportedCheckpointError: this class of tokenizer, or a part of it, is not supported.
     """
     options, config = _read_options(folder), _read(folder / "config.json")
     path = folder / _JSON
@@ -103,14 +105,19 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
 
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
+    content = read_object(path)
+    check_parts(path, content)
     try:
-        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        # What was checked, not the file: another parser may read a repeated key in another way.
+        backend = tokenizers.Tokenizer.from_str(json.dumps(content))
         # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()
         backend.no_padding()
         # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
-    except Exception as error:  # the Rust side raises bare Exception
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the Rust side raises bare Exception, and panics
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
     return backend
 
@@ -144,6 +151,7 @@ def _read_bert(
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
+    check_size(path)
     try:
         # splitlines would also split at characters that are tokens of some vocabularies.
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -151,6 +159,7 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
         raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
     except OSError as error:
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    check_vocabulary(path, "the vocabulary", lines)
     return {token: index for index, token in enumerate(lines) if token}
 
 
@@ -191,6 +200,8 @@ def _read_added(folder: Path, options: Mapping[str, Any]) -> tuple[Path, Mapping
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(path, f"does not name added tokens by their ids: {error}") from error
+    field = _ADDED if _ADDED in options else "the file"
+    check_added_tokens(path, field, [token.content for token in tokens.values()])
     return path, tokens
 
 

@@ -31,7 +31,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     faults += _keyless(settings)
     faults += _check_limits(settings)
     try:
-        checkpoint = open_checkpoint(settings.checkpoint)
+        checkpoint = open_checkpoint(settings.checkpoint, trial=True)
         _check_queue(settings, checkpoint)
     except CheckpointError as error:
         faults.append(f"{PREFIX}CHECKPOINT: {error}")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from model import Encoding, Explanation, ModelInfo, Predictor, Question
-from model.errors import TextTooLongError
+from model.errors import TextGrowsError, TextTooLongError
 from model.tokenizer import Token, Truncation
 from model.views import reduced_shape
 from model.words import group_words
@@ -226,7 +226,7 @@ def _encode(
     for text, where in texts:
         try:
             encoding = encode_text(predictor, text, truncation=truncation, with_tokens=True)
-        except TextTooLongError as error:
+        except (TextTooLongError, TextGrowsError) as error:
             name = ".".join(str(part) for part in where)
             errors = [FieldError((place, *where), str(error))]
             raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from model import Encoding, Prediction, Predictor
-from model.errors import InputError, TextTooLongError, TokenizerError
+from model.errors import InputError, TextGrowsError, TextTooLongError, TokenizerError
 from model.tokenizer import Truncation
 from service.api.schemas import PredictRequest
 from service.errors import (
@@ -114,7 +114,7 @@ def _encode(
         message = "the item is not a string: send text"
     except InternalError as error:
         return _at(index, error)
-    except TextTooLongError as error:
+    except (TextTooLongError, TextGrowsError) as error:
         kind, message = SentenceTooLongError, str(error)
     except InputError as error:
         message = str(error)

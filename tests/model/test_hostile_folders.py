@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint import open_checkpoint
+from model.config import EncoderConfig
 from model.errors import CheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import VOCABULARY, tiny_conv_checkpoint
@@ -83,17 +84,112 @@ def test_sizes_beyond_any_memory_are_refused(tmp_path: Path) -> None:
         open_checkpoint(folder)
 
 
-@pytest.mark.parametrize("label", ["", " \t", "a\ud800"])
+BLANK = "must have a character that is not white space"
+REFUSED = "markup (< and >), control characters, line breaks and half surrogate pairs are refused"
+
+
+@pytest.mark.parametrize(
+    ("label", "fault"),
+    [
+        ("", f"label '' {BLANK}"),
+        (" \t", rf"label ' \t' {BLANK}"),
+        *(
+            (label, f"label {label!r} must not have the character U+{ord(bad):04X}: {REFUSED}")
+            for label, bad in [
+                ("a\ud800", "\ud800"),
+                ("<b>bad</b>", "<"),
+                ("bad>", ">"),
+                ("good\nbad", "\n"),
+                ("\x1b[31mbad", "\x1b"),
+                ("bad\x7f", "\x7f"),
+                ("bad\u2028", "\u2028"),
+                ("\u202egood", "\u202e"),
+            ]
+        ),
+        ("a" * 201, "a label has 201 characters, must have at most 200"),
+    ],
+)
 @pytest.mark.parametrize("build", ["bert", "conv_attention"])
-def test_labels_that_no_answer_could_hold_are_refused(
-    build: str, label: str, foreign: Path, tmp_path: Path
+def test_labels_that_change_what_stands_around_them_are_refused(
+    build: str, label: str, fault: str, foreign: Path, tmp_path: Path
 ) -> None:
     folder = foreign if build == "bert" else tiny_conv_checkpoint(tmp_path / "conv")
     edit(folder / CONFIG, id2label={"0": "no", "1": label})
-    message = (
-        f"{folder / CONFIG}: labels: label {label!r} must be valid Unicode with a character that "
-        f"is not white space (got {('no', label)!r})"
-    )
+    message = f"{folder / CONFIG}: labels: {fault} (got {('no', label)!r})"
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("LABEL_0", "LABEL_1"),
+        ("1 star", "5 stars"),
+        ("very negative", "food & drink"),
+        ("sehr schlecht", "très bon!"),
+        ("👎🏽", "👩‍👧"),
+        ("-", "+"),
+        ("a" * 200, "b"),
+    ],
+)
+def test_labels_as_people_name_them_are_served(labels: tuple[str, ...], foreign: Path) -> None:
+    edit(foreign / CONFIG, id2label={"0": labels[0], "1": labels[1]})
+
+    assert open_checkpoint(foreign).config.labels == labels
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("layer_norm_eps", 1e300, "Input should be less than or equal to 0.01"),
+        ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
+        ("layer_norm_eps", 1e-46, "Input should be greater than or equal to 0.000000000000001"),
+        ("layer_norm_eps", -1e-12, "Input should be greater than or equal to 0.000000000000001"),
+        ("initializer_range", 1e300, "Input should be less than or equal to 10"),
+        ("hidden_dropout_prob", 1.0, "Input should be less than 1"),
+        ("classifier_dropout", -0.1, "Input should be greater than or equal to 0"),
+        ("max_position_embeddings", 10**9, "Input should be less than or equal to 10000000"),
+        ("num_hidden_layers", 1001, "Input should be less than or equal to 1000"),
+        ("pad_token_id", -1, "Input should be greater than or equal to 0"),
+    ],
+)
+def test_numbers_beyond_reason_are_refused(
+    field: str, value: float, fault: str, foreign: Path
+) -> None:
+    edit(foreign / CONFIG, **{field: value})
+    message = f"{foreign / CONFIG}: {field}: {fault} (got {value!r})"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(foreign)
+
+
+@pytest.mark.parametrize("value", [1e-12, 1e-7, 1e-6, 1e-5, 1e-3])
+def test_values_of_published_encoders_are_served(value: float, foreign: Path) -> None:
+    edit(foreign / CONFIG, layer_norm_eps=value)
+
+    config = open_checkpoint(foreign).config
+    assert isinstance(config, EncoderConfig)
+    assert config.layer_norm_eps == value
+
+
+def test_a_value_of_any_size_is_not_repeated(foreign: Path) -> None:
+    edit(foreign / CONFIG, hidden_act="x" * 1_000_000)
+
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(foreign)
+    assert caught.value.fault.startswith("hidden_act: Input should be 'gelu', ")
+    assert caught.value.fault.endswith(f"(got '{'x' * 299}…)")
+
+
+@pytest.mark.parametrize(
+    "name", [CONFIG, "tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
+)
+def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
+    (foreign / "tokenizer_config.json").unlink()
+    with (foreign / name).open("ab") as file:
+        file.truncate(64_000_001)
+    message = f"{foreign / name}: has 64000001 bytes, at most 64000000 are read"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(foreign)

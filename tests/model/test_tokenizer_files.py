@@ -173,21 +173,26 @@ def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "fault"),
     [
-        b"",
-        b"{}",
-        b"not JSON",
-        b"\xff",
-        TOKENIZER.to_json()[:-1].encode(),
-        TOKENIZER.to_json().replace('"unk_token":"[UNK]"', '"unk_token":"<none>"').encode(),
+        (b"", "is not JSON: "),
+        (b"[]", "must hold a JSON object, holds list"),
+        (b"{}", "model must be an object, is NoneType"),
+        (b"not JSON", "is not JSON: "),
+        (b"\xff", "is not JSON: "),
+        (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
+        (TOKENIZER.to_json().replace('"vocab":', '"words":').encode(), "is not a tokenizer: "),
+        (
+            TOKENIZER.to_json().replace('"unk_token":"[UNK]"', '"unk_token":"<none>"').encode(),
+            "is not a tokenizer: ",
+        ),
     ],
 )
-def test_a_damaged_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_is_refused(content: bytes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
 
-    with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}: is not a tokenizer: "):
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}: {re.escape(fault)}"):
         load_tokenizer(tmp_path, max_length=9)
 
 

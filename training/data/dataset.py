@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from model.labels import check_label
 from model.manifest import DataSource
 from model.text import check_text
 from training.data.readers import Columns, Row, read_rows
@@ -109,6 +110,11 @@ def _check_labels(labels: Sequence[str]) -> None:
         raise RecipeError(
             f"labels must be two or more different names, got {', '.join(labels) or 'none'}"
         )
+    for label in labels:
+        try:
+            check_label(label)
+        except ValueError as error:
+            raise RecipeError(f"labels: {error}") from error
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -195,7 +201,7 @@ def parse_label(value: object) -> Label:
         value: what a file holds.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or a word that no checkpoint may hold.
     """
     value = value.strip() if isinstance(value, str) else value
     if value is None or value == "":
@@ -211,7 +217,7 @@ def parse_label(value: object) -> Label:
         try:
             number = float(value)
         except ValueError:
-            return str(value)
+            return check_label(str(value))
         if number.is_integer():
             return int(number)
     raise ValueError(

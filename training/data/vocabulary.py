@@ -8,6 +8,7 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
 from model.tokenizer import Tokenizer
+from model.tokenizer_parts import NEGATION, NOT_LETTER_OR_DIGIT
 from model.wordpiece import wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -17,9 +18,8 @@ _LEAST_FREQUENCY = 2
 # A letter takes two tokens, alone and inside a word, so letters take at most two thirds.
 _PLACES_FOR_A_LETTER = 3
 # Treebanks write `do n't`, people `don't`, phones a curly apostrophe. All are read alike.
-_NOT = Regex("(?i)n't\\b")
+_NOT = Regex(NEGATION)
 _CURLY, _STRAIGHT = "\u2019", "'"
-_NOT_LETTER_OR_DIGIT = Regex(r"[^\p{L}\p{N}]")
 
 
 def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
@@ -106,7 +106,7 @@ def train_word_tokenizer(
 def _word_backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
     backend.normalizer = normalizers.Sequence(
-        [normalizers.Lowercase(), normalizers.Replace(_NOT_LETTER_OR_DIGIT, " ")]
+        [normalizers.Lowercase(), normalizers.Replace(Regex(NOT_LETTER_OR_DIGIT), " ")]
     )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return backend

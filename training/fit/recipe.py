@@ -39,7 +39,7 @@ class NetworkSizes(_Part):
     num_layers: Count
     num_heads: Count
     intermediate_size: Count
-    initializer_range: Annotated[float, Field(gt=0.0)] = 0.02
+    initializer_range: Annotated[float, Field(gt=0.0, le=10.0)] = 0.02
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:

@@ -294,6 +294,22 @@ def test_an_empty_label_is_refused(value: object) -> None:
         parse_label(value)
 
 
+NOT_A_NAME = (
+    "label '<b>' must not have the character U+003C: markup (< and >), control characters, line "
+    "breaks and half surrogate pairs are refused"
+)
+
+
+def test_a_label_that_no_checkpoint_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:
+    """Not after hours of training."""
+    path = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "<b>")])
+
+    with pytest.raises(DataError, match=exactly(f"{path}: row 3: {NOT_A_NAME}")):
+        read_dataset([path])
+    with pytest.raises(RecipeError, match=exactly(f"labels: {NOT_A_NAME}")):
+        read_dataset([path], labels=["good", "<b>"])
+
+
 @pytest.mark.parametrize("value", ["0.5", 0.5, "nan", float("nan"), "inf", ["positive"], {}, b"1"])
 def test_what_is_neither_word_nor_whole_number_is_refused(value: object) -> None:
     message = (

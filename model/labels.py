@@ -1,0 +1,46 @@
+"""Refuses names of classes that could change what stands around them."""
+
+from typing import Annotated
+from unicodedata import category
+
+from pydantic import AfterValidator
+
+_MOST_LABEL = 200
+# Control characters, halves of surrogate pairs, the ends of lines and paragraphs.
+_NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# They turn the direction of what stands behind them.
+_TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_MARKUP = frozenset("<>")
+
+
+def check_label(label: str) -> str:
+    """Refuses a name of a class that could change what stands around it.
+
+    Every answer, page and table repeats the names.
+
+    Args:
+        label: the name.
+
+    Raises:
+        ValueError: it is blank, too long, or has a character that no name needs.
+    """
+    if len(label) > _MOST_LABEL:
+        raise ValueError(f"a label has {len(label)} characters, must have at most {_MOST_LABEL}")
+    if not label.strip():
+        raise ValueError(f"label {label!r} must have a character that is not white space")
+    for character in label:
+        if character in _MARKUP or character in _TURNS or category(character) in _NO_TEXT:
+            raise ValueError(
+                f"label {label!r} must not have the character U+{ord(character):04X}: markup (< "
+                "and >), control characters, line breaks and half surrogate pairs are refused"
+            )
+    return label
+
+
+def _check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
+    for label in labels:
+        check_label(label)
+    return labels
+
+
+Labels = Annotated[tuple[str, ...], AfterValidator(_check_labels)]

@@ -1,0 +1,70 @@
+"""A text that a foreign tokenizer makes many times as long is refused, whatever asks for it."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from model.files import CONFIG, MANIFEST
+from tests.builders import tiny_checkpoint
+from tests.end_to_end.problems import error
+from tests.end_to_end.servers import service
+from tests.model.folders import edit, read
+
+# NFKC makes six letters of it, all of one word.
+KILOMETRE = "\N{SQUARE KIROMEETORU}"
+TEXT = KILOMETRE * 400_000
+MESSAGE = (
+    "400000 characters of the text become more than 1600000 when they are normalised: shorten it"
+)
+
+
+@pytest.fixture(scope="module")
+def compatible(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A service with a foreign folder whose tokenizer begins with NFKC."""
+    folder = tmp_path_factory.mktemp("foreign")
+    checkpoint = tiny_checkpoint(folder / "tiny")
+    (checkpoint / MANIFEST).unlink()
+    edit(checkpoint / CONFIG, transformers_version="5.0.0")
+    path = checkpoint / "tokenizer.json"
+    normalizers = [{"type": "NFKC"}, read(path)["normalizer"]]
+    edit(path, normalizer={"type": "Sequence", "normalizers": normalizers})
+    with service(checkpoint, folder) as running, running.client() as client:
+        yield client
+
+
+def test_a_prediction_is_refused(compatible: httpx.Client) -> None:
+    fields = {"on_error": "item"}
+    answer = compatible.post("/predict", json={"sentences": ["good", TEXT], **fields})
+
+    good, refused = answer.json()["predictions"]
+    assert good["label"] in ("negative", "positive")
+    assert refused == {
+        "error": {
+            "type": "/problems/text-too-long",
+            "title": "The text is too long",
+            "status": 422,
+            "detail": f"sentences[1]: {MESSAGE}.",
+            "errors": [error("body", "sentences", 1, msg=MESSAGE)],
+        }
+    }
+
+
+@pytest.mark.parametrize("path", ["/attention", "/attributions", "/importance"])
+def test_an_explanation_is_refused(path: str, compatible: httpx.Client) -> None:
+    answer = compatible.post(path, json={"sentence": TEXT})
+
+    assert answer.status_code == 422
+    assert answer.json()["type"] == "/problems/text-too-long"
+    assert answer.json()["detail"] == f"sentence: {MESSAGE}."
+
+
+def test_offsets_of_a_short_text_are_those_of_the_user(compatible: httpx.Client) -> None:
+    answer = compatible.post("/attention", json={"sentence": "\N{LATIN SMALL LIGATURE FI}lm good"})
+
+    assert answer.status_code == 200
+    tokens = answer.json()["tokens"]
+    assert [(each["text"], each["start"], each["end"]) for each in tokens[1:-1]] == [
+        ("film", 0, 3),
+        ("good", 4, 8),
+    ]
