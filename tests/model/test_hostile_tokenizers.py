@@ -396,3 +396,15 @@ def test_the_trial_alone_finds_what_would_end_the_process(hostile: Path, end: st
         try_tokenizer(hostile)
     assert caught.value.path == hostile / "tokenizer.json"
     assert caught.value.fault.startswith(end)
+
+
+@pytest.mark.usefixtures("without_rules")
+@pytest.mark.parametrize("hostile", [DEADLY["a split that searches for ever"]], indirect=True)
+def test_the_service_tries_before_it_opens(hostile: Path) -> None:
+    """Here the rules still refuse it in this process, in other words."""
+    with pytest.raises(SettingsError) as caught:
+        prepare({"checkpoint": str(hostile)})
+    (fault,) = caught.value.faults
+    assert fault.startswith(
+        f"HEADLIGHT_CHECKPOINT: {hostile / 'tokenizer.json'}: {PANIC}24 of U+0041: {SEARCH}"
+    )
