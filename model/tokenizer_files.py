@@ -108,7 +108,7 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
     content = read_object(path)
     check_parts(path, content)
     try:
-        # What was checked, not the file: another parser may read a repeated key in another way.
+        # What was checked, not the file again: it may have changed, or be read in another way.
         backend = tokenizers.Tokenizer.from_str(json.dumps(content))
         # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from model import trial, trial_run
+from model import tokenizer_files, trial, trial_run
 from model.checkpoint import open_checkpoint
 from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.tokenizer_parts import check_parts
 from model.trial import try_tokenizer
 from service.settings import SettingsError
 from service.start import prepare
@@ -291,14 +292,17 @@ def test_a_tokenizer_is_refused_though_a_bert_would_not_use_it(name: str, foreig
     assert (caught.value.path, caught.value.fault) == (foreign / "tokenizer.json", fault)
 
 
-def test_a_repeated_key_is_read_once(foreign: Path) -> None:
-    """Two parsers may choose differently; what is built is what was checked."""
-    path = foreign / "tokenizer.json"
-    hidden = json.dumps(replace({"String": "a"}, "b"))
-    content = json.dumps({**read(path), "normalizer": None})
-    path.write_text(content[:-1] + f', "normalizer": {hidden}, "normalizer": null' + "}")
+def test_what_is_built_is_what_was_checked(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is replaced between the check and the building."""
+    expected = open_checkpoint(foreign).tokenizer.to_json()
 
-    assert json.loads(open_checkpoint(foreign).tokenizer.to_json())["normalizer"] is None
+    def check_and_replace(path: Path, content: dict[str, Any]) -> None:
+        check_parts(path, content)
+        edit(path, normalizer={"type": "Lowercase"})
+
+    monkeypatch.setattr(tokenizer_files, "check_parts", check_and_replace)
+
+    assert open_checkpoint(foreign).tokenizer.to_json() == expected
 
 
 @pytest.mark.parametrize(
