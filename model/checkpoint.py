@@ -24,7 +24,7 @@ from model.architecture import (
     stored_names,
 )
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
-from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_bytes, read_object
+from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_bytes, read_object
 from model.manifest import MARK, Manifest, seal
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.trial import try_tokenizer
@@ -40,7 +40,7 @@ class Checkpoint:
     Args:
         path: the folder.
         name: the name of the folder.
-        version: the first 12 hex digits of the SHA-256 of the weights file.
+        weights_sha256: the SHA-256 of the weights file, in hex.
         config: sizes of the network.
         manifest: the content of `headlight.json`, or defaults.
         tokenizer: the tokenizer of the folder.
@@ -48,10 +48,15 @@ class Checkpoint:
 
     path: Path
     name: str
-    version: str
+    weights_sha256: str
     config: NetworkConfig
     manifest: Manifest
     tokenizer: Tokenizer
+
+    @property
+    def version(self) -> str:
+        """The first 12 hex digits of the SHA-256 of the weights file."""
+        return self.weights_sha256[:_VERSION_LENGTH]
 
     def load_network(self) -> Network:
         """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
@@ -62,12 +67,12 @@ class Checkpoint:
         path = self.path / WEIGHTS
         # One read: the digest and the weights come from the same bytes.
         content = read_bytes(path)
-        version = hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH]
-        if version != self.version:
+        found = hashlib.sha256(content).hexdigest()
+        if found != self.weights_sha256:
             raise CheckpointError(
                 path,
-                f"is version {version} now, and was {self.version} when it was checked: "
-                "start again",
+                f"is version {found[:_VERSION_LENGTH]} now, and was {self.version} when it was "
+                "checked: start again",
             )
         with torch.device("meta"):
             network = build_network(self.config)
@@ -90,7 +95,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
             names the file and the fault.
         UnsupportedCheckpointError: this kind of network cannot be loaded.
     """
-    _check_folder(path)
+    check_folder(path)
     content = read_object(path / CONFIG)
     config = _read_config(path / CONFIG, content)
     manifest = _read_manifest(path, config, content)
@@ -112,7 +117,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     return Checkpoint(
         path=path,
         name=path.resolve().name,
-        version=(digests.get(WEIGHTS) or digest(path / WEIGHTS))[:_VERSION_LENGTH],
+        weights_sha256=digests.get(WEIGHTS) or digest(path / WEIGHTS),
         config=config,
         manifest=manifest,
         tokenizer=tokenizer,
@@ -127,16 +132,6 @@ def _build_without_memory(path: Path, config: NetworkConfig) -> Network:
         raise CheckpointError(
             path, "the sizes together make a network beyond any memory"
         ) from error
-
-
-def _check_folder(path: Path) -> None:
-    try:
-        if path.is_dir():
-            return
-        fault = "is not a folder" if path.exists() else "does not exist"
-    except OSError as error:  # the name is too long, or a parent folder is not accessible
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:

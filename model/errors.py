@@ -9,6 +9,7 @@ ModelError
 │   └── TextGrowsError      several times as long once it is normalised
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
+├── SigningKeyError         a key that cannot sign or verify a checkpoint
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
 
@@ -123,6 +124,18 @@ class TokenizerError(ModelError, RuntimeError):
             f"the tokenizer broke on a text ({kind}): check the files of the tokenizer"
         )
         self.kind = kind
+
+
+class SigningKeyError(ModelError):
+    """A key that cannot sign or verify a checkpoint; the message names its file.
+
+    Args:
+        path: the file of the key.
+        fault: what is wrong with it.
+    """
+
+    def __init__(self, path: Path, fault: str) -> None:
+        super().__init__(f"{path}: {fault}")
 
 
 class CheckpointError(ModelError):

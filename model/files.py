@@ -17,6 +17,21 @@ MANIFEST = "headlight.json"
 _MOST_BYTES = 64_000_000
 
 
+def check_folder(path: Path) -> None:
+    """Refuses a path where no folder is.
+
+    Raises:
+        CheckpointError: there is none, or it is not accessible.
+    """
+    try:
+        if path.is_dir():
+            return
+        fault = "is not a folder" if path.exists() else "does not exist"
+    except OSError as error:  # the name is too long, or a parent folder is not accessible
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
 

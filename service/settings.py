@@ -137,6 +137,9 @@ class Settings(BaseSettings):
     checkpoint: Path = Field(
         Path("checkpoints/default"), description="folder of the checkpoint to serve"
     )
+    checkpoint_key: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="public key in PEM form, whose owner must have signed the checkpoint"
+    )
     host: Annotated[str, AfterValidator(_not_blank)] = Field(
         "127.0.0.1", description="address to listen on"
     )

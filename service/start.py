@@ -1,11 +1,12 @@
 """Checks settings, keys, checkpoint and device before anything is served; tells all faults."""
 
+import importlib
 from collections.abc import Mapping
 
 from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
-from model.errors import CheckpointError, ConfigurationError
+from model.errors import CheckpointError, ConfigurationError, SigningKeyError
 from service.formats.sizes import MOST_BYTES_PER_WEIGHT
 from service.http.access import ApiKeys, load_api_keys
 from service.http.connections import plan_capacity
@@ -31,7 +32,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     faults += _keyless(settings)
     faults += _check_limits(settings)
     try:
-        checkpoint = open_checkpoint(settings.checkpoint, trial=True)
+        checkpoint = _open_checkpoint(settings)
         _check_queue(settings, checkpoint)
     except CheckpointError as error:
         faults.append(f"{PREFIX}CHECKPOINT: {error}")
@@ -45,6 +46,35 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     if faults or checkpoint is None or backend is None:
         raise SettingsError(sorted(faults))
     return settings, api_keys, checkpoint, backend
+
+
+def _open_checkpoint(settings: Settings) -> Checkpoint:
+    """Opens the checkpoint, which the owner of the key must have signed if there is a key.
+
+    Raises:
+        CheckpointError: the folder is damaged, or its signature is not right.
+        SettingsError: the key cannot be used.
+    """
+    if settings.checkpoint_key is None:
+        return open_checkpoint(settings.checkpoint, trial=True)
+    try:
+        # Imported only now: it needs an extra.
+        signing = importlib.import_module("model.signing")
+        signing.verify_checkpoint(settings.checkpoint, settings.checkpoint_key)
+        checkpoint = open_checkpoint(settings.checkpoint, trial=True)
+        # Again, in case a file was replaced before it was read. The weights are read later, and
+        # only if they have the digest of these.
+        signing.verify_checkpoint(settings.checkpoint, settings.checkpoint_key)
+    except SigningKeyError as error:
+        raise SettingsError([f"{PREFIX}CHECKPOINT_KEY: {error}"]) from error
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            [
+                f"{PREFIX}CHECKPOINT_KEY: {error.name} is not installed, which signatures need: "
+                "install the extra signing, or build the image with --build-arg EXTRA=signing"
+            ]
+        ) from error
+    return checkpoint
 
 
 def _choose_backend(settings: Settings, checkpoint: Checkpoint | None) -> Backend | None:

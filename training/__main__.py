@@ -1,4 +1,4 @@
-"""Runs `headlight-train`, which trains and measures checkpoints."""
+"""Runs `headlight-train`, which trains, measures and signs checkpoints."""
 
 import argparse
 import importlib
@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from model.arguments import LineParser
 from model.errors import ModelError
-from training.cli import compare, evaluate, fit_options
+from training.cli import compare, evaluate, fit_options, sign, verify
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
 # Who needs a package, and the extras that bring it. Every other package is of `train`.
-_EXTRAS = {"transformers": ("the teacher of a plan", "train,teacher")}
+_EXTRAS = {
+    "transformers": ("the teacher of a plan needs and serving does not", "train,teacher"),
+    "model_signing": ("signatures need", "signing"),
+    "cryptography": ("signatures need", "signing"),
+    "OpenSSL": ("signatures need", "signing"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "training"}:
             raise
-        who, extras = _EXTRAS.get(package, ("training", "train"))
+        needed, extras = _EXTRAS.get(package, ("training needs and serving does not", "train"))
         return _refuse(
-            f"{error.name} is not installed, which {who} needs and serving does not: "
+            f"{error.name} is not installed, which {needed}: "
             f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'",
             1,
         )
@@ -71,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
             "training.cli.compare",
             "train variants of the network side by side and report on them",
         ),
+        ("sign", sign, "training.cli.sign", "sign a checkpoint with a private key"),
+        ("verify", verify, "training.cli.verify", "check who signed a checkpoint"),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         options.add_arguments(command)

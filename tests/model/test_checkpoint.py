@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,16 @@ def test_a_folder_that_is_replaced_between_check_and_load(tmp_path: Path) -> Non
         checkpoint.load_network()
     tiny_checkpoint(folder, seed=0)  # the same weights again
     assert checkpoint.load_network().num_heads == checkpoint.config.num_heads
+
+
+def test_more_than_the_version_must_fit(folder: Path) -> None:
+    """Who may choose the bytes can find others with the same 12 digits."""
+    checkpoint = open_checkpoint(folder)
+    alike = replace(checkpoint, weights_sha256=checkpoint.version.ljust(64, "0"))
+
+    assert alike.version == checkpoint.version
+    with pytest.raises(CheckpointError, match="was checked: start again"):
+        alike.load_network()
 
 
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:

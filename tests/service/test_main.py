@@ -71,6 +71,7 @@ WRONG = [
         "fine,s\u00e9cret",
         "key number 2 holds a character that is not visible ASCII, or a comma",
     ),
+    ("CHECKPOINT_KEY", "no/where", "no/where: cannot be read: No such file or directory"),
     ("API_KEYS_FILE", "no/where", "cannot read no/where: No such file or directory"),
     ("WATCHDOG_SECONDS", "0", "input should be greater than 0, got '0'"),
     ("METRICS", "no", "input should be 'open', 'key' or 'off', got 'no'"),

@@ -20,6 +20,7 @@ def test_defaults() -> None:
     assert faults == []
     assert settings.model_dump() == {
         "checkpoint": Path("checkpoints/default"),
+        "checkpoint_key": None,
         "host": "127.0.0.1",
         "port": 8000,
         "device": "auto",
@@ -51,6 +52,7 @@ def test_defaults() -> None:
 
 VALUES = {
     "checkpoint": ("some/where", Path("some/where")),
+    "checkpoint_key": ("public.pem", Path("public.pem")),
     "host": ("0.0.0.0", "0.0.0.0"),
     "port": ("0", 0),
     "device": ("cuda:12", "cuda:12"),

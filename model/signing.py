@@ -1,0 +1,166 @@
+"""Signs the files of a checkpoint folder with a key, and verifies them; never uses a network.
+
+The signature is an OpenSSF model signature (https://github.com/ossf/model-signing-spec): a Sigstore
+bundle over a statement that lists the SHA-256 of every file. It lies in the folder itself, as
+`model.sig`, and covers every file but itself.
+
+Importing this module needs the package model-signing, which the extra `signing` brings.
+"""
+
+import base64
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from model_signing import hashing, signing, verifying
+
+from model.errors import CheckpointError, SigningKeyError
+from model.files import check_folder, digest, read_bytes, write_whole
+
+SIGNATURE = "model.sig"
+_KEYS = "an elliptic-curve key (P-256, P-384 or P-521) in PEM form"
+# Other signers leave these out by default, and nothing here reads them.
+_LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
+
+
+def sign_checkpoint(folder: Path, key: Path) -> Path:
+    """Writes `model.sig` over every other file of a folder, in place of an older one.
+
+    Args:
+        folder: the checkpoint folder.
+        key: the private key, in PEM form and without a password.
+
+    Returns:
+        The path of the signature.
+
+    Raises:
+        CheckpointError: a file cannot be read, or is a link, a device or a pipe.
+        SigningKeyError: the key cannot sign.
+        OSError: the signature cannot be written.
+    """
+    _check_readable(key)
+    try:
+        signer = signing.Config().use_elliptic_key_signer(private_key=key)
+    except Exception as error:  # the library raises whatever its reader of keys raises
+        fault = f"is not a private key that can sign: give {_KEYS}, without a password"
+        raise SigningKeyError(key, fault) from error
+    check_folder(folder)
+    # A link could lead out of the folder, and a pipe would be read for ever.
+    for path in _files(folder):
+        read_bytes(path)
+    with tempfile.TemporaryDirectory() as scratch:
+        fresh = Path(scratch) / SIGNATURE
+        signer.set_hashing_config(_every_file()).sign(folder.resolve(), fresh)
+        write_whole(folder / SIGNATURE, fresh.read_bytes())
+    return folder / SIGNATURE
+
+
+def verify_checkpoint(folder: Path, key: Path) -> None:
+    """Checks that a folder holds exactly what the owner of a key has signed.
+
+    Args:
+        folder: the checkpoint folder.
+        key: the public key, in PEM form.
+
+    Raises:
+        CheckpointError: the signature is missing, damaged or of another key, or a file was changed,
+            added or removed after it; the message names the file.
+        SigningKeyError: the key cannot verify.
+    """
+    _check_readable(key)
+    try:
+        verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
+    except Exception as error:  # the library raises whatever its reader of keys raises
+        fault = f"is not a public key that can verify: give {_KEYS}"
+        raise SigningKeyError(key, fault) from error
+    check_folder(folder)
+    signature = folder / SIGNATURE
+    if not signature.is_file():
+        how = f"headlight-train sign {folder} --key PRIVATE.pem"
+        raise CheckpointError(signature, f"is missing, and a key is set: sign the folder ({how})")
+    signed = _signed_digests(signature)
+    present = {path.relative_to(folder).as_posix() for path in _files(folder)}
+    try:
+        # Of an old signature the library says so on standard output.
+        with contextlib.redirect_stdout(io.StringIO()):
+            verifier.set_hashing_config(_every_file()).verify(folder.resolve(), signature)
+    except Exception as error:  # the library raises whatever a damaged bundle makes it raise
+        raise _explain(error, folder, signed, present, key) from error
+    # The signer may have left out files, which then could be anything.
+    for name in sorted(present - set(signed)):
+        if name.partition("/")[0] not in _LEFT_OUT:
+            raise _added(folder / name)
+
+
+def _every_file() -> hashing.Config:
+    config = hashing.Config().use_file_serialization(hashing_algorithm="sha256")
+    return config.set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=False)
+
+
+def _check_readable(key: Path) -> None:
+    try:
+        key.read_bytes()
+    except OSError as error:
+        raise SigningKeyError(key, f"cannot be read: {error.strerror}") from error
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file of a folder and the folders in it, but the signature; in order."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            raise CheckpointError(
+                path, "is a link, which a signature cannot cover: put the file itself there"
+            )
+        if not path.is_dir() and path != folder / SIGNATURE:
+            if not path.is_file():
+                raise CheckpointError(path, "is a device or a pipe: put a regular file there")
+            yield path
+
+
+def _signed_digests(signature: Path) -> dict[str, str]:
+    """Reads what a signature says of each file: its SHA-256, by its path in the folder.
+
+    Raises:
+        CheckpointError: it is not a signature, or has no SHA-256 of whole files.
+    """
+    try:
+        bundle = json.loads(read_bytes(signature))
+        statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+        predicate = statement["predicate"]
+        method = (predicate["serialization"]["method"], predicate["serialization"]["hash_type"])
+        digests = {str(file["name"]): str(file["digest"]) for file in predicate["resources"]}
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CheckpointError(signature, "is damaged, or is no OpenSSF model signature") from error
+    if method != ("files", "sha256"):
+        raise CheckpointError(
+            signature, f"has {method[1]} of {method[0]}, must have sha256 of files: sign again"
+        )
+    return digests
+
+
+def _explain(
+    error: Exception, folder: Path, signed: dict[str, str], present: set[str], key: Path
+) -> CheckpointError:
+    """Says which file is at fault when a verification has failed."""
+    signature = folder / SIGNATURE
+    if isinstance(error, InvalidSignature) or str(error).startswith("Key mismatch"):
+        return CheckpointError(
+            signature, f"is not a signature by the key {key}: it is another's, or was changed"
+        )
+    if str(error).startswith("Signature mismatch"):
+        for name in sorted(present | set(signed)):
+            if name not in present:
+                return CheckpointError(folder / name, f"is missing, though {SIGNATURE} covers it")
+            if name not in signed:
+                return _added(folder / name)
+            if digest(folder / name) != signed[name]:
+                return CheckpointError(folder / name, f"was changed after {SIGNATURE} was made")
+    return CheckpointError(signature, "is damaged: put the signature there that was made")
+
+
+def _added(path: Path) -> CheckpointError:
+    return CheckpointError(path, f"is not covered by {SIGNATURE}: remove it, or sign again")

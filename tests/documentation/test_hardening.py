@@ -1,0 +1,59 @@
+"""The commands of the guide to hardening do what the page says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.signing import SIGNATURE, verify_checkpoint
+from tests.documentation.markdown import ROOT, blocks
+from tests.end_to_end.servers import environment
+
+PAGE = ROOT / "docs" / "guides" / "hardening.md"
+MAKE_KEYS, SIGN, SERVE = (block.content for block in blocks(PAGE, "bash"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
+    """Where a reader stands: with a checkpoint of their own."""
+    shutil.copytree(checkpoint_folder, tmp_path / "checkpoints" / "reviews")
+    return tmp_path
+
+
+def run(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    return subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=folder,
+        env={**environment(), "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.skipif(
+    shutil.which("openssl") is None and "CI" not in os.environ, reason="openssl is not installed"
+)
+def test_the_keys_of_the_page_sign_and_verify(folder: Path) -> None:
+    assert run(MAKE_KEYS, folder).returncode == 0
+    assert (folder / "private.pem").stat().st_mode & 0o777 == 0o600
+    done = run(SIGN, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    [signed, verified] = done.stdout.splitlines()
+    assert signed.endswith(f": checkpoints/reviews/{SIGNATURE}")
+    assert verified == "checkpoints/reviews: signed by the key public.pem, and unchanged since"
+    verify_checkpoint(folder / "checkpoints" / "reviews", folder / "public.pem")
+
+    (folder / "checkpoints" / "reviews" / "config.json").write_text("{}", encoding="utf-8")
+    refused = run(SERVE, folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "headlight-serve: 1 setting is wrong:\n"
+        "  HEADLIGHT_CHECKPOINT: checkpoints/reviews/config.json: was changed after model.sig was "
+        "made\n"
+    )

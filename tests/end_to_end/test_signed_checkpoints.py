@@ -1,0 +1,147 @@
+"""With a key, the service serves what its owner has signed, and nothing else."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.checkpoint import Checkpoint, open_checkpoint
+from model.errors import CheckpointError
+from model.signing import SIGNATURE, sign_checkpoint
+from service import start
+from service.settings import SettingsError
+from service.start import prepare
+from tests.builders import tiny_checkpoint
+from tests.end_to_end.servers import service
+from tests.end_to_end.test_start import refuse
+from tests.model.keys import KeyPair, elliptic_pair
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
+    return elliptic_pair(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def signed(tmp_path: Path, keys: KeyPair) -> Path:
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    sign_checkpoint(folder, keys.private)
+    return folder
+
+
+def faults(folder: Path, key: Path) -> list[str]:
+    """What keeps the service from starting."""
+    with pytest.raises(SettingsError) as caught:
+        prepare({"checkpoint": str(folder), "checkpoint_key": str(key)})
+    return caught.value.faults
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_a_signed_folder_is_served(by: str, signed: Path, keys: KeyPair, tmp_path: Path) -> None:
+    options = ("--checkpoint-key", str(keys.public)) if by == "option" else ()
+    settings = {} if options else {"HEADLIGHT_CHECKPOINT_KEY": str(keys.public)}
+    with (
+        service(signed, tmp_path, *options, settings=settings) as running,
+        running.client() as client,
+    ):
+        answer = client.post("/predict", json={"sentences": ["a warm film"]})
+        assert answer.status_code == 200
+        assert answer.json()["model"]["version"] == open_checkpoint(signed).version
+        assert running.errors() == []
+
+
+def test_an_unsigned_folder_stops_the_start(checkpoint_folder: Path, keys: KeyPair) -> None:
+    stderr = refuse(checkpoint_folder, HEADLIGHT_CHECKPOINT_KEY=str(keys.public))
+    assert stderr == (
+        "headlight-serve: 1 setting is wrong:\n"
+        f"  HEADLIGHT_CHECKPOINT: {checkpoint_folder / SIGNATURE}: is missing, and a key is set: "
+        f"sign the folder (headlight-train sign {checkpoint_folder} --key PRIVATE.pem)\n"
+    )
+
+
+def test_each_fault_names_its_file(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    signed.rename(whole)
+
+    def fault(name: str) -> str:
+        [line] = faults(signed, keys.public)
+        shutil.rmtree(signed)
+        return line.removeprefix(f"HEADLIGHT_CHECKPOINT: {signed / name}: ")
+
+    shutil.copytree(whole, signed)
+    sign_checkpoint(signed, elliptic_pair(tmp_path / "other").private)
+    another = f"is not a signature by the key {keys.public}: it is another's, or was changed"
+    assert fault(SIGNATURE) == another
+
+    shutil.copytree(whole, signed)
+    (signed / SIGNATURE).write_bytes((signed / SIGNATURE).read_bytes()[:-9])
+    assert fault(SIGNATURE) == "is damaged, or is no OpenSSF model signature"
+
+    shutil.copytree(whole, signed)
+    with (signed / "model.safetensors").open("r+b") as weights:
+        weights.seek(-1, 2)
+        weights.write(b"\x01")
+    assert fault("model.safetensors") == "was changed after model.sig was made"
+
+    shutil.copytree(whole, signed)
+    (signed / "vocab.txt").write_text("", encoding="utf-8")
+    assert fault("vocab.txt") == "is not covered by model.sig: remove it, or sign again"
+
+    shutil.copytree(whole, signed)
+    (signed / "headlight.json").unlink()
+    assert fault("headlight.json") == "is missing, though model.sig covers it"
+
+
+def test_a_key_that_cannot_be_used(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
+    gone = tmp_path / "gone.pem"
+    assert faults(signed, gone) == [
+        f"HEADLIGHT_CHECKPOINT_KEY: {gone}: cannot be read: No such file or directory"
+    ]
+    assert faults(signed, keys.private) == [
+        f"HEADLIGHT_CHECKPOINT_KEY: {keys.private}: is not a public key that can verify: give an "
+        "elliptic-curve key (P-256, P-384 or P-521) in PEM form"
+    ]
+
+
+@pytest.mark.parametrize("package", ["model_signing", "cryptography.exceptions"])
+def test_a_key_without_the_extra(
+    package: str, signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "model.signing")
+    monkeypatch.setitem(sys.modules, package, None)
+    [fault] = faults(signed, keys.public)
+    assert fault.partition(" is not installed")[2] == (
+        ", which signatures need: install the extra signing, or build the image with --build-arg "
+        "EXTRA=signing"
+    )
+    assert fault.startswith(f"HEADLIGHT_CHECKPOINT_KEY: {package}")
+
+
+def test_a_folder_is_not_read_before_it_is_verified(
+    checkpoint_folder: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    monkeypatch.setattr(start, "open_checkpoint", opened.append)
+    assert len(faults(checkpoint_folder, keys.public)) == 1
+    assert opened == []
+
+
+def test_a_folder_that_is_replaced_while_it_is_read(
+    signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swap_and_open(path: Path) -> Checkpoint:
+        tiny_checkpoint(path, seed=1)
+        return open_checkpoint(path)
+
+    monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
+    [fault] = faults(signed, keys.public)
+    assert fault.startswith(f"HEADLIGHT_CHECKPOINT: {signed / SIGNATURE}: is missing")
+
+
+def test_weights_that_are_replaced_after_all_checks(signed: Path, keys: KeyPair) -> None:
+    options = {"checkpoint": str(signed), "checkpoint_key": str(keys.public)}
+    _, _, checkpoint, _ = prepare(options)
+    tiny_checkpoint(signed, seed=1)
+    with pytest.raises(CheckpointError, match="was checked: start again"):
+        checkpoint.load_network()
