@@ -2,38 +2,35 @@
 #
 #   docker build --tag headlight .
 #   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
+#   docker build --build-arg EXTRA=signing --tag headlight .            # with signed checkpoints
 #
 # pip uses fitting wheels from a folder wheels/ beside this file instead of downloading them.
 
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
-# A stage of its own, so that a new version of the project does not reinstall the packages.
-FROM ${BASE_IMAGE} AS requirements
-WORKDIR /build
-COPY pyproject.toml ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
-      >requirements.txt
-
 FROM ${BASE_IMAGE} AS packages
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_FIND_LINKS=/build \
     PIP_NO_CACHE_DIR=1 \
-    PIP_PYTHON=/opt/venv/bin/python
+    PIP_ONLY_BINARY=:all: \
+    PIP_PYTHON=/opt/venv/bin/python \
+    PIP_REQUIRE_HASHES=1
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /build
 # pip stays out of the environment that is copied to the final image.
 RUN python -m venv --without-pip /opt/venv
-COPY --from=requirements /build/requirements.txt ./
-COPY constraints.txt wheels* ./
-RUN grep '^torch==' requirements.txt >torch.txt
-# Only torch comes from the index of CPU builds. If that index does not answer, the next step takes
-# the build that pip finds, which on Linux brings CUDA.
+COPY requirements wheels* ./
+# Only torch comes from the index of CPU builds. Every file must have a hash of the lock, so no index
+# can slip in another, and no other build is taken if that index does not answer.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
-      pip install --no-compile --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch.txt \
-      || echo "torch cannot be had from ${TORCH_INDEX_URL}: taking the build that pip finds elsewhere"; \
+      pip install --no-compile --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch-cpu.lock; \
+    else \
+      pip install --no-compile --no-deps --requirement torch-cuda.lock; \
     fi
-RUN pip install --no-compile --constraint constraints.txt --requirement requirements.txt
+# signing: what HEADLIGHT_CHECKPOINT_KEY needs
+ARG EXTRA=
+RUN pip install --no-compile --no-deps --requirement serve.lock ${EXTRA:+--requirement ${EXTRA}.lock} && pip check
 # Serving never reads headers for compilers and the tests of packages.
 WORKDIR /opt/venv/lib
 RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
@@ -44,11 +41,13 @@ RUN echo /opt/headlight >"$(/opt/venv/bin/python -c "import sysconfig; print(sys
 
 FROM packages AS project
 WORKDIR /build
+ENV PIP_REQUIRE_HASHES=
 COPY LICENSE README.md pyproject.toml ./
 COPY model model
 COPY service service
 # The training command needs packages that are not installed here.
-RUN pip install --no-compile --no-deps --target /opt/headlight . && rm /opt/headlight/bin/headlight-train
+# Built by the setuptools that is installed, which has a hash, and not by one that pip would fetch.
+RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && rm /opt/headlight/bin/headlight-train
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints/default checkpoints/default
@@ -60,10 +59,20 @@ RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python
 # File modes of the build machine must not matter.
 RUN chmod -R a+rX /app
 
+# The list of all packages above, made by a tool that stays out of the image.
+FROM project AS sbom
+ENV PIP_PYTHON=/opt/sbom/bin/python \
+    PIP_REQUIRE_HASHES=1
+WORKDIR /build
+RUN python -m venv --without-pip /opt/sbom && \
+    pip install --no-compile --no-deps --requirement sbom.lock && \
+    /opt/sbom/bin/cyclonedx-py environment --output-reproducible --of JSON --output-file sbom.cdx.json /opt/venv/bin/python
+
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="Headlight" \
       org.opencontainers.image.description="A small sentiment service that shows its work" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      headlight.sbom="/usr/share/doc/headlight/sbom.cdx.json"
 # OpenBLAS would start one unused thread for each core of the host.
 ENV PATH=/opt/headlight/bin:/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -78,6 +87,7 @@ COPY --from=packages /opt/venv /opt/venv
 COPY --from=project /app /app
 COPY --from=project /opt/bytecode /opt/bytecode
 COPY --from=project /opt/headlight /opt/headlight
+COPY --from=sbom /build/sbom.cdx.json /usr/share/doc/headlight/
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM

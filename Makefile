@@ -30,7 +30,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check benchmark gpu containers fuzz overload soak lock clean torch FORCE
+.PHONY: help install serve test check benchmark gpu containers fuzz overload soak lock hashes clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -74,13 +74,32 @@ overload: $(VENV)/installed-dev ## send the default model three times what it ca
 soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart replicas under mixed load for twenty minutes
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
-lock: $(BIN)/python ## pin in constraints.txt every package that an installation brings
+lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	@$(MAKE) --no-print-directory torch BIN=build/lock/bin
-	@build/lock/bin/python -m pip install --quiet '.[benchmark,containers,dev]'
+	@build/lock/bin/python -m pip install --quiet '.[benchmark,containers,dev,lock,sbom]'
 	@{ sed '/^[^#]/,$$d' constraints.txt; \
 	  build/lock/bin/python -m pip freeze --all --exclude headlight --exclude pip --exclude torch | grep -Ev '^(cuda|nvidia|triton)'; \
 	} >build/constraints.txt && mv build/constraints.txt constraints.txt
+	@$(MAKE) --no-print-directory hashes UV=build/lock/bin/uv
+
+# The hashes of all that the image installs, for every platform. Only torch has two kinds of builds, on
+# two indexes. A lock names no index, so that any mirror will do.
+UV = build/lock/bin/uv
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --constraint constraints.txt --default-index
+PYPI := https://pypi.org/simple
+NAMED = $(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")'
+
+hashes:
+	@$(COMPILE) $(PYPI) pyproject.toml --output-file build/lock/all.lock
+	@awk '/^[^ ]/ {kind = /^(cuda|nvidia|torch|triton)/ ? "torch-cuda" : "serve"} {print >"build/lock/" kind ".lock"}' build/lock/all.lock
+	@for extra in signing sbom; do $(NAMED) $$extra | $(COMPILE) $(PYPI) - --output-file build/lock/$$extra.lock || exit 1; done
+	@echo '$(TORCH_REQUIREMENT)+cpu' | $(COMPILE) $(CPU_INDEX_URL) --no-deps - --output-file build/lock/torch-cpu.lock || \
+	  echo "$(CPU_INDEX_URL) does not answer: requirements/torch-cpu.lock stays as it is"
+	@for lock in build/lock/*.lock; do test $$lock = build/lock/all.lock || \
+	  { echo "# Made by \`make lock\`: exact versions, and the SHA-256 of every file that may be installed."; cat $$lock; } \
+	  >requirements/$${lock##*/}; done
 
 clean: ## remove .venv and everything that tools left behind
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info client/build client/*.egg-info client/.import_linter_cache

@@ -1,17 +1,25 @@
 """What the image holds, and what it does when it is run by itself."""
 
 import json
+import re
+import shutil
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model.checkpoint import open_checkpoint
+from model.signing import sign_checkpoint
+from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, CommandError, Engine
+from tests.deploy.locks import canonical, pins
+from tests.model.keys import elliptic_pair
 
 _MOST_BYTES = 950_000_000
 _OF_NO_USE = {
     *("httpx", "hypothesis", "matplotlib", "mypy", "pip", "pyarrow", "pytest", "ruff"),
-    *("scikit_learn", "scipy", "transformers"),
+    *("scikit-learn", "scipy", "transformers"),
 }
 
 
@@ -23,18 +31,16 @@ def config(engine: Engine, image: str) -> dict[str, Any]:
 
 
 def _names(requirements: list[str]) -> set[str]:
-    return {
-        requirement.split("==")[0].split("[")[0].replace("-", "_") for requirement in requirements
-    }
+    return {canonical(requirement.split("==")[0].split("[")[0]) for requirement in requirements}
 
 
 def _installed(engine: Engine, image: str) -> dict[str, str]:
     code = (
         "import importlib.metadata as m, json; print(json.dumps("
-        "{d.name.lower().replace('-', '_'): d.version for d in m.distributions()}))"
+        "[(d.name, d.version) for d in m.distributions()]))"
     )
-    versions: dict[str, str] = json.loads(engine.docker("run", "--rm", image, "python", "-c", code))
-    return versions
+    found = json.loads(engine.docker("run", "--rm", image, "python", "-c", code))
+    return {canonical(name): version for name, version in found}
 
 
 def test_runs_as_a_numeric_user_who_is_not_root(config: dict[str, Any]) -> None:
@@ -65,14 +71,86 @@ def test_holds_nothing_but_what_serving_needs(engine: Engine, image: str) -> Non
     assert found & _OF_NO_USE == set()
 
 
-def test_holds_every_package_in_the_version_that_is_pinned(engine: Engine, image: str) -> None:
+def test_holds_exactly_what_the_locks_pin(engine: Engine, image: str) -> None:
     found = _installed(engine, image)
     del found["headlight"]
-    del found["torch"]  # pinned in pyproject.toml alone, since its builds differ
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
-    pins = [line.split("==") for line in lines if not line.startswith("#")]
-    pinned = {name.replace("-", "_"): version for name, version in pins}
-    assert {name: pinned.get(name) for name in found} == found
+    assert found == pins("torch-cpu", "serve")
+
+
+def test_lists_exactly_its_packages(engine: Engine, image: str, config: dict[str, Any]) -> None:
+    path = config["Labels"]["headlight.sbom"]
+    content = json.loads(engine.docker("run", "--rm", image, "cat", path))
+    assert content["bomFormat"] == "CycloneDX"
+    listed = [(canonical(part["name"]), part["version"]) for part in content["components"]]
+    assert len(listed) == len(set(listed))
+    assert dict(listed) == _installed(engine, image)
+    for part in content["components"]:
+        if part["name"] != "headlight":
+            assert part["purl"].startswith(f"pkg:pypi/{part['name'].lower().replace('_', '-')}@")
+
+
+def test_the_tool_that_lists_stays_out(engine: Engine, image: str) -> None:
+    assert "cyclonedx" not in " ".join(_installed(engine, image))
+    with pytest.raises(CommandError):
+        engine.docker("run", "--rm", image, "ls", "/opt/sbom")
+
+
+def test_a_file_with_another_hash_stops_the_build(engine: Engine, tmp_path: Path) -> None:
+    lock = _copy_context(tmp_path) / "requirements" / "serve.lock"
+    sound = lock.read_text(encoding="utf-8")
+    start = sound.index("annotated-types==")
+    end = sound.index("\nanyio==")
+    entry = re.sub(r"sha256:[0-9a-f]{64}", f"sha256:{'0' * 64}", sound[start:end])
+    lock.write_text(sound[:start] + entry + sound[end:], encoding="utf-8")
+    with pytest.raises(CommandError) as caught:
+        engine.docker("build", "--target", "packages", str(tmp_path))
+    message = str(caught.value)
+    assert "DO NOT MATCH THE HASHES" in message
+    assert "annotated-types==" in message
+
+
+def test_a_package_without_a_hash_stops_the_build(engine: Engine, tmp_path: Path) -> None:
+    lock = _copy_context(tmp_path) / "requirements" / "serve.lock"
+    lock.write_text(f"{lock.read_text(encoding='utf-8')}six==1.17.0\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="Hashes are required"):
+        engine.docker("build", "--target", "packages", str(tmp_path))
+
+
+def test_can_be_built_for_signed_checkpoints(engine: Engine, image: str, tmp_path: Path) -> None:
+    tag = f"{image}-signing"
+    engine.docker("build", "--build-arg", "EXTRA=signing", "--tag", tag, ".")
+    found = _installed(engine, tag)
+    del found["headlight"]
+    assert found == pins("torch-cpu", "serve", "signing")
+
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    keys = elliptic_pair(tmp_path / "keys")
+    sign_checkpoint(folder, keys.private)
+    serve = [
+        *("run", "--rm", "--network", "none", "--env", "HEADLIGHT_CHECKPOINT=/data/tiny"),
+        *("--env", "HEADLIGHT_CHECKPOINT_KEY=/data/keys/key-public.pem"),
+        *("--volume", f"{tmp_path}:/data:ro", "--user", "0"),
+    ]
+    checked = "from service.start import prepare; print(prepare({})[2].version)"
+    version = engine.docker(*serve, tag, "python", "-c", checked)
+    assert version == open_checkpoint(folder).version
+
+    (folder / "added").write_text("", encoding="utf-8")
+    with pytest.raises(CommandError, match=r"/data/tiny/added: is not covered by model\.sig"):
+        engine.docker(*serve, tag)
+    without = "cryptography is not installed, which signatures need: install the extra signing"
+    with pytest.raises(CommandError, match=without):
+        engine.docker(*serve, image)
+
+
+def _copy_context(target: Path) -> Path:
+    """A copy of all that a build reads before it installs packages."""
+    for name in ("Dockerfile", ".dockerignore"):
+        shutil.copy(ROOT / name, target)
+    for name in ("requirements", "wheels"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name)
+    return target
 
 
 def test_is_small(engine: Engine, image: str) -> None:
@@ -85,9 +163,9 @@ def test_a_change_of_the_project_leaves_the_layer_of_packages(engine: Engine, im
     assert [name.rpartition("/")[2] for name in found] == ["headlight.pth"]
     steps = engine.docker("history", "--no-trunc", "--format", "{{.CreatedBy}}", image)
     copied = [step for step in steps.splitlines() if "COPY" in step]
-    # The newest first: the project, its bytecode, the checkpoint, and only then the packages.
+    # The newest first. The packages come last, below all that a new version changes.
     assert [step.partition("COPY ")[2].split()[0] for step in copied] == [
-        *("/opt/headlight", "/opt/bytecode", "/app", "/opt/venv")
+        *("/build/sbom.cdx.json", "/opt/headlight", "/opt/bytecode", "/app", "/opt/venv")
     ]
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from service.http import server
 from service.settings import PREFIX, Settings
+from tests.deploy import locks
 
 ROOT = Path(__file__).parents[2]
 HAPROXY = (ROOT / "deploy" / "haproxy.cfg").read_text(encoding="utf-8")
@@ -102,6 +103,65 @@ def test_every_package_is_pinned_alike() -> None:
     wanted = dict(_pin(requirement) for requirement in named)
     del wanted["torch"]
     assert {name: pins.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", locks.NAMES)
+def test_a_lock_holds_hashes_and_no_place(name: str) -> None:
+    """Not even an index: whatever mirror gives the file, only its content counts."""
+    assert locks.entries(name)
+    text = (locks.FOLDER / f"{name}.lock").read_text(encoding="utf-8")
+    assert "/" not in text.partition("\n")[2]
+
+
+def test_there_is_no_other_lock() -> None:
+    assert sorted(path.stem for path in locks.FOLDER.iterdir()) == sorted(locks.NAMES)
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [
+        ("serving", ("serve", "torch-cpu")),
+        ("serving", ("serve", "torch-cuda")),
+        ("signing", ("signing",)),
+        ("sbom", ("sbom",)),
+    ],
+)
+def test_a_lock_pins_what_the_project_names(group: str, names: tuple[str, ...]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = project["dependencies"] if group == "serving" else None
+    named = named or project["optional-dependencies"][group]
+    wanted = {locks.canonical(name): version for name, version in map(_pin, named)}
+    found = {name: version.partition("+")[0] for name, version in locks.pins(*names).items()}
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", ["serve", "signing", "sbom"])
+def test_a_lock_agrees_with_the_constraints(name: str) -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(_pin(line) for line in lines if not line.startswith("#"))
+    constraints = {locks.canonical(package): version for package, version in pinned.items()}
+    found = locks.pins(name)
+    assert {package: constraints.get(package) for package in found} == found
+
+
+def test_torch_has_a_build_for_each_kind_of_machine() -> None:
+    """One file for x86-64 and one for ARM, at least."""
+    for name in ("torch-cpu", "torch-cuda"):
+        [torch] = [entry for entry in locks.entries(name) if entry["name"] == "torch"]
+        assert torch["hashes"].count("sha256:") >= 2
+
+
+def test_the_image_installs_only_files_with_a_hash() -> None:
+    steps = re.sub(r"\\\n", " ", DOCKERFILE)
+    installs = re.findall(r"pip install [^;&\n]*", steps)
+    assert len(installs) == 5
+    [own] = [command for command in installs if "--requirement" not in command]
+    assert own.rstrip().endswith(" .")
+    assert {"--no-build-isolation", "--no-deps"} <= set(own.split())
+    for command in installs:
+        for requirement in re.findall(r"--requirement (\S+)", command):
+            assert requirement.strip("}").endswith(".lock")
+    assert steps.count("PIP_REQUIRE_HASHES=1") == 2
 
 
 def _pin(requirement: str) -> tuple[str, str]:

@@ -1,0 +1,38 @@
+"""The checks of the guide to hardening, asked of a running replica."""
+
+import shlex
+
+import pytest
+
+from tests.containers.engine import ROOT, Engine
+from tests.containers.stack import PROJECT, Stack
+from tests.documentation.markdown import code, rows
+
+CHECKS = rows(ROOT / "docs" / "guides" / "hardening.md", "what", "check", "prints")
+
+
+@pytest.mark.parametrize(
+    ("check", "prints"), [(code(check), code(prints)) for _, check, prints in CHECKS]
+)
+def test_prints_what_the_guide_says(stack: Stack, check: str, prints: str) -> None:
+    replica = stack.replicas()[0]
+    program, *arguments = _split(check, replica, f"{PROJECT}_replicas")
+    assert program == "docker"
+    assert stack.engine.docker(*arguments) == prints
+
+
+def test_the_checks_tell_a_container_that_nothing_limits(engine: Engine, image: str) -> None:
+    """What only the compose file sets fails without it."""
+    name = engine.docker("run", "--detach", "--user", "0", image, "sleep", "1000")
+    said = {
+        what: engine.docker(*_split(code(check), name, "bridge")[1:]) for what, check, _ in CHECKS
+    }
+    engine.docker("rm", "--force", name)
+    wanted = {what: code(prints) for what, _, prints in CHECKS}
+    alike = {what for what in wanted if said[what] == wanted[what]}
+    assert alike <= {"a limit of open files", "a list of its packages"}
+
+
+def _split(check: str, replica: str, network: str) -> list[str]:
+    """The words of a check, about a container and the network that it is on."""
+    return shlex.split(check.replace("$REPLICA", replica).replace("headlight_replicas", network))

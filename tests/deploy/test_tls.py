@@ -1,0 +1,176 @@
+"""deploy/haproxy-tls.cfg in a real HAProxy, with the self-made certificate of the guide."""
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.documentation.markdown import ROOT, blocks
+from tests.end_to_end.servers import service
+
+DEPLOY = ROOT / "deploy"
+PAGE = ROOT / "docs" / "guides" / "hardening.md"
+PATIENCE = 60
+missing = [name for name in ("haproxy", "openssl") if shutil.which(name) is None]
+pytestmark = pytest.mark.skipif(
+    bool(missing) and "CI" not in os.environ, reason=f"{' and '.join(missing)} is not installed"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Balancer:
+    """Where HAProxy answers, and the certificate that it shows."""
+
+    port: int
+    plain_port: int
+    certificate: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Trusts this certificate and no other."""
+        return ssl.create_default_context(cafile=str(self.certificate))
+
+    def client(self) -> httpx.Client:
+        url = f"https://localhost:{self.port}"
+        return httpx.Client(base_url=url, verify=self.context(), timeout=PATIENCE)
+
+    def connect(self, context: ssl.SSLContext) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        return context.wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.fixture(scope="module")
+def balancer(
+    tmp_path_factory: pytest.TempPathFactory, checkpoint_folder: Path
+) -> Iterator[Balancer]:
+    """In front of one replica, which is ready."""
+    folder = tmp_path_factory.mktemp("tls")
+    [make_certificate] = [x.content for x in blocks(PAGE, "bash") if "openssl req" in x.content]
+    subprocess.run(["bash", "-euc", make_certificate], cwd=folder, check=True, capture_output=True)
+    with ExitStack() as held:
+        ports = [_free_port(held) for _ in range(3)]
+    with service(checkpoint_folder, folder) as replica:
+        changes = {
+            "haproxy.cfg": {
+                r"bind :8080": f"bind 127.0.0.1:{ports[0]}",
+                r"bind :8405": f"bind 127.0.0.1:{ports[1]}",
+                r"resolvers docker\n(?:    .*\n)+": "",
+                r"    server-template .*": f"    server api 127.0.0.1:{replica.port}",
+            },
+            "haproxy-tls.cfg": {
+                r"bind :8443": f"bind 127.0.0.1:{ports[2]}",
+                r"/certs/": f"{folder}/certs/",
+            },
+        }
+        command = ["haproxy"]
+        for name, patterns in changes.items():
+            text = (DEPLOY / name).read_text(encoding="utf-8")
+            for pattern, instead in patterns.items():
+                text, count = re.subn(pattern, instead, text)
+                assert count == 1, pattern
+            (folder / name).write_text(text, encoding="utf-8")
+            command += ["-f", str(folder / name)]
+        balancer = Balancer(ports[2], ports[0], folder / "certs" / "certificate.pem")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                _await(balancer, process)
+                yield balancer
+            finally:
+                process.terminate()
+
+
+def _free_port(held: ExitStack) -> int:
+    listening = held.enter_context(socket.create_server(("127.0.0.1", 0)))
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def _await(balancer: Balancer, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        assert process.poll() is None, "HAProxy does not take its configuration"
+        assert time.monotonic() < until
+        try:
+            with balancer.client() as client:
+                if client.get("/health/ready").status_code == 200:
+                    return
+        except httpx.ConnectError:
+            time.sleep(0.1)
+
+
+def test_answers_come_over_a_verified_connection(balancer: Balancer) -> None:
+    with balancer.client() as client:
+        answer = client.post("/predict", json={"sentences": ["a warm film"]})
+        assert answer.status_code == 200
+        assert answer.json()["predictions"][0]["token_count"] == 5
+        assert answer.headers["x-served-by"] == "api"
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
+
+
+def test_who_does_not_know_the_certificate_does_not_connect(balancer: Balancer) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+        balancer.connect(ssl.create_default_context())
+
+
+def test_browsers_get_http_2(balancer: Balancer) -> None:
+    context = balancer.context()
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with balancer.connect(context) as connection:
+        assert connection.selected_alpn_protocol() == "h2"
+        assert connection.version() == "TLSv1.3"
+
+
+def test_old_versions_of_tls_are_refused(balancer: Balancer) -> None:
+    context = balancer.context()
+    context.set_ciphers("ALL:@SECLEVEL=0")  # or this side would refuse
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with balancer.connect(context) as connection:
+        assert connection.version() == "TLSv1.2"
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.minimum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(ssl.SSLError) as caught:
+        balancer.connect(context)
+    assert caught.value.reason == "TLSV1_ALERT_PROTOCOL_VERSION"
+
+
+def test_plain_requests_to_the_port_are_not_answered(balancer: Balancer) -> None:
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(f"http://127.0.0.1:{balancer.port}/health/ready", timeout=PATIENCE)
+
+
+def test_the_same_paths_are_logged_on_both_ports() -> None:
+    """What is not on the list may hold text of users."""
+    known = [
+        re.findall(r"set-var\(txn\.\w+\) .*", (DEPLOY / name).read_text(encoding="utf-8"))
+        for name in ("haproxy.cfg", "haproxy-tls.cfg")
+    ]
+    assert known[0] == known[1]
+    assert len(known[0]) == 2
+
+
+def test_the_compose_file_of_the_guide_gives_haproxy_both_files() -> None:
+    [override] = [yaml.safe_load(block.content) for block in blocks(PAGE, "yaml")]
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    added = override["services"]["balancer"]
+    mounted = [*compose["services"]["balancer"]["volumes"], *added["volumes"]]
+    places = {volume.split(":")[1]: volume.split(":")[0] for volume in mounted}
+    files = [argument for argument in added["command"] if argument != "-f"]
+    assert [places[file] for file in files] == ["./deploy/haproxy.cfg", "./deploy/haproxy-tls.cfg"]
+    tls = (DEPLOY / "haproxy-tls.cfg").read_text(encoding="utf-8")
+    [certificate] = re.findall(r" crt (\S+)", tls)
+    assert places[certificate] == "./certs/site.pem"
+    [port] = re.findall(r"bind :(\d+)", tls)
+    assert added["ports"] == [f"443:{port}"]
