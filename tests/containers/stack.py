@@ -105,7 +105,7 @@ class Stack:
 
     def __init__(self, engine: Engine, port: int) -> None:
         self.engine = engine
-        self._port = port
+        self.port = port
 
     def replicas(self) -> list[str]:
         """Names of the running containers that serve."""
@@ -129,11 +129,7 @@ class Stack:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Sends one request to the balancer, on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS)
-        try:
-            return _exchange(connection, method, path, content, headers or {})
-        finally:
-            connection.close()
+        return ask(self.port, method, path, content, headers=headers)
 
     def predict(self, *sentences: str) -> Answer:
         """Asks for predictions."""
@@ -156,7 +152,7 @@ class Stack:
 
         def ask(*, keep_alive: bool) -> None:
             connection = http.client.HTTPConnection(
-                "127.0.0.1", self._port, timeout=_TIMEOUT_SECONDS
+                "127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS
             )
             while not stop.wait(0.02):
                 try:
@@ -185,6 +181,22 @@ class Stack:
             stop.set()
             for thread in threads:
                 thread.join()
+
+
+def ask(
+    port: int,
+    method: str,
+    path: str,
+    content: object = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Sends one request to a port of this machine, on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
+    try:
+        return _exchange(connection, method, path, content, headers or {})
+    finally:
+        connection.close()
 
 
 def _exchange(

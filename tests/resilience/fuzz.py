@@ -2,9 +2,10 @@
 
     python -m tests.resilience.fuzz --requests 80000 --documents 30000 --folders 10000
 
-Requests are bytes for a socket (tests.resilience.garble); documents are requests that schemathesis
-makes from the OpenAPI document; folders are checkpoints (tests.resilience.damage). Prints what was
-found; the status is 0 if that was nothing.
+Requests are bytes for a socket (tests.resilience.garble), sent while others read large answers
+slowly (tests.resilience.slow); documents are requests that schemathesis makes from the OpenAPI
+document; folders are checkpoints (tests.resilience.damage). Prints what was found; the status is 0
+if that was nothing.
 """
 
 import argparse
@@ -13,11 +14,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.builders import tiny_checkpoint
@@ -25,6 +27,8 @@ from tests.end_to_end.servers import RunningService, service
 from tests.resilience.answers import count_answers, judge
 from tests.resilience.damage import fuzz_folders
 from tests.resilience.garble import Request, draw_request
+from tests.resilience.load import Tally
+from tests.resilience.slow import SlowReader
 
 _PATIENCE = 20.0
 _QUIET = 0.25
@@ -41,6 +45,10 @@ _CHECKS = (
     "unsupported_method",
 )
 _OPERATIONS = 11
+# With so many repeats the answers, 35 kB each, are more than the kernel takes for a reader.
+_READ_SLOWLY = "good film, bad plot; " * 4
+_REPEATS = 200
+_READERS = 4
 # 503 and 504 are answers that the document promises.
 _SETTINGS = """
 [checks]
@@ -56,7 +64,7 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
         seeds: of the requests.
 
     Returns:
-        How many answers had each status, and what was wrong.
+        How many answers had each status, how the slow readers ended, and what was wrong.
     """
     statuses: Counter[str] = Counter()
     faults: list[str] = []
@@ -70,14 +78,31 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
             faults.append(f"request {seed}: {type(error).__name__}: {error}")
             return []
 
-    with ThreadPoolExecutor(_CLIENTS) as pool:
+    with _slow_readers(running) as tally, ThreadPoolExecutor(_CLIENTS) as pool:
         for number, found in enumerate(pool.map(send, seeds), start=1):
             statuses.update(found)
             if number % _EVERY == 0 and _answer(running) != expected:
                 faults.append(f"before request {number} a good sentence has another answer")
     if _answer(running) != expected:
         faults.append("at the end a good sentence has another answer")
-    return statuses, faults
+    statuses.update(tally.right)
+    return statuses, faults + [f"{count} times {fault}" for fault, count in tally.faults.items()]
+
+
+@contextmanager
+def _slow_readers(running: RunningService) -> Iterator[Tally]:
+    """Lets some read slowly for as long as the block lasts."""
+    tally, stop = Tally(), threading.Event()
+    reader = SlowReader(running.port, _READ_SLOWLY, repeats=_REPEATS, pause=0.02, reads=50)
+    readers = [threading.Thread(target=reader.run, args=(tally, stop)) for _ in range(_READERS)]
+    for each in readers:
+        each.start()
+    try:
+        yield tally
+    finally:
+        stop.set()
+        for each in readers:
+            each.join()
 
 
 def _exchange(running: RunningService, request: Request) -> bytes:

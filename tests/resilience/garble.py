@@ -38,6 +38,9 @@ _VALUE_WEIGHTS = (20, 20, 20, 20, 20, 20, 20, 20, 1)
 _MOST_HEADERS = 12
 _NAMES = ("sentence", "layer", "head", "truncation", "label", "steps", "method", "level", "x", "")
 _EXPLAINING = ("/attention", "/attributions", "/importance")
+_INTEGRALS = ("integrated_gradients", "gradient_x_input", "x")
+# What a body has that only one route takes.
+_ROUTES = {b'"sentences"': "/predict", b'"steps"': "/attributions", b'"layer"': "/attention"}
 _LONGEST_QUERY = 65_536
 _ENDLESS = 10**12
 
@@ -103,7 +106,7 @@ def _document(chance: random.Random) -> dict[str, object]:
         "truncation": chance.choice(["right", "left", "right", "error"]),
         "on_error": chance.choice(["request", "item"]),
     }
-    if chance.random() < 0.4:
+    if chance.random() < 0.5:
         document = {"sentence": _text(chance), **_wish(chance)}
     for _ in range(chance.choice([0, 0, 0, 0, 1, 2])):
         name = chance.choice([*document, _text(chance)])
@@ -117,13 +120,13 @@ def _wish(chance: random.Random) -> dict[str, object]:
     if kind == 0:
         layer, head = chance.choice([0, 0, 1, 1, 2]), chance.choice([0, 0, 1, 1, -1])
         return {"layer": [layer], "head": [head]}
-    label = chance.choice(["negative", "positive", None, "x"])
+    label = chance.choices(["negative", "positive", None, "x"], weights=[4, 4, 1, 1])[0]
     if kind == 1:
         return {"label": label}
     return {
         "label": label,
-        "steps": chance.choice([1, 2, 256, 257]),
-        "method": chance.choice(["integrated_gradients", "gradient_x_input", "x"]),
+        "steps": chance.choices([1, 2, 256, 257], weights=[4, 4, 1, 1])[0],
+        "method": chance.choices(_INTEGRALS, weights=[8, 1, 1])[0],
         "level": chance.choice(["token", "word"]),
     }
 
@@ -165,7 +168,9 @@ def _head(chance: random.Random, method: str, target: str, headers: list[tuple[s
 def _with_body(chance: random.Random) -> Request:
     """A request whose body and length fit."""
     content = _json(chance)
-    path = "/predict" if b'"sentences"' in content else chance.choice(_EXPLAINING)
+    path = next((path for name, path in _ROUTES.items() if name in content), "/importance")
+    if chance.random() < 0.1:
+        path = chance.choice(_EXPLAINING)
     if chance.random() < 0.1:
         path = chance.choice(_PATHS)
     media = chance.choices(_MEDIA, weights=[12, 1, 1, 1, 1])[0]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.end_to_end.servers import RunningService, service
 from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_requests
+from tests.resilience.slow import ENDS
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,10 @@ def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) 
     # The requests are not so wrong that nothing behind the first check was reached.
     for status in ("200", "400", "404", "405", "406", "415", "422"):
         assert statuses[status] > 0
+    for route in ("/attention", "/attributions", "/importance"):
+        asked = f'headlight_requests_total{{method="POST",route="{route}",status="200"}}'
+        assert running.metric(asked) > 20
+    assert sum(statuses[end] for end in ENDS) > 0
 
 
 def test_what_the_document_allows_is_answered_as_it_says(running: RunningService) -> None:
