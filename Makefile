@@ -71,7 +71,7 @@ fuzz: $(VENV)/installed-dev ## send a service 110,000 requests, most of them inv
 overload: $(VENV)/installed-dev ## send the default model three times what it can answer, for a minute
 	@$(BIN)/python -m tests.resilience.overload $(ARGS)
 
-soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart replicas under mixed load for twenty minutes
+soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
