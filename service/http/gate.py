@@ -9,15 +9,15 @@ body holds is refused by its first line and headers. It is counted, but has no l
 import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
 
 from service.errors import OverloadedError
 from service.http.access import ApiKeys, client_of, cors_headers
 from service.http.lifecycle import Lifecycle
 from service.http.memory import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
-from service.http.middleware import Headers, answer_problem, response_headers
+from service.http.middleware import REQUEST_ID, RESPONSE_HEADERS, Headers, request_id
 from service.inference.admission import Caller
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
@@ -56,6 +56,8 @@ class Gate:
         self._api_keys = api_keys
         self._seconds = seconds
         self._cors = cors
+        self._problems = metrics.problems.labels(OverloadedError.type)
+        self._written = _write(OverloadedError(""))
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
         status = str(OverloadedError.status)
         self._refused = {
@@ -118,13 +120,16 @@ class Gate:
         return self._answer(error, headers, closes=closes)
 
     def _answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
-        answer = answer_problem(error, self._metrics)
-        answer.raw_headers += response_headers(headers)
+        self._problems.inc()
+        if error is not self._written.error:  # the same for all who are refused within a moment
+            self._written = _write(error)
+        own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
-            answer.raw_headers += cors_headers(self._cors, headers)
+            own += cors_headers(self._cors, headers)
         if closes:
-            answer.raw_headers.append((b"connection", b"close"))
-        return _render(answer)
+            own.append((b"connection", b"close"))
+        lines = [b"%s: %s" % header for header in own]
+        return b"\r\n".join([self._written.head, *lines, b"", self._written.body])
 
     def _forget(self) -> None:
         """Starts a new round: those who were let in now stand in the queue."""
@@ -139,8 +144,22 @@ def _has_large_body(headers: Headers) -> bool:
     return False
 
 
-def _render(response: Response) -> bytes:
-    status = response.status_code
-    lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode("ascii"))]
-    lines += [b"%s: %s" % header for header in response.raw_headers]
-    return b"\r\n".join([*lines, b"", bytes(response.body)])
+class _Written(NamedTuple):
+    """The part of an answer that all who get it share.
+
+    Args:
+        error: what it says.
+        head: its first line and headers, without the last line break.
+        body: the problem.
+    """
+
+    error: OverloadedError
+    head: bytes
+    body: bytes
+
+
+def _write(error: OverloadedError) -> _Written:
+    response = error.response()
+    lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
+    lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
+    return _Written(error, b"\r\n".join(lines), bytes(response.body))

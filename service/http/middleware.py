@@ -49,6 +49,8 @@ _UNLESS_SET = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
 )
+# Of every response beside its id; for one that does not pass through the middleware.
+RESPONSE_HEADERS = (*_HEADERS, *_UNLESS_SET)
 # What the layers note in the scope of a request.
 _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
@@ -78,7 +80,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope[_ID_KEY] = _request_id(scope["headers"])
+        scope[_ID_KEY] = request_id(scope["headers"])
         status = CLIENT_LEFT  # until an answer begins
 
         async def send_with_headers(message: Message) -> None:
@@ -214,17 +216,12 @@ def deadline_of(scope: Scope) -> float:
     return deadline
 
 
-def response_headers(headers: Headers) -> Headers:
-    """The headers of every response, for one that does not pass through the middleware.
+def request_id(headers: Headers) -> str:
+    """The client's own id if it can be logged, else a new one.
 
     Args:
         headers: of the request, names in lower case.
     """
-    return ((_ID_HEADER, _request_id(headers).encode()), *_HEADERS, *_UNLESS_SET)
-
-
-def _request_id(headers: Headers) -> str:
-    """The client's own id if it can be logged, else a new one."""
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()

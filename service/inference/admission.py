@@ -100,6 +100,11 @@ class Admission:
         self._closed_for = (math.inf, math.inf)  # tokens and seconds that were refused
         self._refusal = OverloadedError("")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no client has work that is not done."""
+        return not self._shares
+
     def tokens_of(self, client: Hashable) -> float:
         """Tokens of a client's requests that wait."""
         share = self._shares.get(client)

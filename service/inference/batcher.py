@@ -17,20 +17,18 @@ import asyncio
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from model import Encoding, Explanation, Prediction, Question
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.inference.admission import Admission, Caller, Work, fewer_tokens
+from service.inference.admission import Caller, Work, fewer_tokens
 from service.inference.cost import Cost
-from service.inference.lanes import WORTH_SHARING_TOKENS, Lanes, Weight, is_light
-from service.inference.scheduler import Flow, Schedule
+from service.inference.lanes import WORTH_SHARING_TOKENS
+from service.inference.queue import DRAINED, Hand, Queue
 from service.inference.supervision import Ends
 from service.inference.work import Entry, Job, Pass, Task, Waiter, failure
 from service.logs import safe_fault
@@ -40,42 +38,10 @@ Result = TypeVar("Result")
 logger = logging.getLogger("headlight.batcher")
 
 ANYONE = Caller()
-# After this share of its time, a request is urgent.
-_URGENT_SHARE = 0.4
 # Weights of attention that are written in the time of a token.
 _NUMBERS_PER_TOKEN = 1000
 
-_DRAINED = "The service is shutting down: send the request to another replica, or again later."
 _STUCK = "The forward pass does not end: send the request to another replica."
-
-
-class Kind(NamedTuple):
-    """What requests have in common that may share a pass.
-
-    Args:
-        group: the task; of jobs, the request.
-        weight: a light request does not wait for heavy ones in its pass.
-    """
-
-    group: Hashable
-    weight: Weight
-
-
-@dataclass(slots=True)
-class Hand:
-    """What a lane is doing.
-
-    Args:
-        is_express: whether it is the express lane.
-        batch: what it computes, until the report is sent.
-        threads: that compute it.
-        is_counted: whether `Lanes` counts the batch.
-    """
-
-    is_express: bool
-    batch: Pass | None = None
-    threads: int = 1
-    is_counted: bool = False
 
 
 class Batcher:
@@ -124,25 +90,20 @@ class Batcher:
         self._on_pass = on_pass
         self._on_lost = on_lost
         self._use_threads = use_threads
-        # Guards everything below, which the event loop and all lanes use.
-        lock = threading.RLock()
-        self._changed = threading.Condition(lock)
-        self._express_wanted = threading.Condition(lock)
-        self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
-        self._closed = False
-        self._lanes = Lanes(workers if cores is None else cores, worth_sharing=worth_sharing)
-        self._admission = Admission(
-            max_queue_tokens, lanes=workers, max_batch_tokens=max_batch_tokens
+        self._queue = Queue(
+            lanes=workers,
+            cores=workers if cores is None else cores,
+            worth_sharing=worth_sharing,
+            max_batch_tokens=max_batch_tokens,
+            max_queue_tokens=max_queue_tokens,
+            costs=costs,
         )
-        self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
-        self._started: dict[int, float] = {}  # when the pass of each busy lane started
         self._waiters: set[Waiter[Any]] = set()
-        metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
+        metrics.queue_tokens.set_function(lambda: float(self._queue.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
         self._loop = asyncio.get_running_loop()
         self._executor = executor
         self._passes = 0
-        self._has_express = express
         self._ordinary = workers
         places = range(workers + express)
         self._ends = [Ends() for _ in places]
@@ -152,8 +113,7 @@ class Batcher:
 
     def longest_pass(self) -> float:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
-        with self._changed:
-            return time.monotonic() - min(self._started.values()) if self._started else 0.0
+        return self._queue.longest_pass()
 
     def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size has no room.
@@ -167,8 +127,7 @@ class Batcher:
             OverloadedError: there is no room.
         """
         now = self._loop.time()
-        with self._changed:
-            self._admission.check_room(caller, deadline - now, now=now, ahead=ahead)
+        self._queue.check_room(caller, deadline - now, now=now, ahead=ahead)
 
     async def predict(
         self,
@@ -272,14 +231,11 @@ class Batcher:
         Returns:
             Whether all passes ended.
         """
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            self._express_wanted.notify_all()
+        self._queue.close()
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
         for waiter in list(self._waiters):
-            waiter.fail(DrainingError(_STUCK if stuck else _DRAINED, retry_after=1))
+            waiter.fail(DrainingError(_STUCK if stuck else DRAINED, retry_after=1))
         return not stuck
 
     def give_up(self, reason: str) -> None:
@@ -288,10 +244,7 @@ class Batcher:
         Args:
             reason: why, and what to do.
         """
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-            self._express_wanted.notify_all()
+        self._queue.close()
         for waiter in list(self._waiters):
             waiter.fail(NotReadyError(reason, retry_after=1))
 
@@ -312,14 +265,16 @@ class Batcher:
             for index, (item, encodings) in enumerate(items)
         ]
         sized = [(entry, entry.tokens) for entry in entries]
-        if task is not self._run_jobs:
+        is_job = task is self._run_jobs
+        if not is_job:
             # Neighbours of similar length share a batch, so that little of it is padding.
             sized.sort(key=lambda each: each[1])
         tokens = sum(count for _, count in sized)
         waiter.cost += extra / max(tokens, 1)
-        waiter.seconds = waiter.cost * self._costs[task.path].per_token
+        waiter.seconds = waiter.cost * self._queue.cost_of(task.path)
         work = Work(tokens, tokens * waiter.seconds, advice)
-        flow = self._admit(sized, caller, work, deadline - self._loop.time())
+        seconds = deadline - self._loop.time()
+        flow = self._queue.admit(sized, caller, work, seconds, is_job=is_job)
         self._waiters.add(waiter)
         answered = False
         try:
@@ -328,65 +283,28 @@ class Batcher:
             return results
         finally:
             self._waiters.discard(waiter)
-            with self._changed:
-                if flow.waiting_texts:
-                    self._admission.take(waiter.client, flow.waiting_tokens)
-                    self._end_work(waiter, flow.waiting_tokens)
-                    self._schedule.drop(flow)
-                self._admission.leave(caller, work, answered=answered)
-
-    def _admit(
-        self, entries: Sequence[tuple[Entry, int]], caller: Caller, work: Work, seconds: float
-    ) -> Flow:
-        task, waiter = entries[0][0].task, entries[0][0].waiter
-        is_job = task is self._run_jobs
-        with self._changed:
-            if self._closed:
-                raise DrainingError(_DRAINED, retry_after=1)
-            self._admission.check(caller, work, seconds)
-            caller.spend(work.tokens)
-            others = self._admission.tokens_of(caller.client)
-            self._admission.begin(caller.client, work)
-            light = not is_job and is_light(work.tokens * waiter.cost, others)
-            waiter.weight = Weight(light, gradient=is_job and work.tokens > 0)
-            flow = self._schedule.add(
-                entries,
-                # Jobs of two requests do not share a pass.
-                kind=Kind(waiter if is_job else task, waiter.weight),
-                urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
-                client=caller.client,
-                cost_per_token=waiter.seconds or waiter.cost,
-            )
-            self._changed.notify(min(len(entries), len(self._workers)))
-            self._wake_express()
-            return flow
-
-    def _end_work(self, waiter: Waiter[Any], tokens: int) -> None:
-        self._admission.end(waiter.client, tokens, tokens * waiter.seconds)
+            self._queue.leave(waiter, flow, caller, work, answered=answered)
 
     def _work(self, place: int) -> None:
         """Runs a lane on a thread of the executor, and has it replaced if it ends unasked."""
-        lane = threading.get_ident()
-        hand = Hand(is_express=place >= self._ordinary)
+        hand = Hand(threading.get_ident(), is_express=place >= self._ordinary)
         try:
-            self._lane(lane, hand)
+            self._lane(hand)
         except BaseException as error:  # nothing else would notice
             try:
-                with self._changed:
-                    self._put_down(lane, hand)
-                    self._changed.notify()  # another lane takes what this one was woken for
+                self._queue.put_down(hand)
+                self._queue.wake_another()
             finally:
                 self._loop.call_soon_threadsafe(self._replace, place, hand.batch, error)
 
-    def _lane(self, lane: int, hand: Hand) -> None:
+    def _lane(self, hand: Hand) -> None:
         """Runs one batch after the other until `close`.
 
         Args:
-            lane: identifies it among those that run.
             hand: holds the batch until its report is sent.
         """
         threads_before = 0
-        while (batch := self._next_batch(lane, hand)) is not None:
+        while (batch := self._queue.next_batch(hand)) is not None:
             try:
                 if hand.threads != threads_before:
                     self._use_threads(hand.threads)
@@ -395,60 +313,12 @@ class Batcher:
             except Exception as error:  # every waiter gets an answer, whatever a pass raises
                 report = partial(self._failed, batch, error)
             else:
-                seconds = time.monotonic() - self._started[lane]
+                seconds = self._queue.seconds_of(hand)
                 report = partial(self._succeeded, batch, deliver, seconds)
-                if hand.threads == 1 and batch.tokens:
-                    self._costs[batch.path].note(batch.cost, seconds)
-            with self._changed:
-                self._put_down(lane, hand)
+                self._queue.note_cost(hand, seconds)
+            self._queue.put_down(hand)
             self._loop.call_soon_threadsafe(self._report, batch, report)
             hand.batch = None
-
-    def _next_batch(self, lane: int, hand: Hand) -> Pass | None:
-        """Waits for a batch that the lane may take; returns None after `close`."""
-        wanted = self._express_wanted if hand.is_express else self._changed
-        with self._changed:
-            while not self._closed:
-                if entries := self._take(express=hand.is_express):
-                    hand.batch = Pass(entries)
-                    self._pick_up(lane, hand, hand.batch)
-                    return hand.batch
-                wanted.wait()
-        return None
-
-    def _take(self, *, express: bool) -> list[Entry]:
-        now = time.monotonic()
-        if express:
-            return self._schedule.take(now=now, kinds=self._express_takes)
-        # The lanes share the waiting texts, so that none is left without work.
-        share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
-        return self._schedule.take(share, now=now)
-
-    def _pick_up(self, lane: int, hand: Hand, batch: Pass) -> None:
-        for entry in batch.entries:
-            self._admission.take(entry.waiter.client, entry.tokens)
-        self._started[lane] = time.monotonic()
-        if not hand.is_express:
-            is_all = not self._schedule.tokens
-            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
-            hand.is_counted = True
-            self._wake_express()
-
-    def _put_down(self, lane: int, hand: Hand) -> None:
-        if hand.batch is not None and self._started.pop(lane, None) is not None:
-            for entry in hand.batch.entries:
-                self._end_work(entry.waiter, entry.tokens)
-        if hand.batch is not None and hand.is_counted:
-            hand.is_counted = False
-            self._lanes.end(hand.batch.weight)
-
-    def _express_takes(self, kind: Hashable) -> bool:
-        assert isinstance(kind, Kind)  # noqa: S101 - what `_admit` gives
-        return self._lanes.express_takes(kind.weight)
-
-    def _wake_express(self) -> None:
-        if self._has_express and self._schedule.waits(self._express_takes):
-            self._express_wanted.notify()
 
     def _report(self, batch: Pass, report: Callable[[], None]) -> None:
         self._passes += 1
@@ -473,7 +343,7 @@ class Batcher:
             self._loop.call_soon(self._start, place)
 
     def _start(self, place: int) -> None:
-        if self._closed:
+        if self._queue.closed:
             return
         try:
             work = self._loop.run_in_executor(self._executor, self._work, place)
@@ -484,7 +354,7 @@ class Batcher:
             self._workers[place] = work
 
     def _lose(self) -> None:
-        if not self._closed:
+        if not self._queue.closed:
             self._on_lost()
 
     def _failed(self, batch: Pass, error: Exception) -> None:

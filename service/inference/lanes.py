@@ -56,6 +56,11 @@ class Lanes:
         self._heavy = 0
         self._gradient = 0
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether heavy passes keep all cores busy."""
+        return self._heavy >= self.count
+
     def express_takes(self, weight: Weight) -> bool:
         """Tells whether the express lane may take a request.
 
@@ -65,7 +70,7 @@ class Lanes:
         Args:
             weight: of the request.
         """
-        if self._heavy < self.count or weight.gradient:
+        if not self.are_taken or weight.gradient:
             return False
         return weight.light or self._gradient >= self.count
 

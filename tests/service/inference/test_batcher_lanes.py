@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from unittest import mock
 
 from model import Encoding, Explanation, Prediction, Question
+from service.inference.admission import Caller
 from service.inference.work import Job
 from tests.service.queueing import Setting, encoding, label_of, prediction, run
 
@@ -94,26 +95,48 @@ def test_a_long_text_that_comes_alone_has_all_threads() -> None:
     assert set(others) == {1}
 
 
-def test_while_short_texts_come_one_lane_is_theirs() -> None:
+def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
     async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=1000, lanes=2)
+        setting = Setting(max_batch_tokens=1000, lanes=2, express=True)
         recorder = setting.recorder
         recorder.gate.clear()
-        waiting = [asyncio.create_task(setting.batcher.predict([encoding(20, 300)]))]
+        heavy = [encoding(20 + number, 300) for number in range(6)]
+        waiting = [asyncio.create_task(setting.batcher.predict(heavy))]
+        for _ in range(2):
+            assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
+        light = setting.batcher.predict([encoding(30, 10)], caller=Caller("another"))
+        waiting.append(asyncio.create_task(light))
         assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        texts = [encoding(21, 300), encoding(22, 10)]  # the long one was there first
-        with setting.batcher._changed:  # so that no lane sees the one without the other
-            for text in texts:
-                waiting.append(asyncio.create_task(setting.batcher.predict([text])))
-                await asyncio.sleep(0)
-        assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        begun = [[len(text.input_ids) for text in batch] for batch in recorder.begun]
+        begun = [[text.input_ids[0] for text in batch] for batch in recorder.begun]
         recorder.gate.set()
         await asyncio.gather(*waiting)
         await setting.close()
         return begun
 
-    assert run(work()) == [[300], [10]]
+    *heavy, light = run(work())
+    assert light == [30]
+    assert {identity for batch in heavy for identity in batch} < set(range(20, 26))
+
+
+def test_the_express_lane_leaves_to_free_lanes_what_they_can_compute() -> None:
+    async def work() -> None:
+        setting = Setting(max_batch_tokens=1000, lanes=2, express=True)
+        recorder = setting.recorder
+        recorder.gate.clear()
+        waiting = [
+            asyncio.create_task(setting.batcher.predict([encoding(20 + number, 100)]))
+            for number in range(2)
+        ]
+        for _ in range(2):
+            assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
+        # Both lanes are busy with light passes, which soon end.
+        waiting.append(asyncio.create_task(setting.batcher.predict([encoding(30, 10)])))
+        assert not await asyncio.to_thread(recorder.entered.acquire, timeout=0.3)
+        recorder.gate.set()
+        await asyncio.gather(*waiting)
+        await setting.close()
+
+    run(work())
 
 
 def test_without_short_texts_all_lanes_take_long_ones() -> None:

@@ -129,8 +129,7 @@ def test_whatever_ends_a_lane_nobody_waits_for_ever(
         assert setting.lost == []
         assert setting.value("headlight_queue_tokens") == 0
         assert setting.value("headlight_queue_requests") == 0
-        assert not setting.batcher._started
-        assert not setting.batcher._admission._shares
+        assert setting.batcher._queue.is_idle
         await setting.close()
         assert all(worker.done() for worker in setting.batcher._workers)
 

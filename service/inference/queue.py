@@ -1,0 +1,243 @@
+"""Holds the requests that wait, and hands each lane its next batch; threads may share it."""
+
+import math
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from model.predictor import PathName
+from service.errors import DrainingError
+from service.inference.admission import Admission, Caller, Work
+from service.inference.cost import Cost
+from service.inference.lanes import WORTH_SHARING_TOKENS, Lanes, Weight, is_light
+from service.inference.scheduler import Flow, Schedule
+from service.inference.work import Entry, Pass, Waiter
+from service.metrics import EXPLICIT, FUSED, GRADIENT
+
+DRAINED = "The service is shutting down: send the request to another replica, or again later."
+# After this share of its time, a request is urgent.
+_URGENT_SHARE = 0.4
+
+
+class Kind(NamedTuple):
+    """What requests have in common that may share a pass.
+
+    Args:
+        group: the task; of jobs, the request.
+        weight: a light request does not wait for heavy ones in its pass.
+    """
+
+    group: Hashable
+    weight: Weight
+
+
+@dataclass(slots=True)
+class Hand:
+    """What a lane is doing.
+
+    Args:
+        lane: identifies it among those that run.
+        is_express: whether it is the express lane.
+        batch: what it computes, until the report is sent.
+        threads: that compute it.
+        is_counted: whether `Lanes` counts the batch.
+    """
+
+    lane: int
+    is_express: bool
+    batch: Pass | None = None
+    threads: int = 1
+    is_counted: bool = False
+
+
+class Queue:
+    """The requests that wait, and what each lane is doing.
+
+    Args:
+        lanes: passes that are computed at once.
+        cores: that the lanes share.
+        worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
+        max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
+        max_queue_tokens: tokens that may wait.
+        costs: of a token of each path; what is known before the first pass. None: nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        lanes: int,
+        cores: int,
+        worth_sharing: int,
+        max_batch_tokens: int,
+        max_queue_tokens: int,
+        costs: dict[PathName, Cost] | None,
+    ) -> None:
+        lock = threading.RLock()  # guards everything
+        self._changed = threading.Condition(lock)
+        self._express_wanted = threading.Condition(lock)
+        self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
+        self._lanes = Lanes(cores, worth_sharing=worth_sharing)
+        self._admission = Admission(
+            max_queue_tokens, lanes=lanes, max_batch_tokens=max_batch_tokens
+        )
+        self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+        self._started: dict[int, float] = {}  # when the pass of each busy lane started
+        self.closed = False
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that wait."""
+        return self._schedule.tokens
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is computed."""
+        with self._changed:
+            return not self._started and self._admission.is_empty
+
+    def longest_pass(self) -> float:
+        """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
+        with self._changed:
+            return time.monotonic() - min(self._started.values()) if self._started else 0.0
+
+    def check_room(self, caller: Caller, seconds: float, *, now: float, ahead: int) -> None:
+        """Raises as `Admission.check_room` does."""
+        with self._changed:
+            self._admission.check_room(caller, seconds, now=now, ahead=ahead)
+
+    def cost_of(self, path: PathName) -> float:
+        """Seconds of a lane for a token of a path."""
+        return self._costs[path].per_token
+
+    def admit(
+        self,
+        entries: Sequence[tuple[Entry, int]],
+        caller: Caller,
+        work: Work,
+        seconds: float,
+        *,
+        is_job: bool,
+    ) -> Flow:
+        """Queues a request, or refuses it.
+
+        Args:
+            entries: of the request, with their tokens.
+            caller: who sends it.
+            work: what it costs.
+            seconds: time until its deadline.
+            is_job: jobs of two requests do not share a pass, and are never urgent.
+
+        Raises:
+            DrainingError: the queue is closed.
+            ServiceError: whatever `Admission.check` and `caller.spend` raise.
+        """
+        task, waiter = entries[0][0].task, entries[0][0].waiter
+        with self._changed:
+            if self.closed:
+                raise DrainingError(DRAINED, retry_after=1)
+            self._admission.check(caller, work, seconds)
+            caller.spend(work.tokens)
+            others = self._admission.tokens_of(caller.client)
+            self._admission.begin(caller.client, work)
+            light = not is_job and is_light(work.tokens * waiter.cost, others)
+            waiter.weight = Weight(light, gradient=is_job and work.tokens > 0)
+            flow = self._schedule.add(
+                entries,
+                kind=Kind(waiter if is_job else task, waiter.weight),
+                urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
+                client=caller.client,
+                cost_per_token=waiter.seconds or waiter.cost,
+            )
+            self._changed.notify(len(entries))
+            self._wake_express()
+            return flow
+
+    def leave(
+        self, waiter: Waiter[Any], flow: Flow, caller: Caller, work: Work, *, answered: bool
+    ) -> None:
+        """Forgets a request that has its answer or was given up; drops what of it still waits."""
+        with self._changed:
+            if flow.waiting_texts:
+                self._admission.take(waiter.client, flow.waiting_tokens)
+                self._end_work(waiter, flow.waiting_tokens)
+                self._schedule.drop(flow)
+            self._admission.leave(caller, work, answered=answered)
+
+    def next_batch(self, hand: Hand) -> Pass | None:
+        """Waits for a batch that a lane may take, and gives it into its hand.
+
+        Returns:
+            The batch; None after `close`.
+        """
+        wanted = self._express_wanted if hand.is_express else self._changed
+        with self._changed:
+            while not self.closed:
+                if entries := self._take(express=hand.is_express):
+                    hand.batch = Pass(entries)
+                    self._begin(hand, hand.batch)
+                    return hand.batch
+                wanted.wait()
+        return None
+
+    def seconds_of(self, hand: Hand) -> float:
+        """How long the pass of a lane has been running."""
+        return time.monotonic() - self._started[hand.lane]
+
+    def note_cost(self, hand: Hand, seconds: float) -> None:
+        """Notes how long the pass of a lane took, unless several threads computed it."""
+        if hand.batch is not None and hand.threads == 1 and hand.batch.tokens:
+            self._costs[hand.batch.path].note(hand.batch.cost, seconds)
+
+    def put_down(self, hand: Hand) -> None:
+        """Notes that the pass of a lane ended, however far it came."""
+        with self._changed:
+            if hand.batch is not None and self._started.pop(hand.lane, None) is not None:
+                for entry in hand.batch.entries:
+                    self._end_work(entry.waiter, entry.tokens)
+            if hand.batch is not None and hand.is_counted:
+                hand.is_counted = False
+                self._lanes.end(hand.batch.weight)
+
+    def wake_another(self) -> None:
+        """Has another lane take what one was woken for that ended."""
+        with self._changed:
+            self._changed.notify()
+            self._express_wanted.notify()
+
+    def close(self) -> None:
+        """Hands out no more batches, and admits nothing."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+            self._express_wanted.notify_all()
+
+    def _take(self, *, express: bool) -> list[Entry]:
+        now = time.monotonic()
+        if express:
+            return self._schedule.take(now=now, kinds=self._express_takes)
+        # The lanes share the waiting texts, so that none is left without work.
+        share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
+        return self._schedule.take(share, now=now)
+
+    def _begin(self, hand: Hand, batch: Pass) -> None:
+        for entry in batch.entries:
+            self._admission.take(entry.waiter.client, entry.tokens)
+        self._started[hand.lane] = time.monotonic()
+        if not hand.is_express:
+            is_all = not self._schedule.tokens
+            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
+            hand.is_counted = True
+            self._wake_express()
+
+    def _end_work(self, waiter: Waiter[Any], tokens: int) -> None:
+        self._admission.end(waiter.client, tokens, tokens * waiter.seconds)
+
+    def _express_takes(self, kind: Hashable) -> bool:
+        assert isinstance(kind, Kind)  # noqa: S101 - what `admit` gives
+        return self._lanes.express_takes(kind.weight)
+
+    def _wake_express(self) -> None:
+        if self._lanes.are_taken and self._schedule.waits(self._express_takes):
+            self._express_wanted.notify()
