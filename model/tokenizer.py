@@ -18,7 +18,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import normalizers
 
-from model.errors import CheckpointError, TextTooLongError, TokenizerError
+from model.errors import CheckpointError, InputError, TextTooLongError, TokenizerError
 from model.excerpt import MARGIN, Excerpt, check_growth, excerpts
 from model.tokenizer_files import read_tokenizer_files
 from model.wordpiece import SPECIAL_TOKENS
@@ -229,7 +229,7 @@ def _no_panic() -> Iterator[None]:
     """
     try:
         yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
         raise TokenizerError(type(error).__name__) from error

@@ -78,6 +78,7 @@ class _Share:
 
 
 _NOTHING = _Share()
+_SMALLEST = _Share(requests=1, tokens=1)
 
 
 class Admission:
@@ -134,7 +135,7 @@ class Admission:
                 f"{work.advice(max(fitting, self._max_batch_tokens))}."
             )
         if self._shares:
-            self._check_room(caller.client, work.tokens, work.seconds, most, _NOTHING)
+            self._check_room(caller.client, work, most, _NOTHING, "the request")
 
     def check_room(self, caller: Caller, seconds: float, *, now: float, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
@@ -151,7 +152,7 @@ class Admission:
         """
         if not self._shares:
             return
-        usual = self._usual.get(caller.route, _NOTHING)
+        usual = self._usual.get(caller.route, _SMALLEST)
         own = self._shares.get(caller.client, _NOTHING)
         size = own.tokens + usual.tokens, own.seconds + usual.seconds
         if now < self._closed_until and all(map(ge, size, self._closed_for)):
@@ -159,7 +160,7 @@ class Admission:
         before = _Share(ahead, ahead * usual.tokens, seconds=ahead * usual.seconds)
         most = self._most_seconds(seconds)
         try:
-            self._check_room(caller.client, usual.tokens, usual.seconds, most, before)
+            self._check_room(caller.client, usual, most, before, "one usually")
         except OverloadedError as refusal:
             self._refusal, self._closed_for = refusal, size
             self._closed_until = now + _CLOSED_SECONDS
@@ -227,9 +228,10 @@ class Admission:
         return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
 
     def _check_room(
-        self, client: Hashable, tokens: float, seconds: float, most: float, before: _Share
+        self, client: Hashable, work: Work | _Share, most: float, before: _Share, name: str
     ) -> None:
         """Refuses work that ends too late, or that the queue has no room for."""
+        tokens, seconds = work.tokens, work.seconds
         # Most requests are admitted by the first look, which costs the same for any queue.
         in_queue = self._total.tokens + before.tokens + tokens
         in_time = self._total.seconds + before.seconds + seconds
@@ -237,7 +239,7 @@ class Admission:
             in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
             if in_queue > self._max_queue_tokens:
                 self._refuse(
-                    f"{in_queue - tokens:.0f} tokens are waiting, the request has {tokens:.0f}, "
+                    f"{in_queue - tokens:.0f} tokens are waiting, {name} has {tokens:.0f}, "
                     f"and the queue holds {self._max_queue_tokens}",
                     (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
                 )
@@ -245,8 +247,8 @@ class Admission:
             in_time = before.seconds + self._fair(client, attrgetter("seconds"), seconds)
             if in_time > most:
                 self._refuse(
-                    f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, the "
-                    f"request takes {seconds / self._lanes:.3g}, and {most / self._lanes:.3g} can "
+                    f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "
+                    f"{name} takes {seconds / self._lanes:.3g}, and {most / self._lanes:.3g} can "
                     "be computed in the time that it has",
                     in_time - most,
                 )

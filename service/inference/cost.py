@@ -6,7 +6,7 @@ of a prediction does.
 
 import math
 
-# The fixed cost of a pass, in tokens.
+# The fixed cost of a pass that is not full, in tokens.
 _PASS_TOKENS = 48
 # Passes count for about so many seconds.
 _HORIZON_SECONDS = 2.0
@@ -27,14 +27,16 @@ class Cost:
         """Seconds of one lane; 0 if nothing is known."""
         return self._seconds / self._tokens if self._tokens else 0.0
 
-    def note(self, tokens: float, seconds: float) -> None:
+    def note(self, tokens: float, seconds: float, *, full: bool) -> None:
         """Notes that a pass ended.
 
         Args:
             tokens: of the pass, without padding.
             seconds: that it kept one lane busy.
+            full: whether more texts waited when it began. Else it could have held more at little
+                cost, and a replica that is rarely asked would look slow.
         """
-        tokens += _PASS_TOKENS
+        tokens += 0 if full else _PASS_TOKENS
         if expected := self.per_token * tokens:
             seconds = min(seconds, max(_MOST_TIMES_SLOWER * expected, _HORIZON_SECONDS))
         kept = math.exp(-seconds / _HORIZON_SECONDS)

@@ -258,7 +258,7 @@ class Engine:
             started = time.perf_counter()
             run()
             tokens = sum(len(each.input_ids) for each in texts)
-            self._costs[path].note(tokens, time.perf_counter() - started)
+            self._costs[path].note(tokens, time.perf_counter() - started, full=True)
         torch.set_num_threads(self._backend.threads)
 
     def _note_pass(self, path: PathName, began: float, error: Exception | None) -> None:

@@ -42,6 +42,7 @@ class Hand:
         is_express: whether it is the express lane.
         batch: what it computes, until the report is sent.
         threads: that compute it.
+        is_full: whether more texts waited when the batch was taken.
         is_counted: whether `Lanes` counts the batch.
     """
 
@@ -49,6 +50,7 @@ class Hand:
     is_express: bool
     batch: Pass | None = None
     threads: int = 1
+    is_full: bool = False
     is_counted: bool = False
 
 
@@ -188,7 +190,7 @@ class Queue:
     def note_cost(self, hand: Hand, seconds: float) -> None:
         """Notes how long the pass of a lane took, unless several threads computed it."""
         if hand.batch is not None and hand.threads == 1 and hand.batch.tokens:
-            self._costs[hand.batch.path].note(hand.batch.cost, seconds)
+            self._costs[hand.batch.path].note(hand.batch.cost, seconds, full=hand.is_full)
 
     def put_down(self, hand: Hand) -> None:
         """Notes that the pass of a lane ended, however far it came."""
@@ -226,8 +228,8 @@ class Queue:
             self._admission.take(entry.waiter.client, entry.tokens)
         self._started[hand.lane] = time.monotonic()
         if not hand.is_express:
-            is_all = not self._schedule.tokens
-            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=is_all)
+            hand.is_full = self._schedule.tokens > 0
+            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=not hand.is_full)
             hand.is_counted = True
             self._wake_express()
 

@@ -77,7 +77,7 @@ def test_predictions_take_the_cores_back_from_gradients(
 
 def test_what_cannot_be_computed_in_time_is_refused_at_once(start: Start, tmp_path: Path) -> None:
     (tmp_path / "pass").write_text("0.2", encoding="ascii")  # so that every pass takes long
-    with start("--request-timeout", "2") as running, running.client() as client:
+    with start("--request-timeout", "1") as running, running.client() as client:
         response = client.post("/predict", json={"sentences": MANY})
         assert response.status_code == 422
         detail = response.json()["detail"]

@@ -19,6 +19,13 @@ INTERNAL = (
     "again, and give the X-Request-ID to whoever runs the service."
 )
 
+FULL_AT_128 = (
+    *("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32"),
+    *("--trusted-proxies", "127.0.0.1"),
+)
+# All its connections have one share.
+ONE_CLIENT = {"X-Forwarded-For": "192.0.2.1"}
+
 
 @pytest.fixture
 def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
@@ -95,8 +102,7 @@ def test_a_request_that_works_heals_too(start: Start, tmp_path: Path) -> None:
 def test_a_full_queue_refuses_with_a_time_to_come_back(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
-    with start(*options) as running, running.client() as client:
+    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
         (tmp_path / "pass").write_text("hold", encoding="ascii")
         four_long = ["good " * 30] * 4  # 128 tokens, of which the first 32 go at once
         waiting: list[Future[httpx.Response]] = [pool.submit(predict, client, *four_long)]
@@ -123,14 +129,13 @@ def test_a_full_queue_refuses_with_a_time_to_come_back(
 def test_while_nothing_has_room_requests_are_refused_before_they_are_read(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
-    with start(*options) as running, running.client() as client:
+    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
         (tmp_path / "pass").write_text("hold", encoding="ascii")
         waiting = [pool.submit(predict, client, *["good " * 30] * 4)]
         wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
         waiting.append(pool.submit(predict, client, "good " * 30))
         wait_until(lambda: running.metric("headlight_queue_tokens") == 128)
-        with running.client() as kept:
+        with running.client(**ONE_CLIENT) as kept:
             for method, path, content in (
                 ("POST", "/predict", b"this is not even JSON"),
                 ("POST", "/attention", b"x" * 100_000),
@@ -142,8 +147,8 @@ def test_while_nothing_has_room_requests_are_refused_before_they_are_read(
                     503,
                     "overloaded",
                     "The service is overloaded",
-                    "128 tokens are waiting, and the queue holds 128: come back later, or try "
-                    "another replica.",
+                    "128 tokens are waiting, one usually has 1, and the queue holds 128: come back "
+                    "later, or try another replica.",
                     retry_after=1,
                 )
                 assert refused.headers["cache-control"] == "no-store"
@@ -154,7 +159,8 @@ def test_while_nothing_has_room_requests_are_refused_before_they_are_read(
             assert kept.get("/model").status_code == 200
             assert kept.get("/health/ready").status_code == 200
             closed = running.send(
-                b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+                b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                b"X-Forwarded-For: 192.0.2.1\r\n\r\n"
             )
             assert closed.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         refusals = 'headlight_requests_total{method="POST",route="/predict",status="503"}'

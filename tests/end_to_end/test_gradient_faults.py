@@ -17,6 +17,13 @@ from tests.end_to_end.test_faults import INTERNAL, computed
 Start = Callable[..., AbstractContextManager[RunningService]]
 PATHS = ("/attributions", "/importance")
 
+FULL_AT_128 = (
+    *("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32"),
+    *("--trusted-proxies", "127.0.0.1"),
+)
+# All its connections have one share.
+ONE_CLIENT = {"X-Forwarded-For": "192.0.2.1"}
+
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
@@ -135,8 +142,7 @@ def test_two_that_come_first_at_once(start: Start, pool: ThreadPoolExecutor) -> 
 def test_what_the_queue_cannot_hold_now_is_refused(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
-    with start(*options) as running, running.client() as client:
+    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
         (tmp_path / "pass").write_text("hold", encoding="ascii")
         waiting = pool.submit(
             client.post, "/predict", json={"sentences": ["good " * 30] * 4}
@@ -153,8 +159,7 @@ def test_what_the_queue_cannot_hold_now_is_refused(
 def test_while_nothing_has_room_they_are_refused_before_they_are_read(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
-    with start(*options) as running, running.client() as client:
+    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
         (tmp_path / "pass").write_text("hold", encoding="ascii")
         body = {"sentences": ["good " * 30] * 4}
         waiting = [pool.submit(client.post, "/predict", json=body)]

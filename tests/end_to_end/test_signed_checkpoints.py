@@ -130,9 +130,9 @@ def test_a_folder_is_not_read_before_it_is_verified(
 def test_a_folder_that_is_replaced_while_it_is_read(
     signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def swap_and_open(path: Path) -> Checkpoint:
+    def swap_and_open(path: Path, *, trial: bool) -> Checkpoint:
         tiny_checkpoint(path, seed=1)
-        return open_checkpoint(path)
+        return open_checkpoint(path, trial=trial)
 
     monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
     [fault] = faults(signed, keys.public)

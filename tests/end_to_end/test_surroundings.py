@@ -176,15 +176,16 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
     always = {"internal", "draining", "timeout"}
     asked = always | {"misdirected", "invalid-request"}
     keyed = asked | {"unauthorized", "not-acceptable", "not-ready"}
-    computed = keyed | {"text-too-long", "overloaded"}
+    computed = keyed | {"text-too-long", "rate-limited", "overloaded"}
+    query = computed | {"cross-site"}
     body = {"malformed-json", "payload-too-large", "unsupported-media-type"}
     assert told == {
         "post /predict": computed | body,
-        "get /attention": computed | {"too-many-weights"},
+        "get /attention": query | {"too-many-weights"},
         "post /attention": computed | body | {"too-many-weights"},
-        "get /attributions": computed,
+        "get /attributions": query,
         "post /attributions": computed | body,
-        "get /importance": computed,
+        "get /importance": query,
         "post /importance": computed | body,
         "get /model": keyed,
         "get /health/live": always | {"not-ready"},

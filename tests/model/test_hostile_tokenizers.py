@@ -363,7 +363,7 @@ names["main"](Path(sys.argv[1]))
 MEMORY = "was ended by SIGABRT (most likely out of memory) in its trial, "
 TIME = "was ended by SIGXCPU (out of processor time) in its trial, at the text of "
 PANIC = "fails in its trial, at the text of "
-SEARCH = "PanicException: Onig: Regex search error: "
+SEARCH = "TokenizerError: the tokenizer broke on a text (PanicException)"
 ENDS = {
     "a character becomes a megabyte": f"{MEMORY}at the text of 24 of U+0061",
     "ten times sixteen times as long": f"{MEMORY}while it was opened",

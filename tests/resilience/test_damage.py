@@ -36,7 +36,7 @@ def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda sound: dataclasses.replace(sound, version="0" * 12),
+        lambda sound: dataclasses.replace(sound, weights_sha256="0" * 64),
         lambda sound: dataclasses.replace(
             sound, config=sound.config.model_copy(update={"hidden_size": 16})
         ),

@@ -62,6 +62,8 @@ WRONG = [
     ),
     ("MAX_QUEUE_TOKENS", "many", f"{WHOLE}, got 'many'"),
     ("MAX_ATTENTION_WEIGHTS", "0", "input should be greater than or equal to 1, got '0'"),
+    ("MAX_SENDING_BYTES", "0", "input should be greater than or equal to 1, got '0'"),
+    ("MAX_CONNECTIONS", "0", "must be auto, or a whole number from 1 to 999,999,999, got '0'"),
     ("REQUEST_TIMEOUT", "0", "input should be greater than 0, got '0'"),
     ("REQUEST_TIMEOUT", "inf", "must be a finite number of seconds, got 'inf'"),
     ("DRAIN_SECONDS", "-1", "input should be greater than or equal to 0, got '-1'"),
@@ -94,6 +96,22 @@ WRONG = [
         "https://fine.org,*",
         "'*' is not an origin, such as https://example.org, or * alone for all, got "
         "'https://fine.org,*'",
+    ),
+    (
+        "TRUSTED_PROXIES",
+        "10.0.0.1, proxy",
+        "'proxy' is not an address or a network, such as 10.0.0.0/8, or * alone for all, got "
+        "'10.0.0.1, proxy'",
+    ),
+    (
+        "RATE_LIMIT",
+        "many",
+        "must be a number for each second, minute, hour or day, such as 600/minute, got 'many'",
+    ),
+    (
+        "TOKEN_QUOTA",
+        "1/week",
+        "must be a number for each second, minute, hour or day, such as 600/minute, got '1/week'",
     ),
     ("LOG_FORMAT", "xml", "input should be 'auto', 'json' or 'text', got 'xml'"),
 ]

@@ -170,9 +170,11 @@ class Shut:
     def __init__(self) -> None:
         self.closes: list[bool] = []
 
-    def refuse(self, method: bytes, path: bytes, headers: object, *, closes: bool) -> bytes:
+    def refuse(
+        self, method: bytes, path: bytes, headers: object, *, peer: object, closes: bool
+    ) -> bytes:
         """Returns a complete answer."""
-        del method, path, headers
+        del method, path, headers, peer
         self.closes.append(closes)
         return b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n/x"
 
