@@ -11,12 +11,16 @@ more than that request takes itself.
 """
 
 import math
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter, ge
 from typing import NoReturn
 
+from model.predictor import PathName
 from service.errors import InvalidRequestError, OverloadedError
+from service.inference.cost import Cost
+from service.metrics import FUSED
 
 # The share of a request's time that its work and the work before it may take.
 _SHARE_OF_TIME = 0.7
@@ -51,12 +55,14 @@ class Work:
 
     Args:
         tokens: tokens that go through the network.
-        seconds: that one lane needs for them.
+        path: their way through it.
+        amount: what they cost, in tokens of a plain pass of that path.
         advice: says what to ask for instead, given the tokens that fit.
     """
 
     tokens: int
-    seconds: float
+    path: PathName
+    amount: float
     advice: Callable[[int], str] = fewer_tokens
 
 
@@ -68,17 +74,26 @@ class _Share:
         requests: without an answer.
         tokens: that wait.
         running: tokens in passes.
-        seconds: of a lane, for both.
+        amounts: what both cost, in tokens of a plain pass of each path.
     """
 
     requests: int = 0
     tokens: float = 0
     running: int = 0
-    seconds: float = 0.0
+    amounts: dict[PathName, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@dataclass(slots=True)
+class _Usual:
+    """The mean of the answered requests of a route: their tokens and amount on one path."""
+
+    tokens: float = 1.0
+    path: PathName = FUSED
+    amount: float = 0.0
 
 
 _NOTHING = _Share()
-_SMALLEST = _Share(requests=1, tokens=1)
+_SMALLEST = _Usual()
 
 
 class Admission:
@@ -88,15 +103,24 @@ class Admission:
         max_queue_tokens: tokens that may wait.
         lanes: passes that are computed at once.
         max_batch_tokens: tokens of one pass. A request that fits in one may always try.
+        costs: seconds of a lane for a token of each path.
     """
 
-    def __init__(self, max_queue_tokens: int, *, lanes: int, max_batch_tokens: int) -> None:
+    def __init__(
+        self,
+        max_queue_tokens: int,
+        *,
+        lanes: int,
+        max_batch_tokens: int,
+        costs: Mapping[PathName, Cost],
+    ) -> None:
+        self._costs = costs
         self._max_queue_tokens = max_queue_tokens
         self._lanes = lanes
         self._max_batch_tokens = max_batch_tokens
         self._shares: dict[Hashable, _Share] = {}
         self._total = _Share()
-        self._usual: dict[str, _Share] = {}  # the mean of the answered requests of each route
+        self._usual: dict[str, _Usual] = {}  # by route
         self._closed_until = -math.inf
         self._closed_for = (math.inf, math.inf)  # tokens and seconds that were refused
         self._refusal = OverloadedError("")
@@ -126,11 +150,12 @@ class Admission:
                 says when it would be admitted.
         """
         most = self._most_seconds(seconds)
-        if work.tokens > self._max_batch_tokens and work.seconds > most:
-            fitting = int(most / work.seconds * work.tokens)
+        needed = self._seconds({work.path: work.amount})
+        if work.tokens > self._max_batch_tokens and needed > most:
+            fitting = int(most / needed * work.tokens)
             raise InvalidRequestError(
                 f"The request takes {work.tokens} tokens through the network, which takes about "
-                f"{work.seconds / self._lanes:.3g} seconds here, and it may take "
+                f"{needed / self._lanes:.3g} seconds here, and it may take "
                 f"{most / self._lanes:.3g} of the {seconds:.3g} that are left until its deadline: "
                 f"{work.advice(max(fitting, self._max_batch_tokens))}."
             )
@@ -154,10 +179,12 @@ class Admission:
             return
         usual = self._usual.get(caller.route, _SMALLEST)
         own = self._shares.get(caller.client, _NOTHING)
-        size = own.tokens + usual.tokens, own.seconds + usual.seconds
+        seconds_wanted = self._seconds({usual.path: usual.amount})
+        size = own.tokens + usual.tokens, self._seconds(own.amounts) + seconds_wanted
         if now < self._closed_until and all(map(ge, size, self._closed_for)):
             raise self._refusal.with_traceback(None)
-        before = _Share(ahead, ahead * usual.tokens, seconds=ahead * usual.seconds)
+        before = _Share(ahead, ahead * usual.tokens)
+        before.amounts[usual.path] = ahead * usual.amount
         most = self._most_seconds(seconds)
         try:
             self._check_room(caller.client, usual, most, before, "one usually")
@@ -172,7 +199,7 @@ class Admission:
         for each in (share, self._total):
             each.requests += 1
             each.tokens += work.tokens
-            each.seconds += work.seconds
+            each.amounts[work.path] += work.amount
 
     def take(self, client: Hashable, tokens: int) -> None:
         """Notes that tokens of a client that waited are now in a pass."""
@@ -180,17 +207,18 @@ class Admission:
             each.tokens -= tokens
             each.running += tokens
 
-    def end(self, client: Hashable, tokens: int, seconds: float) -> None:
+    def end(self, client: Hashable, tokens: int, path: PathName, amount: float) -> None:
         """Notes that tokens of a client left their pass.
 
         Args:
             client: whose work it was.
             tokens: of that part.
-            seconds: of a lane, as they were estimated.
+            path: their way through the network.
+            amount: what they cost, in tokens of a plain pass of that path.
         """
         for each in (self._shares[client], self._total):
             each.running -= tokens
-            each.seconds -= seconds
+            each.amounts[path] -= amount
         self._forget_if_done(client)
 
     def leave(self, caller: Caller, work: Work, *, answered: bool) -> None:
@@ -218,23 +246,28 @@ class Admission:
     def _note_usual(self, route: str, work: Work) -> None:
         # A request larger than a pass counts as a pass, so that large ones shut out no small ones.
         part = min(1.0, self._max_batch_tokens / max(work.tokens, 1))
-        tokens, seconds = part * work.tokens, part * work.seconds
-        usual = self._usual.setdefault(route, _Share(1, tokens, seconds=seconds))
+        tokens, amount = part * work.tokens, part * work.amount
+        usual = self._usual.setdefault(route, _Usual(tokens, work.path, amount))
         usual.tokens += _WEIGHT_OF_LAST * (tokens - usual.tokens)
-        usual.seconds += _WEIGHT_OF_LAST * (seconds - usual.seconds)
+        usual.amount += _WEIGHT_OF_LAST * (amount - usual.amount)
+
+    def _seconds(self, amounts: Mapping[PathName, float]) -> float:
+        """Returns for how long they keep one lane busy."""
+        return sum(amount * self._costs[path].per_token for path, amount in amounts.items())
 
     def _most_seconds(self, seconds: float) -> float:
         """Returns how many seconds of lanes fit into the time that a request has."""
         return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
 
     def _check_room(
-        self, client: Hashable, work: Work | _Share, most: float, before: _Share, name: str
+        self, client: Hashable, work: Work | _Usual, most: float, before: _Share, name: str
     ) -> None:
         """Refuses work that ends too late, or that the queue has no room for."""
-        tokens, seconds = work.tokens, work.seconds
+        tokens, seconds = work.tokens, self._seconds({work.path: work.amount})
         # Most requests are admitted by the first look, which costs the same for any queue.
         in_queue = self._total.tokens + before.tokens + tokens
-        in_time = self._total.seconds + before.seconds + seconds
+        first = self._seconds(before.amounts)
+        in_time = self._seconds(self._total.amounts) + first + seconds
         if in_queue > self._max_queue_tokens:
             in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
             if in_queue > self._max_queue_tokens:
@@ -244,7 +277,9 @@ class Admission:
                     (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
                 )
         if in_time > most:
-            in_time = before.seconds + self._fair(client, attrgetter("seconds"), seconds)
+            in_time = first + self._fair(
+                client, lambda share: self._seconds(share.amounts), seconds
+            )
             if in_time > most:
                 self._refuse(
                     f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "

@@ -81,10 +81,10 @@ class Queue:
         self._express_wanted = threading.Condition(lock)
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._lanes = Lanes(cores, worth_sharing=worth_sharing)
-        self._admission = Admission(
-            max_queue_tokens, lanes=lanes, max_batch_tokens=max_batch_tokens
-        )
         self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+        self._admission = Admission(
+            max_queue_tokens, lanes=lanes, max_batch_tokens=max_batch_tokens, costs=self._costs
+        )
         self._started: dict[int, float] = {}  # when the pass of each busy lane started
         self.closed = False
 
@@ -108,10 +108,6 @@ class Queue:
         """Raises as `Admission.check_room` does."""
         with self._changed:
             self._admission.check_room(caller, seconds, now=now, ahead=ahead)
-
-    def cost_of(self, path: PathName) -> float:
-        """Seconds of a lane for a token of a path."""
-        return self._costs[path].per_token
 
     def admit(
         self,
@@ -150,7 +146,7 @@ class Queue:
                 kind=Kind(waiter if is_job else task, waiter.weight),
                 urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
                 client=caller.client,
-                cost_per_token=waiter.seconds or waiter.cost,
+                cost_per_token=waiter.cost * self._times_a_prediction(task.path),
             )
             self._changed.notify(len(entries))
             self._wake_express()
@@ -163,7 +159,8 @@ class Queue:
         with self._changed:
             if flow.waiting_texts:
                 self._admission.take(waiter.client, flow.waiting_tokens)
-                self._end_work(waiter, flow.waiting_tokens)
+                amount = flow.waiting_tokens * waiter.cost
+                self._admission.end(waiter.client, flow.waiting_tokens, work.path, amount)
                 self._schedule.drop(flow)
             self._admission.leave(caller, work, answered=answered)
 
@@ -197,7 +194,8 @@ class Queue:
         with self._changed:
             if hand.batch is not None and self._started.pop(hand.lane, None) is not None:
                 for entry in hand.batch.entries:
-                    self._end_work(entry.waiter, entry.tokens)
+                    client, amount = entry.waiter.client, entry.tokens * entry.waiter.cost
+                    self._admission.end(client, entry.tokens, hand.batch.path, amount)
             if hand.batch is not None and hand.is_counted:
                 hand.is_counted = False
                 self._lanes.end(hand.batch.weight)
@@ -233,8 +231,13 @@ class Queue:
             hand.is_counted = True
             self._wake_express()
 
-    def _end_work(self, waiter: Waiter[Any], tokens: int) -> None:
-        self._admission.end(waiter.client, tokens, tokens * waiter.seconds)
+    def _times_a_prediction(self, path: PathName) -> float:
+        """How many times what a token of a prediction costs.
+
+        Seconds would not do: when all passes get slower, younger requests would seem to cost more.
+        """
+        usual, cost = self._costs[FUSED].per_token, self._costs[path].per_token
+        return cost / usual if usual and cost else 1.0
 
     def _express_takes(self, kind: Hashable) -> bool:
         assert isinstance(kind, Kind)  # noqa: S101 - what `admit` gives

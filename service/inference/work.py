@@ -31,7 +31,6 @@ class Waiter(Generic[Result]):
         client: who sent it.
         weight: how long its passes keep a core busy.
         cost: what a token of it costs, in tokens of a plain pass of its task.
-        seconds: that a lane needs for a token of it, as estimated when it came.
         results: the others, by index.
     """
 
@@ -40,7 +39,6 @@ class Waiter(Generic[Result]):
     client: Hashable = None
     weight: Weight = LIGHT
     cost: float = 1.0
-    seconds: float = 0.0
     results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:

@@ -9,17 +9,22 @@ from hypothesis import strategies as st
 
 from service.errors import InvalidRequestError, OverloadedError
 from service.inference.admission import Admission, Caller, Work
+from service.inference.cost import Cost
+from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
 
 SECONDS = 0.01  # of a lane, for a token
 
 
 def make(*, max_queue_tokens: int = 10_000, lanes: int = 2) -> Admission:
-    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100)
+    costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+    costs[FUSED].note(100, 100 * SECONDS, full=True)
+    costs[GRADIENT].note(100, 300 * SECONDS, full=True)
+    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, costs=costs)
 
 
 def work(tokens: int) -> Work:
-    return Work(tokens, tokens * SECONDS)
+    return Work(tokens, FUSED, tokens)
 
 
 def has(admission: Admission, client: str, tokens: int) -> None:
@@ -30,7 +35,7 @@ def has(admission: Admission, client: str, tokens: int) -> None:
 def done(admission: Admission, client: str, tokens: int) -> None:
     """Computes a part of a client's work."""
     admission.take(client, tokens)
-    admission.end(client, tokens, tokens * SECONDS)
+    admission.end(client, tokens, FUSED, tokens)
 
 
 def admits(admission: Admission, client: str, tokens: int, seconds: float = 10.0) -> bool:
@@ -67,7 +72,9 @@ def test_what_no_replica_can_compute_in_time_is_refused_with_the_size_that_fits(
 
 
 def test_the_size_that_fits_is_told_in_the_words_of_the_request() -> None:
-    gradients = Work(4000, 40.0, advice=lambda tokens: f"ask for at most {tokens // 20} steps")
+    gradients = Work(
+        4000, GRADIENT, 4000 / 3, advice=lambda tokens: f"ask for at most {tokens // 20} steps"
+    )
     with pytest.raises(InvalidRequestError, match=re.escape(": ask for at most 70 steps.")):
         make().check(Caller("a"), gradients, 10.0)
 
@@ -213,3 +220,15 @@ def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
     done(admission, "a", 1400)
     assert opens(admission, "b", now=5.005)  # what is smaller may come in
     assert opens(admission, "a", now=5.02)
+
+
+def test_work_that_waits_counts_by_what_it_costs_now() -> None:
+    costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+    costs[FUSED].note(100, 0.001, full=True)
+    admission = Admission(10_000, lanes=1, max_batch_tokens=100, costs=costs)
+    has(admission, "a", 100)
+    has(admission, "b", 100)
+    assert admits(admission, "c", 50, seconds=1.0)
+    for _ in range(20):
+        costs[FUSED].note(100, 1.0, full=True)
+    assert not admits(admission, "c", 50, seconds=1.0)
