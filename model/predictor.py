@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 #: ways through the network: without weights, with weights, and back through gradients
 PathName = Literal["fused", "explicit", "gradient"]
 
-_WARM_UP_TEXT = "The light is on and the road ahead is clear."
+WARM_UP_TEXT = "The light is on and the road ahead is clear."
 _WARM_UP_PASSES = 3
 
 
@@ -288,7 +288,7 @@ class Predictor:
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not wait for lazy initialisation."""
-        encoding = self.encode(_WARM_UP_TEXT, with_tokens=True)
+        encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
         # TorchScript profiles one pass and compiles in the next.
         for _ in range(_WARM_UP_PASSES):
             self.predict([encoding])
@@ -300,7 +300,7 @@ class Predictor:
         Args:
             path: the way through the network.
         """
-        encoding = self.encode(_WARM_UP_TEXT, with_tokens=True)
+        encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
         if path == "fused":
             self.predict([encoding])
         elif path == "explicit":

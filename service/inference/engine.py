@@ -15,7 +15,7 @@ import torch
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
-from model.predictor import PathName
+from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
 from service.inference.admission import Caller, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
@@ -29,8 +29,8 @@ Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
 
 _PROBE_SECONDS = 1.0
-# Some 120 tokens: a pass of them costs for each token about what others do.
-_LONG_TEXT = "The plot drags for an hour, but the cast is superb and the ending moved me. " * 7
+# The text whose passes are timed at the start has some 120 tokens, as many texts have.
+_TIMES_WARM_UP_TEXT = 11
 _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
@@ -246,7 +246,7 @@ class Engine:
     def _measure(self, predictor: Predictor) -> None:
         """Times a pass of each path, so that the first requests are admitted by their cost."""
         torch.set_num_threads(1)
-        text = predictor.encode(_LONG_TEXT, with_tokens=True)
+        text = predictor.encode(WARM_UP_TEXT * _TIMES_WARM_UP_TEXT, with_tokens=True)
         whole = [text] * max(1, self.max_batch_tokens // len(text.input_ids))
         paths: list[tuple[PathName, list[Encoding], Callable[[], object]]] = [
             (FUSED, whole, lambda: predictor.predict(whole)),
