@@ -43,6 +43,8 @@ FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", CSV: "csv", SVG: "svg"}
 
 _MEDIA_TYPES = {name: media_type for media_type, name in FORMS.items()}
 
+# A text with its tokens takes so many times as long to encode.
+_TOKENS_COST = 4
 # A line of CSV is several times as long as a number of JSON.
 _CSV_SHARE = 4
 # Bytes for the texts of tokens in an answer that repeats them.
@@ -207,7 +209,7 @@ async def encode(engine: Engine, request: Explaining, place: str) -> list[Encodi
     """
     texts = _texts(request)
     work = partial(_encode, engine.predictor, texts, request.truncation, place)
-    if sum(len(text) for text, _ in texts) > INLINE_CHARACTERS:
+    if sum(len(text) for text, _ in texts) > INLINE_CHARACTERS // _TOKENS_COST:
         return await asyncio.to_thread(work)
     return work()
 

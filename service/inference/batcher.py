@@ -4,7 +4,7 @@ A request is admitted by its tokens and split over as many batches as it needs. 
 on lanes, which are threads of their own, never on the event loop.
 
 - A lane takes its next batch itself, so that it does not wait for a busy event loop.
-- While heavy passes keep all cores busy, the express lane computes light requests beside them.
+- While heavy passes keep all cores busy, more lanes compute light requests beside them.
 - Several lanes with one core each get more out of a processor than one pass over all cores, whose
   threads wait for each other a hundred times. On an idle replica, one text uses several cores.
 - Nobody waits for ever. A full queue, a failed pass, a lane that ends and shutdown answer every
@@ -27,7 +27,7 @@ from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference.admission import Caller, Work, fewer_tokens
 from service.inference.cost import Cost
-from service.inference.lanes import WORTH_SHARING_TOKENS
+from service.inference.lanes import EXTRA_LANES, WORTH_SHARING_TOKENS, Lane
 from service.inference.queue import DRAINED, Hand, Queue
 from service.inference.supervision import Ends
 from service.inference.work import Entry, Job, Pass, Task, Waiter, failure
@@ -54,8 +54,9 @@ class Batcher:
         executor: has a thread for each worker, which only runs passes until `close`.
         workers: passes in progress at once, each on a lane.
         cores: how many of them compute at once; the others prepare and answer. None: all.
-        express: whether the executor has one more thread, for light work beside heavy passes.
+        extra: whether the executor has threads for `EXTRA_LANES` too.
         worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
+        begin_lane: called on the thread of a lane when it begins.
         use_threads: called before a pass with its number of threads, if that changes.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
         max_queue_tokens: tokens that may wait.
@@ -73,8 +74,9 @@ class Batcher:
         executor: Executor,
         workers: int = 1,
         cores: int | None = None,
-        express: bool = False,
+        extra: bool = False,
         worth_sharing: int = WORTH_SHARING_TOKENS,
+        begin_lane: Callable[[Lane], None] = lambda _: None,
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
@@ -89,6 +91,7 @@ class Batcher:
         self._metrics = metrics
         self._on_pass = on_pass
         self._on_lost = on_lost
+        self._begin_lane = begin_lane
         self._use_threads = use_threads
         self._queue = Queue(
             lanes=workers,
@@ -104,8 +107,8 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._executor = executor
         self._passes = 0
-        self._ordinary = workers
-        places = range(workers + express)
+        self._kinds = [Lane.ORDINARY] * workers + (list(EXTRA_LANES) if extra else [])
+        places = range(len(self._kinds))
         self._ends = [Ends() for _ in places]
         self._workers = [
             self._loop.run_in_executor(executor, self._work, place) for place in places
@@ -286,8 +289,9 @@ class Batcher:
 
     def _work(self, place: int) -> None:
         """Runs a lane on a thread of the executor, and has it replaced if it ends unasked."""
-        hand = Hand(threading.get_ident(), is_express=place >= self._ordinary)
+        hand = Hand(threading.get_ident(), self._kinds[place])
         try:
+            self._begin_lane(hand.kind)
             self._lane(hand)
         except BaseException as error:  # nothing else would notice
             try:

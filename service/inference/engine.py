@@ -20,6 +20,7 @@ from service.errors import InternalError, NotReadyError, OverloadedError
 from service.inference.admission import Caller, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
 from service.inference.cost import Cost
+from service.inference.lanes import EXTRA_LANES, Lane
 from service.inference.supervision import Faults
 from service.inference.work import Job
 from service.logs import safe_fault
@@ -72,9 +73,9 @@ class Engine:
         self._metrics = metrics
         self._costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._executor = ThreadPoolExecutor(
-            max_workers=backend.workers + (backend.workers == backend.cores),
+            max_workers=backend.workers + len(EXTRA_LANES),
             thread_name_prefix="forward",
-            initializer=partial(_prepare_thread, backend),
+            initializer=partial(torch.set_num_threads, backend.threads),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
@@ -210,8 +211,10 @@ class Engine:
             executor=self._executor,
             workers=self._backend.workers,
             cores=self._backend.cores,
-            express=self._backend.workers == self._backend.cores,
+            # A GPU shares itself.
+            extra=self._backend.workers == self._backend.cores,
             worth_sharing=self._backend.worth_sharing_tokens,
+            begin_lane=self._begin_lane,
             use_threads=torch.set_num_threads,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
@@ -261,6 +264,11 @@ class Engine:
             self._costs[path].note(tokens, time.perf_counter() - started, full=True)
         torch.set_num_threads(self._backend.threads)
 
+    def _begin_lane(self, lane: Lane) -> None:
+        """Lets the thread that talks to clients run before the lanes, and the express lane too."""
+        niceness = self._backend.niceness
+        yield_to_others({Lane.EXPRESS: 0, Lane.RELIEF: niceness * 3 // 2}.get(lane, niceness))
+
     def _note_pass(self, path: PathName, began: float, error: Exception | None) -> None:
         if error is None:
             self._faults.clear(path, began)
@@ -308,9 +316,3 @@ class Engine:
             self._faults.clear(path, began)
             if path not in self._faults.paths:
                 logger.info("a forward pass works again", extra={"path": path})
-
-
-def _prepare_thread(backend: Backend) -> None:
-    """Sets the number of threads and the niceness of a thread that runs passes."""
-    torch.set_num_threads(backend.threads)
-    yield_to_others(backend.niceness)

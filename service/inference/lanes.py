@@ -1,18 +1,33 @@
-"""Tells the lanes what they may take: all of them predictions and explanations, one what is light.
+"""Tells the lanes what they may take.
 
-A pass over long texts or a piece of an integral keeps a core busy for a tenth of a second. A small
-request that comes meanwhile does not wait for it. One more thread, the express lane, computes it at
-once, and the operating system shares the cores. So heavy work may use all cores, and gives them
-back in milliseconds.
+There is an ordinary lane for each core. A pass over long texts keeps it busy for tens of
+milliseconds, a piece of an integral for a fifth of a second. What comes meanwhile does not wait for
+that: two more threads compute it at once, and the operating system shares the cores. So heavy work
+may use all cores, and gives them back in milliseconds.
+
+- The express lane takes light requests while heavy passes keep all cores busy.
+- The relief lane takes all other predictions while gradients do.
 """
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 # With fewer tokens, sharing work among cores costs more than it gains.
 WORTH_SHARING_TOKENS = 100
 _FEWEST_TOKENS_PER_THREAD = 8
 # A request of at most so many tokens is light if its client has at most so many others waiting.
 _LIGHT_TOKENS = 256
+
+
+class Lane(Enum):
+    """The kinds of lanes; see the module."""
+
+    ORDINARY = auto()
+    EXPRESS = auto()
+    RELIEF = auto()
+
+
+EXTRA_LANES = (Lane.EXPRESS, Lane.RELIEF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +76,18 @@ class Lanes:
         """Whether heavy passes keep all cores busy."""
         return self._heavy >= self.count
 
-    def express_takes(self, weight: Weight) -> bool:
-        """Tells whether the express lane may take a request.
-
-        It takes light requests while heavy passes keep all cores busy, and all predictions while
-        gradients do.
+    def may_take(self, lane: Lane, weight: Weight) -> bool:
+        """Tells whether a lane may take a request.
 
         Args:
+            lane: its kind.
             weight: of the request.
         """
-        if not self.are_taken or weight.gradient:
-            return False
-        return weight.light or self._gradient >= self.count
+        if lane is Lane.EXPRESS:
+            return weight.light and self.are_taken
+        if lane is Lane.RELIEF:
+            return not (weight.light or weight.gradient) and self._gradient >= self.count
+        return True
 
     def begin(self, weight: Weight, tokens: int, *, is_all: bool) -> int:
         """Notes that a lane took a batch.

@@ -5,13 +5,21 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from model.predictor import PathName
 from service.errors import DrainingError
 from service.inference.admission import Admission, Caller, Work
 from service.inference.cost import Cost
-from service.inference.lanes import WORTH_SHARING_TOKENS, Lanes, Weight, is_light
+from service.inference.lanes import (
+    EXTRA_LANES,
+    WORTH_SHARING_TOKENS,
+    Lane,
+    Lanes,
+    Weight,
+    is_light,
+)
 from service.inference.scheduler import Flow, Schedule
 from service.inference.work import Entry, Pass, Waiter
 from service.metrics import EXPLICIT, FUSED, GRADIENT
@@ -39,7 +47,7 @@ class Hand:
 
     Args:
         lane: identifies it among those that run.
-        is_express: whether it is the express lane.
+        kind: of the lane.
         batch: what it computes, until the report is sent.
         threads: that compute it.
         is_full: whether more texts waited when the batch was taken.
@@ -47,7 +55,7 @@ class Hand:
     """
 
     lane: int
-    is_express: bool
+    kind: Lane
     batch: Pass | None = None
     threads: int = 1
     is_full: bool = False
@@ -78,7 +86,7 @@ class Queue:
     ) -> None:
         lock = threading.RLock()  # guards everything
         self._changed = threading.Condition(lock)
-        self._express_wanted = threading.Condition(lock)
+        self._extra_wanted = threading.Condition(lock)
         self._schedule: Schedule[Entry] = Schedule(max_batch_tokens)
         self._lanes = Lanes(cores, worth_sharing=worth_sharing)
         self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
@@ -149,7 +157,7 @@ class Queue:
                 cost_per_token=waiter.cost * self._times_a_prediction(task.path),
             )
             self._changed.notify(len(entries))
-            self._wake_express()
+            self._wake_extra()
             return flow
 
     def leave(
@@ -170,10 +178,10 @@ class Queue:
         Returns:
             The batch; None after `close`.
         """
-        wanted = self._express_wanted if hand.is_express else self._changed
+        wanted = self._changed if hand.kind is Lane.ORDINARY else self._extra_wanted
         with self._changed:
             while not self.closed:
-                if entries := self._take(express=hand.is_express):
+                if entries := self._take(hand.kind):
                     hand.batch = Pass(entries)
                     self._begin(hand, hand.batch)
                     return hand.batch
@@ -204,19 +212,19 @@ class Queue:
         """Has another lane take what one was woken for that ended."""
         with self._changed:
             self._changed.notify()
-            self._express_wanted.notify()
+            self._extra_wanted.notify_all()
 
     def close(self) -> None:
         """Hands out no more batches, and admits nothing."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
-            self._express_wanted.notify_all()
+            self._extra_wanted.notify_all()
 
-    def _take(self, *, express: bool) -> list[Entry]:
+    def _take(self, lane: Lane) -> list[Entry]:
         now = time.monotonic()
-        if express:
-            return self._schedule.take(now=now, kinds=self._express_takes)
+        if lane is not Lane.ORDINARY:
+            return self._schedule.take(now=now, kinds=partial(self._may_take, lane))
         # The lanes share the waiting texts, so that none is left without work.
         share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
         return self._schedule.take(share, now=now)
@@ -225,11 +233,11 @@ class Queue:
         for entry in batch.entries:
             self._admission.take(entry.waiter.client, entry.tokens)
         self._started[hand.lane] = time.monotonic()
-        if not hand.is_express:
+        if hand.kind is Lane.ORDINARY:
             hand.is_full = self._schedule.tokens > 0
             hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=not hand.is_full)
             hand.is_counted = True
-            self._wake_express()
+            self._wake_extra()
 
     def _times_a_prediction(self, path: PathName) -> float:
         """How many times what a token of a prediction costs.
@@ -239,10 +247,13 @@ class Queue:
         usual, cost = self._costs[FUSED].per_token, self._costs[path].per_token
         return cost / usual if usual and cost else 1.0
 
-    def _express_takes(self, kind: Hashable) -> bool:
+    def _may_take(self, lane: Lane, kind: Hashable) -> bool:
         assert isinstance(kind, Kind)  # noqa: S101 - what `admit` gives
-        return self._lanes.express_takes(kind.weight)
+        return self._lanes.may_take(lane, kind.weight)
 
-    def _wake_express(self) -> None:
-        if self._lanes.are_taken and self._schedule.waits(self._express_takes):
-            self._express_wanted.notify()
+    def _wake_extra(self) -> None:
+        if self._lanes.are_taken:
+            for lane in EXTRA_LANES:
+                if self._schedule.waits(partial(self._may_take, lane)):
+                    self._extra_wanted.notify_all()
+                    return

@@ -43,7 +43,7 @@ ATTACKS: dict[str, tuple[str, object]] = {
     "16 steps": ("/attributions", {"sentence": _LONG, "steps": 16}),
     "40 long texts": ("/predict", {"sentences": [_LONG] * 40}),
     "240 short texts": ("/predict", {"sentences": _SHORT * 12}),
-    "attention": ("/attention", {"sentence": _LONG[:700]}),
+    "attention": ("/attention", {"sentence": _LONG[:600]}),
     "importance": ("/importance", {"sentence": _LONG}),
 }
 ALL = "all of them"

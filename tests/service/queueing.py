@@ -78,21 +78,21 @@ class Setting:
         max_queue_tokens: int = 1000,
         lanes: int = 1,
         cores: int | None = None,
-        express: bool = False,
+        extra: bool = False,
     ) -> None:
         self.recorder = Recorder()
         self.metrics = Metrics([])
         self.passes: list[Exception | None] = []
         self.lost: list[bool] = []
         self.threads: list[int] = []
-        self.executor = ThreadPoolExecutor(max_workers=lanes + express)
+        self.executor = ThreadPoolExecutor(max_workers=lanes + 2 * extra)
         self.batcher = Batcher(
             lambda encodings: self.recorder.classify(encodings),
             self.recorder.explain,
             executor=self.executor,
             workers=lanes,
             cores=cores,
-            express=express,
+            extra=extra,
             use_threads=self.threads.append,
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,

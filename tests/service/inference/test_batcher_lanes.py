@@ -97,7 +97,7 @@ def test_a_long_text_that_comes_alone_has_all_threads() -> None:
 
 def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
     async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=1000, lanes=2, express=True)
+        setting = Setting(max_batch_tokens=1000, lanes=2, extra=True)
         recorder = setting.recorder
         recorder.gate.clear()
         heavy = [encoding(20 + number, 300) for number in range(6)]
@@ -120,7 +120,7 @@ def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
 
 def test_the_express_lane_leaves_to_free_lanes_what_they_can_compute() -> None:
     async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, lanes=2, express=True)
+        setting = Setting(max_batch_tokens=1000, lanes=2, extra=True)
         recorder = setting.recorder
         recorder.gate.clear()
         waiting = [

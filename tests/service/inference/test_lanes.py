@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.inference.lanes import LIGHT, Lanes, Weight, is_light
+from service.inference.lanes import LIGHT, Lane, Lanes, Weight, is_light
 
 HEAVY = Weight(light=False)
 GRADIENT = Weight(light=False, gradient=True)
@@ -19,29 +19,31 @@ def test_a_small_request_of_a_client_that_asks_for_little_is_light(
 
 def test_the_express_lane_takes_light_work_while_heavy_passes_keep_all_cores_busy() -> None:
     lanes = Lanes(2)
-    assert not lanes.express_takes(LIGHT)
+    assert not lanes.may_take(Lane.EXPRESS, LIGHT)
     lanes.begin(HEAVY, 512, is_all=False)
-    assert not lanes.express_takes(LIGHT)  # the other core is free
+    assert not lanes.may_take(Lane.EXPRESS, LIGHT)  # the other core is free
     lanes.begin(LIGHT, 512, is_all=False)
-    assert not lanes.express_takes(LIGHT)  # a light pass soon ends
+    assert not lanes.may_take(Lane.EXPRESS, LIGHT)  # a light pass soon ends
     lanes.end(LIGHT)
     lanes.begin(HEAVY, 512, is_all=False)
-    assert lanes.express_takes(LIGHT)
-    assert not lanes.express_takes(HEAVY)
+    assert lanes.may_take(Lane.EXPRESS, LIGHT)
+    assert not lanes.may_take(Lane.EXPRESS, HEAVY)
     lanes.end(HEAVY)
-    assert not lanes.express_takes(LIGHT)
+    assert not lanes.may_take(Lane.EXPRESS, LIGHT)
 
 
-def test_predictions_take_a_core_back_from_gradients() -> None:
+def test_the_relief_lane_takes_predictions_while_gradients_keep_all_cores_busy() -> None:
     lanes = Lanes(2)
     lanes.begin(GRADIENT, 512, is_all=False)
     lanes.begin(HEAVY, 512, is_all=False)
-    assert not lanes.express_takes(HEAVY)
+    assert not lanes.may_take(Lane.RELIEF, HEAVY)
     lanes.end(HEAVY)
     lanes.begin(GRADIENT, 512, is_all=False)
-    assert lanes.express_takes(HEAVY)
-    assert lanes.express_takes(LIGHT)
-    assert not lanes.express_takes(GRADIENT)
+    assert lanes.may_take(Lane.RELIEF, HEAVY)
+    assert not lanes.may_take(Lane.RELIEF, LIGHT)  # which has a lane of its own
+    assert lanes.may_take(Lane.EXPRESS, LIGHT)
+    assert not lanes.may_take(Lane.RELIEF, GRADIENT)
+    assert all(lanes.may_take(Lane.ORDINARY, weight) for weight in (LIGHT, HEAVY, GRADIENT))
 
 
 @pytest.mark.parametrize(
