@@ -11,16 +11,13 @@ more than that request takes itself.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from operator import attrgetter, ge
 from typing import NoReturn
 
-from model.predictor import PathName
 from service.errors import InvalidRequestError, OverloadedError
 from service.inference.cost import Cost
-from service.metrics import FUSED
 
 # The share of a request's time that its work and the work before it may take.
 _SHARE_OF_TIME = 0.7
@@ -55,13 +52,11 @@ class Work:
 
     Args:
         tokens: tokens that go through the network.
-        path: their way through it.
-        amount: what they cost, in tokens of a plain pass of that path.
+        amount: what they cost, in tokens of a prediction.
         advice: says what to ask for instead, given the tokens that fit.
     """
 
     tokens: int
-    path: PathName
     amount: float
     advice: Callable[[int], str] = fewer_tokens
 
@@ -74,21 +69,20 @@ class _Share:
         requests: without an answer.
         tokens: that wait.
         running: tokens in passes.
-        amounts: what both cost, in tokens of a plain pass of each path.
+        amount: what both cost, in tokens of a prediction.
     """
 
     requests: int = 0
     tokens: float = 0
     running: int = 0
-    amounts: dict[PathName, float] = field(default_factory=lambda: defaultdict(float))
+    amount: float = 0.0
 
 
 @dataclass(slots=True)
 class _Usual:
-    """The mean of the answered requests of a route: their tokens and amount on one path."""
+    """The mean of the answered requests of a route: their tokens, and what they cost."""
 
     tokens: float = 1.0
-    path: PathName = FUSED
     amount: float = 0.0
 
 
@@ -103,7 +97,7 @@ class Admission:
         max_queue_tokens: tokens that may wait.
         lanes: passes that are computed at once.
         max_batch_tokens: tokens of one pass. A request that fits in one may always try.
-        costs: seconds of a lane for a token of each path.
+        cost: seconds of a lane for a token of a prediction.
     """
 
     def __init__(
@@ -112,9 +106,9 @@ class Admission:
         *,
         lanes: int,
         max_batch_tokens: int,
-        costs: Mapping[PathName, Cost],
+        cost: Cost,
     ) -> None:
-        self._costs = costs
+        self._cost = cost
         self._max_queue_tokens = max_queue_tokens
         self._lanes = lanes
         self._max_batch_tokens = max_batch_tokens
@@ -150,7 +144,7 @@ class Admission:
                 says when it would be admitted.
         """
         most = self._most_seconds(seconds)
-        needed = self._seconds({work.path: work.amount})
+        needed = work.amount * self._cost.per_token
         if work.tokens > self._max_batch_tokens and needed > most:
             fitting = int(most / needed * work.tokens)
             raise InvalidRequestError(
@@ -179,12 +173,10 @@ class Admission:
             return
         usual = self._usual.get(caller.route, _SMALLEST)
         own = self._shares.get(caller.client, _NOTHING)
-        seconds_wanted = self._seconds({usual.path: usual.amount})
-        size = own.tokens + usual.tokens, self._seconds(own.amounts) + seconds_wanted
+        size = own.tokens + usual.tokens, own.amount + usual.amount
         if now < self._closed_until and all(map(ge, size, self._closed_for)):
             raise self._refusal.with_traceback(None)
-        before = _Share(ahead, ahead * usual.tokens)
-        before.amounts[usual.path] = ahead * usual.amount
+        before = _Share(ahead, ahead * usual.tokens, amount=ahead * usual.amount)
         most = self._most_seconds(seconds)
         try:
             self._check_room(caller.client, usual, most, before, "one usually")
@@ -199,7 +191,7 @@ class Admission:
         for each in (share, self._total):
             each.requests += 1
             each.tokens += work.tokens
-            each.amounts[work.path] += work.amount
+            each.amount += work.amount
 
     def take(self, client: Hashable, tokens: int) -> None:
         """Notes that tokens of a client that waited are now in a pass."""
@@ -207,18 +199,17 @@ class Admission:
             each.tokens -= tokens
             each.running += tokens
 
-    def end(self, client: Hashable, tokens: int, path: PathName, amount: float) -> None:
+    def end(self, client: Hashable, tokens: int, amount: float) -> None:
         """Notes that tokens of a client left their pass.
 
         Args:
             client: whose work it was.
             tokens: of that part.
-            path: their way through the network.
-            amount: what they cost, in tokens of a plain pass of that path.
+            amount: what they cost, in tokens of a prediction.
         """
         for each in (self._shares[client], self._total):
             each.running -= tokens
-            each.amounts[path] -= amount
+            each.amount -= amount
         self._forget_if_done(client)
 
     def leave(self, caller: Caller, work: Work, *, answered: bool) -> None:
@@ -247,13 +238,9 @@ class Admission:
         # A request larger than a pass counts as a pass, so that large ones shut out no small ones.
         part = min(1.0, self._max_batch_tokens / max(work.tokens, 1))
         tokens, amount = part * work.tokens, part * work.amount
-        usual = self._usual.setdefault(route, _Usual(tokens, work.path, amount))
+        usual = self._usual.setdefault(route, _Usual(tokens, amount))
         usual.tokens += _WEIGHT_OF_LAST * (tokens - usual.tokens)
         usual.amount += _WEIGHT_OF_LAST * (amount - usual.amount)
-
-    def _seconds(self, amounts: Mapping[PathName, float]) -> float:
-        """Returns for how long they keep one lane busy."""
-        return sum(amount * self._costs[path].per_token for path, amount in amounts.items())
 
     def _most_seconds(self, seconds: float) -> float:
         """Returns how many seconds of lanes fit into the time that a request has."""
@@ -263,11 +250,11 @@ class Admission:
         self, client: Hashable, work: Work | _Usual, most: float, before: _Share, name: str
     ) -> None:
         """Refuses work that ends too late, or that the queue has no room for."""
-        tokens, seconds = work.tokens, self._seconds({work.path: work.amount})
+        tokens, cost = work.tokens, self._cost.per_token
+        seconds = work.amount * cost
         # Most requests are admitted by the first look, which costs the same for any queue.
         in_queue = self._total.tokens + before.tokens + tokens
-        first = self._seconds(before.amounts)
-        in_time = self._seconds(self._total.amounts) + first + seconds
+        in_time = (self._total.amount + before.amount) * cost + seconds
         if in_queue > self._max_queue_tokens:
             in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
             if in_queue > self._max_queue_tokens:
@@ -277,9 +264,8 @@ class Admission:
                     (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
                 )
         if in_time > most:
-            in_time = first + self._fair(
-                client, lambda share: self._seconds(share.amounts), seconds
-            )
+            in_time = before.amount + self._fair(client, attrgetter("amount"), work.amount)
+            in_time *= cost
             if in_time > most:
                 self._refuse(
                     f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "
@@ -291,8 +277,9 @@ class Admission:
     def _fair(self, client: Hashable, work: Callable[[_Share], float], own: float) -> float:
         """Returns the work that ends no later than a client's, if it gets `own` more."""
         mine = work(self._shares.get(client, _NOTHING)) + own
-        others = (share for key, share in self._shares.items() if key != client)
-        return mine + sum(min(work(share), mine) for share in others)
+        # Its own share is one of them: no more than `mine`, and counted once.
+        everybody = sum([min(work(share), mine) for share in self._shares.values()])
+        return everybody + own
 
     def _refuse(self, reason: str, missing: float) -> NoReturn:
         raise OverloadedError(

@@ -91,7 +91,10 @@ class Queue:
         self._lanes = Lanes(cores, worth_sharing=worth_sharing)
         self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._admission = Admission(
-            max_queue_tokens, lanes=lanes, max_batch_tokens=max_batch_tokens, costs=self._costs
+            max_queue_tokens,
+            lanes=lanes,
+            max_batch_tokens=max_batch_tokens,
+            cost=self._costs[FUSED],
         )
         self._started: dict[int, float] = {}  # when the pass of each busy lane started
         self.closed = False
@@ -154,7 +157,7 @@ class Queue:
                 kind=Kind(waiter if is_job else task, waiter.weight),
                 urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
                 client=caller.client,
-                cost_per_token=waiter.cost * self._times_a_prediction(task.path),
+                cost_per_token=waiter.predictions,
             )
             self._changed.notify(len(entries))
             self._wake_extra()
@@ -167,8 +170,8 @@ class Queue:
         with self._changed:
             if flow.waiting_texts:
                 self._admission.take(waiter.client, flow.waiting_tokens)
-                amount = flow.waiting_tokens * waiter.cost
-                self._admission.end(waiter.client, flow.waiting_tokens, work.path, amount)
+                amount = flow.waiting_tokens * flow.cost_per_token
+                self._admission.end(waiter.client, flow.waiting_tokens, amount)
                 self._schedule.drop(flow)
             self._admission.leave(caller, work, answered=answered)
 
@@ -202,8 +205,9 @@ class Queue:
         with self._changed:
             if hand.batch is not None and self._started.pop(hand.lane, None) is not None:
                 for entry in hand.batch.entries:
-                    client, amount = entry.waiter.client, entry.tokens * entry.waiter.cost
-                    self._admission.end(client, entry.tokens, hand.batch.path, amount)
+                    waiter = entry.waiter
+                    amount = entry.tokens * waiter.predictions
+                    self._admission.end(waiter.client, entry.tokens, amount)
             if hand.batch is not None and hand.is_counted:
                 hand.is_counted = False
                 self._lanes.end(hand.batch.weight)
@@ -239,7 +243,7 @@ class Queue:
             hand.is_counted = True
             self._wake_extra()
 
-    def _times_a_prediction(self, path: PathName) -> float:
+    def times_a_prediction(self, path: PathName) -> float:
         """How many times what a token of a prediction costs.
 
         Seconds would not do: when all passes get slower, younger requests would seem to cost more.

@@ -31,6 +31,7 @@ class Waiter(Generic[Result]):
         client: who sent it.
         weight: how long its passes keep a core busy.
         cost: what a token of it costs, in tokens of a plain pass of its task.
+        predictions: the same in tokens of a prediction, as estimated when it came.
         results: the others, by index.
     """
 
@@ -39,6 +40,7 @@ class Waiter(Generic[Result]):
     client: Hashable = None
     weight: Weight = LIGHT
     cost: float = 1.0
+    predictions: float = 1.0
     results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:

@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 from service.errors import InvalidRequestError, OverloadedError
 from service.inference.admission import Admission, Caller, Work
 from service.inference.cost import Cost
-from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
 
 SECONDS = 0.01  # of a lane, for a token
 
 
 def make(*, max_queue_tokens: int = 10_000, lanes: int = 2) -> Admission:
-    costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
-    costs[FUSED].note(100, 100 * SECONDS, full=True)
-    costs[GRADIENT].note(100, 300 * SECONDS, full=True)
-    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, costs=costs)
+    cost = Cost()
+    cost.note(100, 100 * SECONDS, full=True)
+    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, cost=cost)
 
 
 def work(tokens: int) -> Work:
-    return Work(tokens, FUSED, tokens)
+    return Work(tokens, tokens)
 
 
 def has(admission: Admission, client: str, tokens: int) -> None:
@@ -35,7 +33,7 @@ def has(admission: Admission, client: str, tokens: int) -> None:
 def done(admission: Admission, client: str, tokens: int) -> None:
     """Computes a part of a client's work."""
     admission.take(client, tokens)
-    admission.end(client, tokens, FUSED, tokens)
+    admission.end(client, tokens, tokens)
 
 
 def admits(admission: Admission, client: str, tokens: int, seconds: float = 10.0) -> bool:
@@ -72,8 +70,7 @@ def test_what_no_replica_can_compute_in_time_is_refused_with_the_size_that_fits(
 
 
 def test_the_size_that_fits_is_told_in_the_words_of_the_request() -> None:
-    gradients = Work(
-        4000, GRADIENT, 4000 / 3, advice=lambda tokens: f"ask for at most {tokens // 20} steps"
+    gradients = Work(4000, 4000, advice=lambda tokens: f"ask for at most {tokens // 20} steps"
     )
     with pytest.raises(InvalidRequestError, match=re.escape(": ask for at most 70 steps.")):
         make().check(Caller("a"), gradients, 10.0)
@@ -223,12 +220,12 @@ def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
 
 
 def test_work_that_waits_counts_by_what_it_costs_now() -> None:
-    costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
-    costs[FUSED].note(100, 0.001, full=True)
-    admission = Admission(10_000, lanes=1, max_batch_tokens=100, costs=costs)
+    cost = Cost()
+    cost.note(100, 0.001, full=True)
+    admission = Admission(10_000, lanes=1, max_batch_tokens=100, cost=cost)
     has(admission, "a", 100)
     has(admission, "b", 100)
     assert admits(admission, "c", 50, seconds=1.0)
     for _ in range(20):
-        costs[FUSED].note(100, 1.0, full=True)
+        cost.note(100, 1.0, full=True)
     assert not admits(admission, "c", 50, seconds=1.0)
