@@ -11,6 +11,7 @@ more than that request takes itself.
 """
 
 import math
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import attrgetter, ge
@@ -22,6 +23,8 @@ from service.inference.cost import Cost
 # The share of a request's time that its work and the work before it may take.
 _SHARE_OF_TIME = 0.7
 _WEIGHT_OF_LAST = 0.05
+# The gate leaves so many requests of the usual size free, or a pass if that is less.
+_SPARE_REQUESTS = 10
 # What was refused stays refused for so many seconds. It saves a flood of clients a look at each.
 _CLOSED_SECONDS = 0.01
 
@@ -118,6 +121,8 @@ class Admission:
         self._closed_until = -math.inf
         self._closed_for = (math.inf, math.inf)  # tokens and seconds that were refused
         self._refusal = OverloadedError("")
+        # What ended no later than work of some amount, a moment ago, with what came since.
+        self._bound, self._bound_for, self._bound_until = 0.0, 0.0, -math.inf
 
     @property
     def is_empty(self) -> bool:
@@ -176,7 +181,10 @@ class Admission:
         size = own.tokens + usual.tokens, own.amount + usual.amount
         if now < self._closed_until and all(map(ge, size, self._closed_for)):
             raise self._refusal.with_traceback(None)
-        before = _Share(ahead, ahead * usual.tokens, amount=ahead * usual.amount)
+        # With room for some more, so that few are refused after all once they are read.
+        spare = min(_SPARE_REQUESTS * usual.amount, self._max_batch_tokens)
+        amount = ahead * usual.amount + spare
+        before = _Share(ahead, ahead * usual.tokens, amount=amount)
         most = self._most_seconds(seconds)
         try:
             self._check_room(caller.client, usual, most, before, "one usually")
@@ -192,6 +200,7 @@ class Admission:
             each.requests += 1
             each.tokens += work.tokens
             each.amount += work.amount
+        self._bound += min(work.amount, self._bound_for)
 
     def take(self, client: Hashable, tokens: int) -> None:
         """Notes that tokens of a client that waited are now in a pass."""
@@ -264,8 +273,8 @@ class Admission:
                     (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
                 )
         if in_time > most:
-            in_time = before.amount + self._fair(client, attrgetter("amount"), work.amount)
-            in_time *= cost
+            room = most / cost - before.amount
+            in_time = (before.amount + self._fair_amount(client, work.amount, room)) * cost
             if in_time > most:
                 self._refuse(
                     f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "
@@ -273,6 +282,25 @@ class Admission:
                     "be computed in the time that it has",
                     in_time - most,
                 )
+
+    def _fair_amount(self, client: Hashable, own: float, most: float) -> float:
+        """Returns the amount that ends no later than a client's with `own` more, or a bound.
+
+        The bound is of the last milliseconds, and is returned if it is small enough: a flood has
+        thousands of clients to look at.
+
+        Args:
+            client: whose work it is.
+            own: its amount.
+            most: bounds up to this amount are small enough.
+        """
+        now, mine = time.monotonic(), self._shares.get(client, _NOTHING).amount + own
+        if now < self._bound_until and mine <= self._bound_for and self._bound + own <= most:
+            return self._bound + own
+        amount = self._fair(client, attrgetter("amount"), own)
+        self._bound_until, self._bound_for = now + _CLOSED_SECONDS, mine
+        self._bound = amount - own
+        return amount
 
     def _fair(self, client: Hashable, work: Callable[[_Share], float], own: float) -> float:
         """Returns the work that ends no later than a client's, if it gets `own` more."""

@@ -319,7 +319,7 @@ class Batcher:
             else:
                 seconds = self._queue.seconds_of(hand)
                 report = partial(self._succeeded, batch, deliver, seconds)
-                self._queue.note_cost(hand, seconds)
+                self._queue.note_cost(hand)
             self._queue.put_down(hand)
             self._loop.call_soon_threadsafe(self._report, batch, report)
             hand.batch = None

@@ -49,6 +49,7 @@ class Hand:
         lane: identifies it among those that run.
         kind: of the lane.
         batch: what it computes, until the report is sent.
+        free_since: when its pass before ended, or it was woken if it had to wait.
         threads: that compute it.
         is_full: whether more texts waited when the batch was taken.
         is_counted: whether `Lanes` counts the batch.
@@ -57,6 +58,7 @@ class Hand:
     lane: int
     kind: Lane
     batch: Pass | None = None
+    free_since: float = 0.0
     threads: int = 1
     is_full: bool = False
     is_counted: bool = False
@@ -182,6 +184,7 @@ class Queue:
             The batch; None after `close`.
         """
         wanted = self._changed if hand.kind is Lane.ORDINARY else self._extra_wanted
+        hand.free_since = time.monotonic()
         with self._changed:
             while not self.closed:
                 if entries := self._take(hand.kind):
@@ -189,15 +192,17 @@ class Queue:
                     self._begin(hand, hand.batch)
                     return hand.batch
                 wanted.wait()
+                hand.free_since = time.monotonic()
         return None
 
     def seconds_of(self, hand: Hand) -> float:
         """How long the pass of a lane has been running."""
         return time.monotonic() - self._started[hand.lane]
 
-    def note_cost(self, hand: Hand, seconds: float) -> None:
-        """Notes how long the pass of a lane took, unless several threads computed it."""
+    def note_cost(self, hand: Hand) -> None:
+        """Notes for how long a pass kept a lane, unless several threads computed it."""
         if hand.batch is not None and hand.threads == 1 and hand.batch.tokens:
+            seconds = time.monotonic() - hand.free_since
             self._costs[hand.batch.path].note(hand.batch.cost, seconds, full=hand.is_full)
 
     def put_down(self, hand: Hand) -> None:
