@@ -1,6 +1,7 @@
 """Admits requests whose work can end in time, and counts no client's work against another.
 
-Work is measured in seconds of one lane. Clients share the lanes fairly, as the schedule serves
+Work is counted in tokens of a prediction, and becomes seconds of a lane by what such a token takes
+now. Clients share the lanes fairly, as the schedule serves
 them: while a request of the size x is computed, each other client gets at most x too. So a request
 that comes when client c has the work B_c and other clients have B_1, B_2, ... ends after
 
@@ -119,7 +120,7 @@ class Admission:
         self._total = _Share()
         self._usual: dict[str, _Usual] = {}  # by route
         self._closed_until = -math.inf
-        self._closed_for = (math.inf, math.inf)  # tokens and seconds that were refused
+        self._closed_for = (math.inf, math.inf)  # tokens and amount that were refused
         self._refusal = OverloadedError("")
         # What ended no later than work of some amount, a moment ago, with what came since.
         self._bound, self._bound_for, self._bound_until = 0.0, 0.0, -math.inf

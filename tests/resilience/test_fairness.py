@@ -24,7 +24,7 @@ def test_no_polite_request_is_refused(running: RunningService, names: list[str])
     with attacking(running.port, names) as statuses:
         polite = ask_politely(running.port, clients=4, seconds=3.0)
     assert set(polite.statuses) == {200}
-    assert polite.statuses.total() > 4
+    assert polite.statuses.total() >= 4  # each client asked at least once
     # What never fits is refused at once, and the rest is answered or refused.
     assert set(statuses) <= {200, 422, 503, 504}
 
@@ -32,8 +32,8 @@ def test_no_polite_request_is_refused(running: RunningService, names: list[str])
 def test_a_test_that_looks_for_refusals_would_find_them(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
-    limit = ("--rate-limit", "10/hour")
+    limit = ("--rate-limit", "1/hour")
     with service(checkpoint_folder, tmp_path, *limit) as running:
-        polite = ask_politely(running.port, clients=1, seconds=0.5)
-    assert polite.statuses[200] == 10
+        polite = ask_politely(running.port, clients=2, seconds=0.5)
+    assert polite.statuses[200] == 1
     assert polite.statuses[429] > 0
