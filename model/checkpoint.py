@@ -1,9 +1,9 @@
 """Checks every file of a checkpoint folder, then loads it; `model.saving` writes the folder.
 
-    config.json            sizes; an encoder uses the names of transformers' BERT
+    config.json            sizes; an encoder uses the names of transformers
     model.safetensors      weights; an encoder uses the names of transformers
     tokenizer.json         the tokenizer, with other files that transformers reads
-    headlight.json         temperature, labels, recipe, metrics, digests (see model.manifest)
+    headlight.json         temperature, labels, recipe, figures, digests (see model.manifest)
 
 A folder that transformers saved has no `headlight.json`; its temperature is 1.
 """
@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import ValidationError
 
 from model.architecture import (
     Network,
     NetworkConfig,
-    build_network,
+    build_undrawn,
     read_config,
     stored_names,
+    unused_names,
 )
+from model.config import EncoderConfig
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_bytes, read_object
 from model.manifest import MARK, Manifest, seal
@@ -74,9 +75,7 @@ class Checkpoint:
                 f"is version {found[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
-        with torch.device("meta"):
-            network = build_network(self.config)
-        network = network.to_empty(device="cpu")
+        network = build_undrawn(self.config, "cpu")
         load_weights(path, content, network, stored_name=stored_names(self.config))
         network.requires_grad_(requires_grad=False)
         return network.eval()
@@ -101,8 +100,10 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
     _check_fit(path / MANIFEST, manifest, config)
-    network = _build_without_memory(path / CONFIG, config)
-    check_weights(path / WEIGHTS, network, stored_name=stored_names(config))
+    network = _check_sizes(path / CONFIG, config)
+    check_weights(
+        path / WEIGHTS, network, stored_name=stored_names(config), unused=unused_names(config)
+    )
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
@@ -114,20 +115,21 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
             f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
             f"{config.vocab_size} embeddings",
         )
+    weights_sha256 = digests.get(WEIGHTS) or digest(path / WEIGHTS)
+    _check_precision(path / MANIFEST, manifest, config, weights_sha256)
     return Checkpoint(
         path=path,
         name=path.resolve().name,
-        weights_sha256=digests.get(WEIGHTS) or digest(path / WEIGHTS),
+        weights_sha256=weights_sha256,
         config=config,
         manifest=manifest,
         tokenizer=tokenizer,
     )
 
 
-def _build_without_memory(path: Path, config: NetworkConfig) -> Network:
+def _check_sizes(path: Path, config: NetworkConfig) -> Network:
     try:
-        with torch.device("meta"):
-            return build_network(config)
+        return build_undrawn(config, "meta")
     except RuntimeError as error:  # more bytes than torch can count
         raise CheckpointError(
             path, "the sizes together make a network beyond any memory"
@@ -199,3 +201,24 @@ def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
         raise CheckpointError(
             path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
         )
+
+
+def _check_precision(
+    path: Path, manifest: Manifest, config: NetworkConfig, weights_sha256: str
+) -> None:
+    """Refuses a record of precision that says nothing about this folder."""
+    for record in manifest.precision:
+        if record.weights_sha256 != weights_sha256:
+            raise CheckpointError(
+                path,
+                f"its record of {record.dtype} is of version "
+                f"{record.weights_sha256[:_VERSION_LENGTH]}, and {WEIGHTS} is version "
+                f"{weights_sha256[:_VERSION_LENGTH]}: take the record and sha256 out, then measure "
+                f"again (headlight-train evaluate --record-dtype {record.dtype})",
+            )
+        if record.dtype == "int8" and not isinstance(config, EncoderConfig):
+            raise CheckpointError(
+                path,
+                f"it has a record of int8, which is for encoders, and this is a "
+                f"{config.architecture}: take the record and sha256 out",
+            )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from model.kinds import KINDS, Kind, KindName, Pooling
 from model.labels import Labels
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
@@ -18,19 +19,21 @@ _MAX_LABELS = 100_000
 
 
 class EncoderConfig(BaseModel):
-    """Sizes of a BERT encoder with a classifier on its first token.
+    """Sizes of an encoder with a classifier on its first token.
 
-    The names are those of transformers. Other entries of `config.json` are ignored: they do not
-    change the forward pass.
+    The names are those of transformers' BERT. Other entries of `config.json` are ignored: they do
+    not change the forward pass.
 
     Args:
+        kind: the `model_type`; see `model.kinds`.
         vocab_size: rows of the token embedding.
         hidden_size: features of a token.
         num_hidden_layers: layers of the encoder.
         num_attention_heads: heads of each layer; they divide `hidden_size`.
         intermediate_size: features inside the feed-forward part.
-        max_position_embeddings: the most tokens that the network can read.
-        type_vocab_size: rows of the segment embedding, of which only the first is used.
+        max_position_embeddings: rows of the position embedding; see `length_limit`.
+        type_vocab_size: rows of the segment embedding, of which only the first is used; 0 for a
+            kind that has no segments.
         hidden_act: the activation of the feed-forward part.
         hidden_dropout_prob: dropout after the embeddings and each sublayer, in training.
         attention_probs_dropout_prob: dropout of attention weights, in training.
@@ -43,17 +46,17 @@ class EncoderConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
-    architecture: ClassVar[str] = "BertForSequenceClassification"
     # The residual connection adds the input of attention to its output.
     residual_share: ClassVar[float] = 0.5
 
+    kind: KindName = "bert"
     vocab_size: Size
     hidden_size: Size
     num_hidden_layers: LayerCount
     num_attention_heads: Size
     intermediate_size: Size
     max_position_embeddings: Size = 512
-    type_vocab_size: Size = 2
+    type_vocab_size: int = Field(default=2, ge=0, le=10_000_000)
     hidden_act: Activation = "gelu"
     hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
@@ -78,7 +81,36 @@ class EncoderConfig(BaseModel):
             raise ValueError(
                 f"pad_token_id ({self.pad_token_id}) must be below vocab_size ({self.vocab_size})"
             )
+        if self._kind.has_segments != (self.type_vocab_size > 0):
+            needed = "at least 1" if self._kind.has_segments else "0"
+            raise ValueError(
+                f"type_vocab_size ({self.type_vocab_size}) must be {needed} for {self.kind}"
+            )
+        if self.length_limit < 1:
+            raise ValueError(
+                f"max_position_embeddings ({self.max_position_embeddings}) must be above the "
+                f"{self.position_offset} rows before the first position"
+            )
         return self
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[self.kind]
+
+    @property
+    def architecture(self) -> str:
+        """The name of the network's class in transformers."""
+        return self._kind.architecture
+
+    @property
+    def pooling(self) -> Pooling:
+        """The function between the two linear layers of the head."""
+        return self._kind.pooling
+
+    @property
+    def position_offset(self) -> int:
+        """Rows of the position embedding before that of the first token."""
+        return self.pad_token_id + 1 if self._kind.counts_from_padding else 0
 
     @property
     def num_layers(self) -> int:
@@ -93,7 +125,7 @@ class EncoderConfig(BaseModel):
     @property
     def length_limit(self) -> int:
         """The most tokens that the network can read."""
-        return self.max_position_embeddings
+        return self.max_position_embeddings - self.position_offset
 
     @property
     def padded_length(self) -> None:
@@ -111,9 +143,11 @@ class EncoderConfig(BaseModel):
             pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
             ValueError: the network is not an encoder of this kind.
         """
-        if content.get("model_type") != "bert":
+        kind = KINDS.get(str(content.get("model_type")))
+        if kind is None:
             raise ValueError(
-                f"model_type is {content.get('model_type')!r}, only 'bert' can be loaded"
+                f"model_type is {content.get('model_type')!r}, only "
+                f"{', '.join(map(repr, KINDS))} can be loaded"
             )
         if content.get("position_embedding_type", "absolute") != "absolute":
             raise ValueError(
@@ -127,16 +161,16 @@ class EncoderConfig(BaseModel):
                 f"problem_type is {content['problem_type']!r}, "
                 "only 'single_label_classification' can be loaded"
             )
-        return cls(**{**content, "labels": _labels(content)})
+        return cls(**{**kind.read(content), "kind": kind.name, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the content of a `config.json` that transformers reads as its own BERT."""
+        """Returns the content of a `config.json` that transformers reads as its own."""
         return {
             "architectures": [self.architecture],
-            "model_type": "bert",
+            "model_type": self.kind,
             # Weights may be stored in 16 bits; this makes transformers compute in 32.
             "dtype": "float32",
-            **self.model_dump(exclude={"labels"}),
+            **self._kind.write(self.model_dump(exclude={"kind", "labels"})),
             "problem_type": "single_label_classification",
             **_label_maps(self.labels),
         }
@@ -245,5 +279,8 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
         raise ValueError(f"id2label must name the classes 0 to {len(id2label) - 1}, each once")
     if len(id2label) < 2:
-        raise ValueError(f"id2label must name at least 2 classes, names {len(id2label)}")
+        raise ValueError(
+            f"id2label must name at least 2 classes, names {len(id2label)}: a network with one "
+            "output is a regression, which has no classes to choose from"
+        )
     return tuple(id2label[str(index)] for index in range(len(id2label)))

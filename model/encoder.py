@@ -1,11 +1,15 @@
-"""Classifies token ids with a transformer encoder in the BERT layout.
+"""Classifies token ids with a transformer encoder in the layout of BERT and its relatives.
 
 Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
 
-Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. The residual stream
-and the layer norms are float32, whatever type the projections compute in. With a bfloat16
-residual, the probabilities of a text alone and in a batch differ by more than a hundredth.
+Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. `model.kinds` names the
+relatives. The residual stream and the layer norms are float32, whatever type the projections
+compute in. With a bfloat16 residual, the probabilities of a text alone and in a batch differ by
+more than a hundredth.
 """
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +18,12 @@ from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import Activation, EncoderConfig
 from model.encoder_layers import Embeddings, EncoderLayer
+from model.kinds import Pooling
 from model.masks import join_masks, mask_bias
+
+POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"tanh": torch.tanh, "relu": torch.relu}
+)
 
 
 class EncoderClassifier(nn.Module):
@@ -27,8 +36,10 @@ class EncoderClassifier(nn.Module):
         num_heads: H of each layer.
         intermediate_size: F.
         num_labels: C.
-        max_position_embeddings: the largest T.
-        type_vocab_size: rows of the segment embedding.
+        max_position_embeddings: rows of the position embedding.
+        type_vocab_size: rows of the segment embedding; 0 means there is none.
+        position_offset: rows of the position embedding before that of the first token.
+        pooling: the function between pooler and classifier.
         activation: of the feed-forward parts.
         dropout: after the embeddings and each sublayer, in training.
         attention_dropout: of attention weights, in training.
@@ -48,6 +59,8 @@ class EncoderClassifier(nn.Module):
         num_labels: int,
         max_position_embeddings: int = 512,
         type_vocab_size: int = 2,
+        position_offset: int = 0,
+        pooling: Pooling = "tanh",
         activation: Activation = "gelu",
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
@@ -62,6 +75,7 @@ class EncoderClassifier(nn.Module):
             hidden_size=hidden_size,
             max_position_embeddings=max_position_embeddings,
             type_vocab_size=type_vocab_size,
+            position_offset=position_offset,
             layer_norm_eps=layer_norm_eps,
             dropout=dropout,
             pad_token_id=pad_token_id,
@@ -79,13 +93,13 @@ class EncoderClassifier(nn.Module):
             for _ in range(num_layers)
         )
         self.pooler = nn.Linear(hidden_size, hidden_size)
+        self.pooling = pooling
         self.classifier_dropout = nn.Dropout(classifier_dropout)
         self.classifier = nn.Linear(hidden_size, num_labels)
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
         """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
-        embedded: Tensor = self.embeddings.tokens(input_ids)
-        return embedded
+        return self.embeddings.embed_tokens(input_ids)
 
     def forward(
         self,
@@ -129,7 +143,7 @@ class EncoderClassifier(nn.Module):
             )
             if layer_weights is not None:
                 weights.append(layer_weights)
-        pooled = torch.tanh(self.pooler(hidden_states[:, 0]))  # [B, D]
+        pooled = POOLINGS[self.pooling](self.pooler(hidden_states[:, 0]))  # [B, D]
         logits = self.classifier(self.classifier_dropout(pooled))  # [B, C]
         return ClassifierOutput(logits.float(), tuple(weights))
 
@@ -184,6 +198,8 @@ def build_encoder(config: EncoderConfig) -> EncoderClassifier:
         num_labels=len(config.labels),
         max_position_embeddings=config.max_position_embeddings,
         type_vocab_size=config.type_vocab_size,
+        position_offset=config.position_offset,
+        pooling=config.pooling,
         activation=config.hidden_act,
         dropout=config.hidden_dropout_prob,
         attention_dropout=config.attention_probs_dropout_prob,

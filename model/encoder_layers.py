@@ -25,11 +25,14 @@ _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
 class Embeddings(nn.Module):
     """The normalised sum of the embeddings of tokens, positions and the first segment.
 
+    P is the number of positions.
+
     Args:
         vocab_size: rows of the token embedding.
         hidden_size: D.
-        max_position_embeddings: the largest T.
-        type_vocab_size: rows of the segment embedding.
+        max_position_embeddings: rows of the position embedding.
+        type_vocab_size: rows of the segment embedding; 0 means there is none.
+        position_offset: rows of the position embedding before that of the first token.
         layer_norm_eps: added to the variance.
         dropout: share of the features that training drops.
         pad_token_id: the row that stays zero in training.
@@ -42,6 +45,7 @@ class Embeddings(nn.Module):
         hidden_size: int,
         max_position_embeddings: int,
         type_vocab_size: int,
+        position_offset: int,
         layer_norm_eps: float,
         dropout: float,
         pad_token_id: int,
@@ -49,7 +53,8 @@ class Embeddings(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(vocab_size, hidden_size, padding_idx=pad_token_id)
         self.positions = nn.Embedding(max_position_embeddings, hidden_size)
-        self.types = nn.Embedding(type_vocab_size, hidden_size)
+        self.types = nn.Embedding(type_vocab_size, hidden_size) if type_vocab_size else None
+        self.position_offset = position_offset
         self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
         self.dropout = nn.Dropout(dropout)
 
@@ -63,10 +68,28 @@ class Embeddings(nn.Module):
         Returns:
             float32 [B, T, D].
         """
-        length = input_ids.shape[1]
-        places = self.positions.weight[:length] + self.types.weight[0]  # [T, D]
-        tokens = self.tokens(input_ids) if tokens is None else tokens  # [B, T, D]
+        places = self.places(input_ids.shape[1])  # [T, D]
+        tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
         embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
+        return embedded
+
+    def places(self, length: int | None = None) -> Tensor:
+        """Sums the embeddings of positions and the first segment.
+
+        Args:
+            length: T; None means all positions.
+
+        Returns:
+            float32 [T, D].
+        """
+        stop = None if length is None else self.position_offset + length
+        positions = self.positions.weight[self.position_offset : stop]  # [T, D]
+        return positions if self.types is None else positions + self.types.weight[0]
+
+    def embed_tokens(self, input_ids: Tensor) -> Tensor:
+        """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
+        # A network that serves may keep the table in 16 bits.
+        embedded: Tensor = self.tokens(input_ids).float()
         return embedded
 
 

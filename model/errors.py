@@ -10,15 +10,19 @@ ModelError
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
 ├── SigningKeyError         a key that cannot sign or verify a checkpoint
+├── HubError                a name of the hub that cannot be fetched
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
 
 No message of an InputError contains any of the text.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
+
+from model.faults import tell_fault
 
 
 class ModelError(Exception):
@@ -138,6 +142,20 @@ class SigningKeyError(ModelError):
         super().__init__(f"{path}: {fault}")
 
 
+class HubError(ModelError):
+    """A name of the Hugging Face hub that cannot be fetched; the message says what to do.
+
+    Args:
+        name: the name as it was given.
+        fault: why, and what to do.
+    """
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"{name}: {fault}")
+        self.name = name
+        self.fault = fault
+
+
 class CheckpointError(ModelError):
     """A checkpoint folder that cannot be used; the message names the file and the fault.
 
@@ -159,15 +177,21 @@ class UnsupportedCheckpointError(CheckpointError):
 _SHOWN = 300
 
 
-def describe_faults(error: ValidationError) -> str:
-    """Describes all faults of a pydantic validation in one line, with their places and values."""
+def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
+    """Describes all faults of a pydantic validation in one line, with their places and values.
+
+    Args:
+        error: lists the faults.
+        names: what the user calls some of the fields, such as an option of the command line.
+    """
     faults = []
     for fault in error.errors(include_url=False):
         place = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ")
+        message = tell_fault(fault)
         value = fault["input"]
-        shown = f" (got {_short(value)})" if place and not isinstance(value, dict) else ""
-        faults.append(f"{place}: {message}{shown}" if place else message)
+        is_told = place and fault["type"] != "extra_forbidden" and not isinstance(value, dict)
+        shown = f" (got {_short(value)})" if is_told else ""
+        faults.append(f"{(names or {}).get(place, place)}: {message}{shown}" if place else message)
     return "; ".join(faults)
 
 

@@ -17,7 +17,7 @@ _GROWTH = 4
 # A part of so many characters is encoded at once, whatever it becomes: `model.tokenizer_parts`
 # bounds that too.
 _FREE = 16_384
-_MOST_TIMES, _MOST_GROWN = 4, 1_000_000
+_MOST_TIMES, MOST_GROWN = 4, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
     """
     if len(text) <= _FREE:
         return
-    limit = max(_MOST_GROWN, _MOST_TIMES * len(text))
+    limit = max(MOST_GROWN, _MOST_TIMES * len(text))
     grown = 0
     for start in range(0, len(text), _FREE):
         grown += len(normalize(text[start : start + _FREE]))

@@ -13,8 +13,10 @@ from model.errors import CheckpointError
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
+# What `model.signing` writes. It covers all of the files above.
+SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
-_MOST_BYTES = 64_000_000
+MOST_BYTES = 64_000_000
 
 
 def check_folder(path: Path) -> None:
@@ -63,8 +65,8 @@ def check_size(path: Path) -> None:
     """
     with _name_file_in_errors(path):
         size = path.stat().st_size
-    if size > _MOST_BYTES:
-        raise CheckpointError(path, f"has {size} bytes, at most {_MOST_BYTES} are read")
+    if size > MOST_BYTES:
+        raise CheckpointError(path, f"has {size} bytes, at most {MOST_BYTES} are read")
 
 
 @contextmanager
@@ -83,7 +85,12 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
 
 def write_object(path: Path, content: Mapping[str, Any]) -> None:
     """Writes one JSON object, in UTF-8 and indented."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_bytes(to_bytes(content))
+
+
+def to_bytes(content: Mapping[str, Any]) -> bytes:
+    """Returns one JSON object as it is written, in UTF-8 and indented."""
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def read_bytes(path: Path) -> bytes:

@@ -6,7 +6,8 @@ f is the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated prob
 computed from the logits, because p rounds to 1 when a model is sure.
 
 The network that serves may be packed or compute in 16 bits. So derivatives use the float32 network
-that it was made from. Both share the embeddings.
+that it was made from. Both share the embeddings. `model.compact` tells when its weights are in
+memory.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.architecture import Network
 from model.batch import Batch, collate
+from model.compact import Borrowed
 from model.errors import NotFiniteError
 from model.prediction import Prediction, make_predictions
 from model.tokenizer import Encoding
@@ -67,7 +68,7 @@ class Gradients:
     """Derivatives for one checkpoint; several threads may use them at once.
 
     Args:
-        network: float32, on `device`, in evaluation mode.
+        network: on `device`.
         labels: names of the C classes.
         temperature: logits are divided by it before the softmax.
         num_layers: L, layers with attention.
@@ -78,7 +79,7 @@ class Gradients:
 
     def __init__(
         self,
-        network: Network,
+        network: Borrowed,
         *,
         labels: Sequence[str],
         temperature: float,
@@ -108,10 +109,9 @@ class Gradients:
         """
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
-        network = self._network
         batch = self._batch(encoding, 2)
         special = torch.tensor([token.special for token in encoding.tokens], device=self._device)
-        with torch.no_grad():
+        with self._network.use() as network, torch.no_grad():
             text = network.embed_tokens(batch.input_ids[0])  # [T, D]
             padding = torch.full_like(batch.input_ids[0], self._pad_token_id)  # [T]
             baseline = torch.where(special[:, None], text, network.embed_tokens(padding))  # [T, D]
@@ -142,10 +142,10 @@ class Gradients:
         """
         steps = torch.tensor(places, dtype=torch.float32, device=self._device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
-        with torch.enable_grad():
+        with self._network.use() as network, torch.enable_grad():
             at.requires_grad_()
             batch = self._batch(ends.encoding, len(places))
-            logits = self._network(batch, token_embeddings=at).logits  # [K, C]
+            logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
         difference = (ends.text - ends.baseline).double()  # [T, D]
@@ -168,9 +168,9 @@ class Gradients:
             NotFiniteError: the network overflowed.
         """
         heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
-        with torch.enable_grad():
+        with self._network.use() as network, torch.enable_grad():
             heads.requires_grad_()
-            logits = self._network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
+            logits = network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
             prediction = self._predict(logits.detach(), encoding)
             label = prediction.label if label is None else label
             (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]

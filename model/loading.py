@@ -4,8 +4,9 @@ import torch
 
 from model.architecture import stored_names
 from model.backends.base import Backend
-from model.backends.device import choose_backend, dtype_name
+from model.backends.device import DtypeChoice, choose_backend, dtype_name
 from model.checkpoint import Checkpoint
+from model.compact import Borrowed, narrow_embeddings
 from model.files import WEIGHTS
 from model.gradients import Gradients
 from model.magnitudes import check_magnitudes
@@ -13,14 +14,14 @@ from model.predictor import ModelInfo, Predictor
 
 
 def load_predictor(
-    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype
+    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype | DtypeChoice
 ) -> Predictor:
     """Loads a checkpoint for a device.
 
     Args:
         checkpoint: the checked folder.
         device: where the network runs.
-        dtype: the type of its projections, one that `choose_dtype` returns for the device.
+        dtype: the type of its projections, which `choose_dtype` chose for the device.
 
     Raises:
         CheckpointError: a weight is not finite or too large to compute with, or the file changed
@@ -34,6 +35,8 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a checkpoint for a backend.
 
     The weights are read once. The network that serves and the network for gradients share memory.
+    If the first has weights of its own in its layers, those of the second are widened to float32
+    only while gradients are computed.
 
     Args:
         checkpoint: the checked folder.
@@ -54,9 +57,11 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     parameters = sum(parameter.numel() for parameter in network.parameters())
     info = _describe(checkpoint, parameters, backend)
     tokenizer = checkpoint.tokenizer
+    if backend.narrow_embeddings:
+        narrow_embeddings(network)
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
     gradients = Gradients(
-        network,
+        Borrowed(network, compact=backend.copies_layers),
         labels=info.labels,
         temperature=info.temperature,
         num_layers=info.num_layers,
@@ -89,5 +94,6 @@ def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> Mode
         temperature=checkpoint.manifest.temperature,
         device=str(backend.device),
         dtype=dtype_name(backend.dtype),
+        dtype_reason=backend.dtype_reason,
         metrics=checkpoint.manifest.metrics,
     )

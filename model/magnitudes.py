@@ -57,8 +57,8 @@ def check_magnitudes(
 def _bound_encoder(bounds: "_Bounds", network: EncoderClassifier) -> None:
     embeddings = network.embeddings
     tables = [embeddings.tokens, embeddings.positions, embeddings.types]
-    largest = {table: _largest(table.weight) for table in tables}
-    source = max(tables, key=largest.__getitem__)
+    largest = {table: _largest(table.weight) for table in tables if table is not None}
+    source = max(largest, key=largest.__getitem__)
     hidden = bounds.norm(embeddings.norm, sum(largest.values()), source=source)
     for layer in network.layers:
         if isinstance(layer, EncoderLayer):
@@ -68,8 +68,8 @@ def _bound_encoder(bounds: "_Bounds", network: EncoderClassifier) -> None:
             inner = bounds.linear(layer.intermediate, hidden)
             sum_of_both = hidden + bounds.linear(layer.output, inner)
             hidden = bounds.norm(layer.output_norm, sum_of_both, source=layer.output)
-    bounds.linear(network.pooler, hidden)
-    bounds.linear(network.classifier, 1.0)  # after a tanh
+    pooled = bounds.linear(network.pooler, hidden)
+    bounds.linear(network.classifier, 1.0 if network.pooling == "tanh" else pooled)
 
 
 def _bound_convolution(bounds: "_Bounds", network: ConvAttentionClassifier) -> None:

@@ -3,15 +3,27 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
 
 from model.labels import Labels
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
 MARK = "headlight_format_version"
+# An accuracy times its rows is a whole number; more than this is no rounding of floats.
+_ROUNDING = 1e-3
+# Characters of the name of a set.
+LONGEST_NAME = 200
 
 
 def _check_name(name: str) -> str:
@@ -21,8 +33,21 @@ def _check_name(name: str) -> str:
     return name
 
 
+def _check_printable(name: str) -> str:
+    # The name of a set gets into logs and answers.
+    if not name.isprintable():
+        raise ValueError("must be printable")
+    return name
+
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 FileName = Annotated[str, AfterValidator(_check_name)]
+Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+# Bounded, because a float must hold it.
+Rows = Annotated[int, Field(gt=0, le=1_000_000_000)]
+SetName = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_check_printable)
+]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -64,6 +89,94 @@ class Metric(_Record):
     ece: Share
 
 
+class PrecisionSet(_Record):
+    """How one type of numbers did on one set, beside float32.
+
+    Args:
+        name: the name of the set.
+        rows: texts of the set.
+        accuracy: share of correct labels in the type.
+        log_loss: mean negative log-likelihood after calibration in the type, in nats.
+        float32_accuracy: the same share in float32.
+        float32_log_loss: the same log-likelihood in float32.
+        lost: texts that float32 has right and the type has wrong.
+        gained: texts that the type has right and float32 has wrong.
+    """
+
+    name: SetName
+    rows: Rows
+    accuracy: Share
+    log_loss: Loss
+    float32_accuracy: Share
+    float32_log_loss: Loss
+    lost: NonNegativeInt
+    gained: NonNegativeInt
+
+    @property
+    def change(self) -> int:
+        """Right texts that the type has more than float32; below 0 if it has fewer."""
+        return self.gained - self.lost
+
+    @model_validator(mode="after")
+    def _check_counts(self) -> Self:
+        right = _whole("accuracy", self.accuracy, self.rows)
+        exact = _whole("float32_accuracy", self.float32_accuracy, self.rows)
+        if right - exact != self.change:
+            raise ValueError(
+                f"{right} of {self.rows} rows are right, {exact} in float32, but gained minus "
+                f"lost is {self.change}: must be {right - exact}"
+            )
+        if self.lost > exact or self.gained > self.rows - exact:
+            raise ValueError(
+                f"lost is {self.lost} and gained is {self.gained}: at most the {exact} rows that "
+                f"are right in float32 can be lost, and the other {self.rows - exact} gained"
+            )
+        return self
+
+
+def _whole(name: str, share: float, rows: int) -> int:
+    """The rows that are a share of all.
+
+    Raises:
+        ValueError: they are no whole number, so nobody counted them.
+    """
+    count = round(share * rows)
+    if abs(share * rows - count) > _ROUNDING:
+        raise ValueError(
+            f"{name} is {share} of {rows} rows, which is no whole number of rows: measure again"
+        )
+    return count
+
+
+class Precision(_Record):
+    """What a type of numbers was measured to cost these weights.
+
+    Args:
+        dtype: the type of the projections.
+        weights_sha256: SHA-256 of the weights file that was measured.
+        processor: the processor that measured it.
+        torch: the version of torch that did.
+        sets: what was measured; each name once.
+    """
+
+    dtype: Literal["bfloat16", "int8"]
+    weights_sha256: Digest
+    processor: str
+    torch: str
+    sets: tuple[PrecisionSet, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        _check_once("set", [one.name for one in self.sets])
+        return self
+
+
+def _check_once(what: str, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"the {what} {name} is there more than once: keep one")
+
+
 class Manifest(_Record):
     """The content of `headlight.json`.
 
@@ -76,6 +189,7 @@ class Manifest(_Record):
         seed: seed of the run.
         recipe: every option of the run.
         metrics: accuracy on each measured set.
+        precision: what types of fewer bits were measured to cost; each type once.
         files: SHA-256 of the other files of the folder, by their plain names; it detects a
             flipped bit.
         sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
@@ -89,8 +203,25 @@ class Manifest(_Record):
     seed: int | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
+    precision: tuple[Precision, ...] = ()
     files: dict[FileName, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
+
+    @model_validator(mode="after")
+    def _check_types(self) -> Self:
+        _check_once("type", [record.dtype for record in self.precision])
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content that is written to `headlight.json`.
+
+        Without a record of precision its field is left out, so that versions that do not know it
+        read the folder too.
+        """
+        content = self.model_dump(mode="json")
+        if not self.precision:
+            del content["precision"]
+        return content
 
 
 def seal(content: Mapping[str, Any]) -> str:

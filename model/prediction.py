@@ -3,8 +3,9 @@
 Legend: B batch, C classes.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ class Prediction:
         probabilities: calibrated, of every class in the order of the labels; they sum to 1.
         token_count: tokens that the model read, special tokens included.
         truncated: whether a part of the text was cut off.
+        _logits: what the network said of every class. Its name begins with an underscore, so that
+            orjson does not write it into answers.
     """
 
     label: str
@@ -30,6 +33,12 @@ class Prediction:
     probabilities: dict[str, float]
     token_count: int
     truncated: bool
+    _logits: Sequence[float] = field(default=(), repr=False, compare=False)
+
+    @property
+    def logits(self) -> Sequence[float]:
+        """What the network said of every class, before temperature and softmax."""
+        return self._logits
 
 
 def make_predictions(
@@ -50,27 +59,27 @@ def make_predictions(
     Returns:
         For each text its prediction, or the error of logits that are not finite numbers.
     """
-    finite: NDArray[np.bool_] = np.all(np.isfinite(logits), axis=1)  # [B]
-    bad = len(logits) - int(finite.sum())
-    if bad:
-        logits = np.where(finite[:, None], logits, np.float32(0.0))
-    # float64 makes probabilities sum to 1 to the last digit that JSON shows.
-    scaled = logits.astype(np.float64) / temperature  # [B, C]
-    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    rows: list[list[float]] = (powers / powers.sum(axis=1, keepdims=True)).tolist()
+    rows: list[list[float]] = logits.tolist()
+    bad = sum(not all(map(math.isfinite, row)) for row in rows)
     predictions: list[Prediction | NotFiniteError] = []
-    for row, encoding, is_finite in zip(rows, encodings, finite.tolist(), strict=True):
-        if not is_finite:
+    for row, encoding in zip(rows, encodings, strict=True):
+        if bad and not all(map(math.isfinite, row)):
             predictions.append(NotFiniteError(bad, len(logits)))
             continue
-        best = max(range(len(row)), key=row.__getitem__)
+        # Python's floats make probabilities sum to 1 to the last digit that JSON shows.
+        most = max(row)
+        powers = [math.exp((logit - most) / temperature) for logit in row]
+        whole = math.fsum(powers)
+        shares = [power / whole for power in powers]
+        score = max(shares)
         predictions.append(
             Prediction(
-                label=labels[best],
-                score=row[best],
-                probabilities=dict(zip(labels, row, strict=True)),
+                label=labels[shares.index(score)],
+                score=score,
+                probabilities=dict(zip(labels, shares, strict=True)),
                 token_count=len(encoding.input_ids),
                 truncated=encoding.truncated,
+                _logits=row,
             )
         )
     return predictions

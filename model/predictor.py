@@ -85,6 +85,7 @@ class ModelInfo:
         temperature: logits are divided by it before the softmax.
         device: where the network runs.
         dtype: the type of its projections.
+        dtype_reason: why it is this type.
         metrics: the accuracy recorded in training.
     """
 
@@ -100,6 +101,7 @@ class ModelInfo:
     temperature: float
     device: str
     dtype: str
+    dtype_reason: str
     metrics: tuple[Metric, ...]
 
 

@@ -1,5 +1,6 @@
-"""Saves a network as a checkpoint folder, completely or not at all."""
+"""Saves a network as a checkpoint folder, or a record in one, completely or not at all."""
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,21 @@ from typing import Any
 import torch
 
 from model.architecture import Network, NetworkConfig, is_known, stored_names
+from model.checkpoint import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
-from model.files import CONFIG, MANIFEST, WEIGHTS, digest, read_object, sync, write_object
-from model.manifest import FORMAT_VERSION, MARK, Manifest, seal
+from model.files import (
+    CONFIG,
+    MANIFEST,
+    SIGNATURE,
+    WEIGHTS,
+    digest,
+    read_object,
+    sync,
+    to_bytes,
+    write_object,
+    write_whole,
+)
+from model.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
 from model.tokenizer import Tokenizer
 from model.weights import save_weights
 
@@ -52,7 +65,7 @@ def save_checkpoint(
             fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
         )
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
-        content = manifest.model_copy(update={"files": files}).model_dump(mode="json")
+        content = manifest.model_copy(update={"files": files}).to_json()
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
         for file in [*fresh.iterdir(), fresh]:
             sync(file)
@@ -97,6 +110,61 @@ def _is_checkpoint(path: Path) -> bool:
         return (path / WEIGHTS).is_file() and is_known(read_object(path / CONFIG))
     except CheckpointError:
         return False
+
+
+def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
+    """Writes a record of precision into `headlight.json`, in place of an older one of its type.
+
+    The file is replaced whole and sealed anew; no other file changes. A folder of transformers gets
+    a `headlight.json`.
+
+    Args:
+        checkpoint: the folder, as it was when it was measured.
+        record: of its weights.
+
+    Raises:
+        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
+    """
+    check_recordable(checkpoint.path)
+    path = checkpoint.path / MANIFEST
+    now = open_checkpoint(checkpoint.path)
+    if (now.weights_sha256, now.config, now.manifest) != (
+        *(checkpoint.weights_sha256, checkpoint.config, checkpoint.manifest),
+    ):
+        raise CheckpointError(
+            checkpoint.path, "was changed while it was measured: nothing is recorded; measure again"
+        )
+    # What is there is kept as it was written; only this field and the seal change.
+    content = read_object(path) if path.is_file() else now.manifest.to_json()
+    others = [each for each in now.manifest.precision if each.dtype != record.dtype]
+    records = sorted([*others, record], key=lambda each: each.dtype)
+    content.pop("sha256", None)
+    content["precision"] = [each.model_dump(mode="json") for each in records]
+    try:
+        write_whole(path, to_bytes({**content, "sha256": seal(content)}))
+        sync(path.parent)
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be written: {error.strerror}") from error
+
+
+def check_recordable(folder: Path) -> None:
+    """Refuses a folder whose `headlight.json` must not change.
+
+    Args:
+        folder: of a checkpoint.
+
+    Raises:
+        CheckpointError: it is signed, or cannot be written.
+    """
+    if (folder / SIGNATURE).exists():
+        how = f"headlight-train sign {folder} --key PRIVATE.pem"
+        raise CheckpointError(
+            folder / SIGNATURE,
+            f"covers {MANIFEST}, so a record there would make the signature wrong: remove "
+            f"{SIGNATURE}, record, and sign again ({how})",
+        )
+    if not os.access(folder, os.W_OK):
+        raise CheckpointError(folder, "cannot be written: a record needs the right to write there")
 
 
 def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:

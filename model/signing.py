@@ -19,9 +19,9 @@ from cryptography.exceptions import InvalidSignature
 from model_signing import hashing, signing, verifying
 
 from model.errors import CheckpointError, SigningKeyError
+from model.files import SIGNATURE as SIGNATURE
 from model.files import check_folder, digest, read_bytes, write_whole
 
-SIGNATURE = "model.sig"
 _KEYS = "an elliptic-curve key (P-256, P-384 or P-521) in PEM form"
 # Other signers leave these out by default, and nothing here reads them.
 _LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})

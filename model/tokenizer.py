@@ -8,7 +8,7 @@ user is five characters, never the separator.
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -74,6 +74,8 @@ class Tokenizer:
         pad_token_id: the id that pads a batch.
         padded_length: for a model that reads padding like words: every text is padded to this
             many tokens. Padding tokens are special and count. None means no padding.
+        special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
+            that the vocabulary lacks do not count.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
@@ -86,6 +88,7 @@ class Tokenizer:
         max_length: int,
         pad_token_id: int = 0,
         padded_length: int | None = None,
+        special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
     ) -> None:
         backend.no_truncation()
         backend.no_padding()
@@ -106,10 +109,11 @@ class Tokenizer:
         self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
         self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
         # A network must read at least one token: this one replaces a text that gives none.
-        unknown_id = backend.token_to_id(SPECIAL_TOKENS["unk_token"])
+        unknown_id = backend.token_to_id(special_tokens["unk_token"])
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
         self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
         self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
+        self._special_tokens = special_tokens
         self._padded_length = padded_length or 0
         self.max_length = max_length
         self.pad_token_id = pad_token_id
@@ -208,7 +212,7 @@ class Tokenizer:
         """Returns the special tokens of this vocabulary by the roles that transformers knows."""
         return {
             role: token
-            for role, token in SPECIAL_TOKENS.items()
+            for role, token in self._special_tokens.items()
             if self.token_id(token) is not None
         }
 
@@ -254,6 +258,7 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
             max_length=max_length,
             pad_token_id=files.pad_token_id,
             padded_length=padded_length,
+            special_tokens=files.special_tokens,
         )
     except ValueError as error:
         raise CheckpointError(files.path, str(error)) from error

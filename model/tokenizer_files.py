@@ -1,9 +1,10 @@
 """Reads the tokenizer files of a folder so that ids equal those of transformers.
 
-The meaning of a file depends on the class that transformers reads it with. For a BERT tokenizer,
-transformers takes only the vocabulary and the added tokens from `tokenizer.json`, and all options
-from `tokenizer_config.json`. The generic classes take `tokenizer.json` as it is. Other classes
-split text in other ways. They are refused: guessed ids would silently give wrong answers.
+The meaning of a file depends on the class that transformers reads it with. For a tokenizer of BERT,
+DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary and the added tokens from
+`tokenizer.json`, and all options from `tokenizer_config.json`. The generic classes take
+`tokenizer.json` as it is. Other classes split text in other ways. They are refused: guessed ids
+would silently give wrong answers.
 """
 
 import json
@@ -13,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, models
+from tokenizers import AddedToken
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import check_size, read_object
-from model.tokenizer_parts import check_added_tokens, check_parts, check_vocabulary
-from model.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
+from model.files import read_object
+from model.tokenizer_classes import CLASSES, DEFAULTS, OPTIONS, content_of
+from model.tokenizer_parts import check_added_tokens, check_parts
+from model.wordpiece import SPECIAL_TOKENS
 
-_BERT = ("BertTokenizer", "BertTokenizerFast")
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network
 # that can be the teacher in training.
 _AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
-_JSON, _VOCABULARY, _OPTIONS = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
+_JSON = "tokenizer.json"
 _ADDED = "added_tokens_decoder"
 
 
@@ -36,72 +37,79 @@ class TokenizerFiles:
         path: the file that holds the vocabulary.
         backend: the tokenizer, without truncation and padding.
         pad_token_id: the id that pads a batch.
+        special_tokens: tokens by the roles that transformers knows; some may be missing.
     """
 
     path: Path
     backend: tokenizers.Tokenizer
     pad_token_id: int
+    special_tokens: Mapping[str, str]
 
 
 def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     """Reads the tokenizer of a checkpoint folder as transformers does.
 
     Args:
-        folder: has `tokenizer.json`, or `vocab.txt` as older releases of transformers wrote it
-            for BERT. May also have `tokenizer_config.json`, `special_tokens_map.json`,
-            `added_tokens.json` and `config.json`.
+        folder: has `tokenizer.json`, or the files that older releases of transformers wrote:
+            `vocab.txt` for BERT and DistilBERT, `vocab.json` and `merges.txt` for RoBERTa. May also
+            have `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json` and
+            `config.json`.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
         UnsupportedCheckpointError: this class of tokenizer, or a part of it, is not supported.
     """
-    options, config = _read_options(folder), _read(folder / "config.json")
-    path = folder / _JSON
-    if not path.is_file():
-        path = folder / _VOCABULARY
-        if not path.is_file():
-            raise CheckpointError(
-                folder / _JSON, f"is missing, and there is no {_VOCABULARY} instead"
-            )
+    config = _read(folder / "config.json")
+    options = _read(folder / OPTIONS)
     name = _class_of(folder, options, config)
-    backend = _read_json(path) if path.name == _JSON else None
-    added = [_read_added(folder, options)]
-    if name in _BERT:
-        if backend is not None and _ADDED not in options:
-            added.append((path, backend.get_added_tokens_decoder()))
-        backend = _read_bert(path, backend, options)
-    elif backend is None:
-        raise CheckpointError(folder / _JSON, f"is missing, which a {name} is read from")
-    for source, tokens in added:
-        _add(backend, tokens, source)
-    return TokenizerFiles(path, backend, _pad_token_id(backend, options, config))
+    own = CLASSES.get(name)
+    roles = SPECIAL_TOKENS if own is None else own.special_tokens
+    options = _with_older(folder, options, roles)
+    tokens = {role: content_of(options.get(role)) or token for role, token in roles.items()}
+    path = folder / _JSON
+    found = _read_json(path) if path.is_file() else None
+    if found is None and own is not None:
+        path = folder / own.vocabulary
+        if not path.is_file():
+            raise CheckpointError(folder / _JSON, f"is missing, and there is no {own.instead}")
+    added = [_read_added(folder, options, tokens)]
+    if own is not None:
+        if found is not None and _ADDED not in options:
+            added.append((path, found.get_added_tokens_decoder()))
+        backend = own.build(path, found, options, tokens)
+    elif found is not None:
+        backend = found
+    else:
+        raise CheckpointError(path, f"is missing, which a {name} is read from")
+    for source, new in added:
+        _add(backend, new, source)
+    return TokenizerFiles(path, backend, _pad_token_id(backend, options, tokens, config), tokens)
 
 
 def _read(path: Path) -> dict[str, Any]:
     return read_object(path) if path.is_file() else {}
 
 
-def _read_options(folder: Path) -> dict[str, Any]:
-    options = _read(folder / _OPTIONS)
+def _with_older(folder: Path, options: dict[str, Any], roles: Mapping[str, str]) -> dict[str, Any]:
     if _ADDED in options:
         return options
     # Older releases also wrote the special tokens here, and transformers prefers these.
     tokens = _read(folder / "special_tokens_map.json")
-    return {**options, **{role: tokens[role] for role in SPECIAL_TOKENS if role in tokens}}
+    return {**options, **{role: tokens[role] for role in roles if role in tokens}}
 
 
 def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    for path, content in ((folder / _OPTIONS, options), (folder / "config.json", config)):
+    known = (*CLASSES, *_AS_IT_IS)
+    for path, content in ((folder / OPTIONS, options), (folder / "config.json", config)):
         name = content.get("tokenizer_class")
-        if isinstance(name, str) and name in (*_BERT, *_AS_IT_IS):
+        if isinstance(name, str) and name in known:
             return name
         if name is not None:
             raise UnsupportedCheckpointError(
-                path,
-                f"tokenizer_class is {name!r}, only {', '.join((*_BERT, *_AS_IT_IS))} can be read",
+                path, f"tokenizer_class is {name!r}, only {', '.join(known)} can be read"
             )
     # Neither file names a class, so transformers chooses by the network.
-    return _BERT[0] if config.get("model_type") in ("bert", None) else _AS_IT_IS[0]
+    return DEFAULTS.get(str(config.get("model_type", "bert")), _AS_IT_IS[0])
 
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
@@ -122,66 +130,11 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
     return backend
 
 
-def _read_bert(
-    path: Path, found: tokenizers.Tokenizer | None, options: Mapping[str, Any]
-) -> tokenizers.Tokenizer:
-    if found is None:
-        vocabulary = _read_vocabulary(path)
-    elif isinstance(found.model, models.WordPiece):
-        vocabulary = found.get_vocab(with_added_tokens=False)
-    else:
-        raise CheckpointError(
-            path,
-            f"is of the kind {type(found.model).__name__}, but a {_BERT[0]} is of the kind "
-            f"WordPiece: to have it read as it is, set tokenizer_class in {_OPTIONS} to "
-            f"{_AS_IT_IS[0]}",
-        )
-    option = path.parent / _OPTIONS
-    chinese_characters = _flag(option, options, "tokenize_chinese_chars", default=True)
-    return wordpiece_tokenizer(
-        vocabulary,
-        path=path,
-        lowercase=bool(_flag(option, options, "do_lower_case", default=True)),
-        strip_accents=_flag(option, options, "strip_accents", default=None),
-        chinese_characters=bool(chinese_characters),
-        special_tokens={
-            role: _content(options.get(role)) or token for role, token in SPECIAL_TOKENS.items()
-        },
-    )
-
-
-def _read_vocabulary(path: Path) -> dict[str, int]:
-    check_size(path)
-    try:
-        # splitlines would also split at characters that are tokens of some vocabularies.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    check_vocabulary(path, "the vocabulary", lines)
-    return {token: index for index, token in enumerate(lines) if token}
-
-
-def _flag(
-    path: Path, options: Mapping[str, Any], name: str, *, default: bool | None
-) -> bool | None:
-    value = options.get(name, default)
-    if value is default or isinstance(value, bool):
-        return value
-    raise CheckpointError(path, f"{name} is {value!r}, must be true or false")
-
-
-def _content(token: object) -> str | None:
-    """Returns the text of a special token, which transformers writes as a string or an object."""
-    if isinstance(token, dict):
-        token = token.get("content")
-    return token if isinstance(token, str) else None
-
-
-def _read_added(folder: Path, options: Mapping[str, Any]) -> tuple[Path, Mapping[int, AddedToken]]:
+def _read_added(
+    folder: Path, options: Mapping[str, Any], special_tokens: Mapping[str, str]
+) -> tuple[Path, Mapping[int, AddedToken]]:
     """Reads the added tokens by their ids; returns the file that names them too."""
-    path = folder / (_OPTIONS if _ADDED in options else "added_tokens.json")
+    path = folder / (OPTIONS if _ADDED in options else "added_tokens.json")
     try:
         if _ADDED in options:
             tokens = {
@@ -189,9 +142,7 @@ def _read_added(folder: Path, options: Mapping[str, Any]) -> tuple[Path, Mapping
                 for token_id, token in options[_ADDED].items()
             }
         else:
-            special = {
-                _content(options.get(role)) or token for role, token in SPECIAL_TOKENS.items()
-            }
+            special = frozenset(special_tokens.values())
             tokens = {
                 int(token_id): AddedToken(
                     token, normalized=token not in special, special=token in special
@@ -218,10 +169,13 @@ def _add(backend: tokenizers.Tokenizer, tokens: Mapping[int, AddedToken], path: 
 
 
 def _pad_token_id(
-    backend: tokenizers.Tokenizer, options: Mapping[str, Any], config: Mapping[str, Any]
+    backend: tokenizers.Tokenizer,
+    options: Mapping[str, Any],
+    special_tokens: Mapping[str, str],
+    config: Mapping[str, Any],
 ) -> int:
-    token = options.get("pad_token", SPECIAL_TOKENS["pad_token"])
-    found = backend.token_to_id(_content(token) or "")
+    token = options.get("pad_token", special_tokens["pad_token"])
+    found = backend.token_to_id(content_of(token) or "")
     stated = config.get("pad_token_id")
     if found is None and isinstance(stated, int):
         return stated

@@ -54,7 +54,8 @@ def growth_of(steps: Sequence[Mapping[str, Any]]) -> int:
     """Bounds how many characters the steps of a normalizer can make of one.
 
     Args:
-        steps: its parts in the order of use, each of a kind of `GROWTH` or a checked `Replace`.
+        steps: its parts in the order of use, each of a kind of `GROWTH`, a checked `Replace`, or a
+            `Precompiled` whose `growth` was counted.
     """
     growth = 1
     for is_replaced, group in groupby(steps, key=lambda step: step["type"] == "Replace"):
@@ -62,7 +63,7 @@ def growth_of(steps: Sequence[Mapping[str, Any]]) -> int:
         growth *= (
             _growth_by_replacing(run)
             if is_replaced
-            else math.prod(GROWTH[step["type"]] for step in run)
+            else math.prod(GROWTH.get(step["type"]) or step["growth"] for step in run)
         )
     return growth
 

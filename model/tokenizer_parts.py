@@ -5,23 +5,27 @@ is full, or search for a pattern for ever. So every kind that is not listed here
 what is listed has bounds.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from model.charsmap import read_charsmap
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.excerpt import MARGIN
+from model.roberta_tokenizers import splits_special_tokens
 from model.tokenizer_growth import GROWTH, growth_of, members_of_set
 
 # The two patterns that training writes, beside sets of characters such as `[ab]`. Neither repeats.
 NEGATION = r"(?i)n't\b"
 NOT_LETTER_OR_DIGIT = r"[^\p{L}\p{N}]"
+# What the normalizers of SentencePiece's vocabularies replace by one space.
+SPACES = " {2,}"
 # A text never becomes longer than this many times its characters.
 MOST_GROWTH = 64
 
-_REPLACE, _SEQUENCE = "Replace", "Sequence"
+_REPLACE, _SEQUENCE, _PRECOMPILED = "Replace", "Sequence", "Precompiled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class _Slot:
 
 _SLOTS: Mapping[str, _Slot] = MappingProxyType(
     {
-        "normalizer": _Slot((*GROWTH, _REPLACE, _SEQUENCE), "normalizers"),
+        "normalizer": _Slot((*GROWTH, _PRECOMPILED, _REPLACE, _SEQUENCE), "normalizers"),
         "pre_tokenizer": _Slot(
             (
                 "BertPreTokenizer",
@@ -80,6 +84,8 @@ _SLOTS: Mapping[str, _Slot] = MappingProxyType(
 _MOST_PARTS, _MOST_DEPTH = 64, 4
 _MOST_PATTERN, _MOST_CONTENT = 256, 32
 _MOST_ADDED, _MOST_TOKEN = 10_000, 512
+# The library counts up to the largest id when it writes a vocabulary. XLM-RoBERTa has 250,002.
+_MOST_IDS = 10_000_000
 _MOST_PREFIX = 16
 _PREFIXES = ("continuing_subword_prefix", "end_of_word_suffix")
 
@@ -102,7 +108,7 @@ def check_parts(path: Path, content: Mapping[str, Any]) -> None:
     for place, part in parts["pre_tokenizer"]:
         if part["type"] == "Split":
             _pattern(path, f"{place}.pattern", part.get("pattern"))
-    growth = growth_of([part for _, part in parts["normalizer"] if part["type"] != _SEQUENCE])
+    growth = growth_of(list(_steps(path, parts["normalizer"])))
     if growth > MOST_GROWTH:
         raise CheckpointError(
             path,
@@ -115,6 +121,19 @@ def check_parts(path: Path, content: Mapping[str, Any]) -> None:
         raise CheckpointError(path, "added_tokens must be a list")
     names = [token.get("content") if isinstance(token, dict) else token for token in added]
     check_added_tokens(path, "added_tokens", names)
+
+
+def _steps(
+    path: Path, parts: Iterable[tuple[str, Mapping[str, Any]]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yields the steps of a normalizer; one with a table gets the growth that was counted there."""
+    for place, part in parts:
+        if part["type"] == _PRECOMPILED:
+            table = part.get("precompiled_charsmap")
+            _, growth = read_charsmap(path, place, table, most=MOST_GROWTH)
+            yield {"type": _PRECOMPILED, "growth": growth}
+        elif part["type"] != _SEQUENCE:
+            yield part
 
 
 def check_added_tokens(path: Path, field: str, tokens: Collection[object]) -> None:
@@ -157,6 +176,26 @@ def check_vocabulary(path: Path, field: str, tokens: Collection[object]) -> None
             path,
             f"{field} holds a token of {longest} characters, must have at most {_MOST_TOKEN}",
         )
+
+
+def check_ids(path: Path, field: str, vocabulary: Mapping[str, object]) -> None:
+    """Refuses an id that is no whole number, or one so large that counting up to it takes long.
+
+    Args:
+        path: the file to name in the error.
+        field: where the vocabulary stands in it.
+        vocabulary: tokens with their ids.
+
+    Raises:
+        CheckpointError: an id is wrong.
+    """
+    for token, index in vocabulary.items():
+        if type(index) is not int or not 0 <= index < _MOST_IDS:
+            raise CheckpointError(
+                path,
+                f"{field} gives the token {token[:100]!r} the id {index!r}, must be a whole number "
+                f"from 0 to {_MOST_IDS - 1}",
+            )
 
 
 def _parts(
@@ -218,12 +257,13 @@ def _pattern(path: Path, place: str, pattern: object) -> None:
             path,
             f"{place}.{kind} has {len(value)} characters, must have 1 to {_MOST_PATTERN}",
         )
-    is_known = value in (NEGATION, NOT_LETTER_OR_DIGIT) or members_of_set(value) is not None
+    known = (NEGATION, NOT_LETTER_OR_DIGIT, SPACES)
+    is_known = value in known or members_of_set(value) is not None or splits_special_tokens(value)
     if kind == "Regex" and not is_known:
         raise UnsupportedCheckpointError(
             path,
             f"{place}.Regex is {value!r}, only a set of plain characters such as [ab], "
-            f"{NEGATION} and {NOT_LETTER_OR_DIGIT} can be read: a search could run for ever",
+            f"{', '.join(known)} and <(?=name>) can be read: a search could run for ever",
         )
 
 
@@ -249,6 +289,8 @@ def _check_model(path: Path, place: str, model: Mapping[str, Any]) -> None:
             "same tokens",
         )
     vocabulary = model.get("vocab")
+    if isinstance(vocabulary, dict):
+        check_ids(path, f"{place}.vocab", vocabulary)
     if isinstance(vocabulary, list):  # of Unigram: pairs of a token and its score
         vocabulary = [pair[0] for pair in vocabulary if isinstance(pair, list) and pair]
     if isinstance(vocabulary, dict | list):

@@ -1,7 +1,6 @@
 """Checks, loads and saves `model.safetensors`; an encoder uses the names of transformers."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import safetensors
@@ -10,44 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from model.errors import CheckpointError
+from model.kinds import BERT, Kind
 
-# (our prefix, theirs); the first match is used.
-_NAMES = (
-    ("embeddings.tokens.", "bert.embeddings.word_embeddings."),
-    ("embeddings.positions.", "bert.embeddings.position_embeddings."),
-    ("embeddings.types.", "bert.embeddings.token_type_embeddings."),
-    ("embeddings.norm.", "bert.embeddings.LayerNorm."),
-    ("pooler.", "bert.pooler.dense."),
-    ("classifier.", "classifier."),
-)
-_LAYER_NAMES = (
-    ("attention.query.", "attention.self.query."),
-    ("attention.key.", "attention.self.key."),
-    ("attention.value.", "attention.self.value."),
-    ("attention.output.", "attention.output.dense."),
-    ("attention_norm.", "attention.output.LayerNorm."),
-    ("intermediate.", "intermediate.dense."),
-    ("output.", "output.dense."),
-    ("output_norm.", "output.LayerNorm."),
-)
-_OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
-# Older releases of transformers stored these constants beside the weights.
-_CONSTANTS = frozenset({"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"})
-# Still older releases used these names for the parameters of a layer norm.
+# Old releases of transformers used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-
-
-def transformers_name(name: str) -> str:
-    """Maps our name of an encoder's parameter to its name in transformers' BERT.
-
-    Args:
-        name: a name of `EncoderClassifier.named_parameters`.
-    """
-    in_layer = _OUR_LAYER.fullmatch(name)
-    if in_layer is None:
-        return _rename(name, _NAMES)
-    return f"bert.encoder.layer.{in_layer[1]}.{_rename(in_layer[2], _LAYER_NAMES)}"
+#: maps our names of parameters to those of transformers' BERT
+transformers_name: Callable[[str], str] = BERT.stored_name
 
 
 def own_name(name: str) -> str:
@@ -55,15 +23,12 @@ def own_name(name: str) -> str:
     return name
 
 
-def _rename(name: str, table: Iterable[tuple[str, str]]) -> str:
-    for ours, theirs in table:
-        if name.startswith(ours):
-            return theirs + name.removeprefix(ours)
-    raise KeyError(name)
-
-
 def check_weights(
-    path: Path, network: nn.Module, *, stored_name: Callable[[str], str] = transformers_name
+    path: Path,
+    network: nn.Module,
+    *,
+    stored_name: Callable[[str], str] = transformers_name,
+    unused: frozenset[str] = BERT.unused,
 ) -> None:
     """Compares the header of a weights file with the parameters of a network.
 
@@ -73,6 +38,7 @@ def check_weights(
         path: the safetensors file.
         network: may be on the meta device.
         stored_name: maps our name of a parameter to its name in the file.
+        unused: names in the file that the network need not have.
 
     Raises:
         CheckpointError: the file is missing or damaged, or names, shapes or types do not fit.
@@ -84,7 +50,7 @@ def check_weights(
     missing = sorted(needed.keys() - found.keys())
     if missing:
         raise CheckpointError(path, f"lacks {_some(missing)}, which config.json asks for")
-    surplus = sorted(found.keys() - needed.keys() - _CONSTANTS)
+    surplus = sorted(found.keys() - needed.keys() - unused)
     if surplus:
         raise CheckpointError(path, f"holds {_some(surplus)}, which config.json has no place for")
     for name, shape in needed.items():
@@ -179,15 +145,16 @@ def save_weights(
     path.write_bytes(safetensors.torch.save(stored, metadata={"format": "pt"}))
 
 
-def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
+def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> list[str]:
     """Loads the weights of a pretrained encoder into a network.
 
-    Parameters of the pooler and the classifier that do not fit keep their fresh weights.
+    Parameters of the head that do not fit keep their fresh weights.
 
     Args:
-        path: a safetensors file of any BERT model, with or without the prefix `bert.` in its
-            names, and with or without pooler and classifier.
+        path: a safetensors file of any network of this kind, with or without the kind's prefix in
+            its names, and with or without a head.
         network: on the CPU, with fresh weights.
+        kind: of the encoder.
 
     Returns:
         Our names of the parameters that were not loaded.
@@ -197,13 +164,13 @@ def load_encoder_weights(path: Path, network: nn.Module) -> list[str]:
             the wrong shape, or a weight is not a finite number.
     """
     shapes, _ = _header(path)
-    prefix = "bert." if any(name.startswith("bert.") for name in shapes) else ""
+    is_bare = not any(name.startswith(kind.prefix) for name in shapes)
     fresh: list[str] = []
     stored = {_modern(name): weight for name, weight in safetensors.torch.load_file(path).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            theirs = transformers_name(name)
-            theirs = prefix + theirs.removeprefix("bert.") if theirs != name else theirs
+            theirs = kind.stored_name(name)
+            theirs = theirs.removeprefix(kind.prefix) if is_bare else theirs
             shape = shapes.get(theirs)
             if shape == tuple(parameter.shape):
                 _copy_weight(parameter, stored[theirs], path, theirs)

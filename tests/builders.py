@@ -8,7 +8,7 @@ import torch
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
-from model.manifest import Manifest
+from model.manifest import Manifest, Precision, PrecisionSet
 from model.saving import save_checkpoint
 from model.tokenizer import Tokenizer
 from model.wordpiece import wordpiece_tokenizer
@@ -84,6 +84,35 @@ def tiny_manifest(**changes: Any) -> Manifest:  # noqa: ANN401
         ],
     }
     return Manifest.model_validate({**content, **changes})
+
+
+def precision_set(
+    name: str = "dev", *, rows: int = 1000, right: int = 900, lost: int = 0, gained: int = 0
+) -> PrecisionSet:
+    """A set of which so many rows are right in float32, and so many turn in another type."""
+    return PrecisionSet(
+        name=name,
+        rows=rows,
+        accuracy=(right + gained - lost) / rows,
+        log_loss=0.3,
+        float32_accuracy=right / rows,
+        float32_log_loss=0.3,
+        lost=lost,
+        gained=gained,
+    )
+
+
+def precision(*sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64) -> Precision:
+    """A record of these sets; one of 1,000 rows of which none turns if none is given."""
+    return Precision.model_validate(
+        {
+            "dtype": dtype,
+            "weights_sha256": weights,
+            "processor": "one",
+            "torch": torch.__version__,
+            "sets": sets or (precision_set(),),
+        }
+    )
 
 
 def tiny_checkpoint(

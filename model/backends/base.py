@@ -139,6 +139,8 @@ class Backend(ABC):
         threads: threads that compute on the processor.
     """
 
+    #: what computes passes: `kernels`, `onednn`, `modules` or `cuda`
+    name: str
     #: passes in progress at once, each on its own thread
     workers: int
     #: parts of the device, each of which computes a pass by itself
@@ -147,8 +149,16 @@ class Backend(ABC):
     default_batch_tokens: int
     #: niceness of threads that run passes, as in `nice`
     niceness: int
+    #: whether the network that runs has weights of its own in its layers
+    copies_layers = False
+    #: whether padding goes through the projections too, which take most of a pass
+    computes_padding = True
+    #: whether it looks tokens up in a table of 16 bits too
+    narrow_embeddings = False
     #: the fewest tokens for which a pass that is alone uses several cores
     worth_sharing_tokens: int
+    #: why networks run in this type
+    dtype_reason = "set by the caller"
 
     def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
         self.device = device

@@ -46,6 +46,9 @@ _NO_BIAS = torch.empty(0)
 _NO_POSITIONS = torch.empty(0, dtype=torch.int64)
 # Up to this length, the explicit products of float32 are faster than the fused kernel.
 _EXPLICIT_MAX_LENGTH = 64
+# Up to here, each extra token would cost noticeable time. The last layer computes one token for
+# each text, beside all tokens of the other layers, so there a few more cost nothing.
+_TOKENS_AS_IS, _CLS_AS_IS = 32, 4
 _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
@@ -67,6 +70,11 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
 
 class PackedBackend(CpuBackend):
     """A processor with the kernels of oneDNN, for an encoder."""
+
+    name = "onednn"
+    copies_layers = True
+    computes_padding = False
+    narrow_embeddings = True
 
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
         """Packs the projections; embeddings are shared with the network.
@@ -92,10 +100,11 @@ class PackedEncoder:
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
-        places = embeddings.positions.weight + embeddings.types.weight[0]  # [T, D]
+        places = embeddings.places()  # [T, D]
         norm = embeddings.norm
         self._num_heads = network.num_heads
         self._eps = norm.eps
+        self._pooling = network.pooling
         self._activation, self._approximate = _ACTIVATIONS[layers[0].activation]
         self._run = compiled()
         self._dtype = torch.float32 if dtype == torch.int8 else dtype
@@ -131,6 +140,7 @@ class PackedEncoder:
             self._eps,
             self._activation,
             self._approximate,
+            self._pooling,
             need_weights or length <= _EXPLICIT_MAX_LENGTH,
             need_weights,
         )
@@ -196,22 +206,23 @@ def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
             _NO_BIAS,
             _round_up(torch.arange(size * length)),
             _NO_POSITIONS,
-            _round_up(torch.arange(0, size * length, length)),
+            _round_up(torch.arange(0, size * length, length), as_is=_CLS_AS_IS),
         )
     bias = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
     real = ~padding.flatten()
     rows = (real.cumsum(0) - 1).clamp_(min=0)
     cls_rows = rows.view(padding.shape)[:, 0]
-    return bias[:, None, None], _round_up(real.nonzero().flatten()), rows, _round_up(cls_rows)
+    tokens = _round_up(real.nonzero().flatten())
+    return bias[:, None, None], tokens, rows, _round_up(cls_rows, as_is=_CLS_AS_IS)
 
 
-def _round_up(indices: Tensor) -> Tensor:
+def _round_up(indices: Tensor, *, as_is: int = _TOKENS_AS_IS) -> Tensor:
     """Repeats the first index, so that products have few different sizes.
 
-    Up to 32 indices stay as they are: there, each extra token would cost noticeable time.
+    Up to `as_is` indices stay as they are.
     """
     count = len(indices)
-    step = 1 if count <= 32 else 8 if count <= 128 else 16
+    step = 1 if count <= as_is else 8 if count <= 128 else 16
     extra = -count % step
     return torch.cat([indices, indices[:1].expand(extra)]) if extra else indices
 

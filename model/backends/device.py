@@ -1,16 +1,21 @@
 """Chooses device, type and backend from settings and the hardware of the machine."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from model.backends.base import Backend
+from model.backends.cpu_kernels import KernelBackend, can_run
 from model.backends.cpu_packed import PackedBackend, can_pack
 from model.backends.eager import CpuBackend, CudaBackend
 from model.backends.threads import choose_threads
 from model.checkpoint import Checkpoint
 from model.config import EncoderConfig
 from model.errors import ConfigurationError
+from model.manifest import Precision
+from model.precision import judge
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
 _DTYPES = {
@@ -52,14 +57,36 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda", index)
 
 
-def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+@dataclass(frozen=True, slots=True)
+class DtypeChoice:
+    """The type that was chosen, and why.
+
+    Args:
+        dtype: the type of the projections.
+        reason: one plain sentence, without a full stop.
+    """
+
+    dtype: torch.dtype
+    reason: str
+
+
+def choose_dtype(
+    name: str,
+    device: torch.device,
+    precision: Sequence[Precision] = (),
+    *,
+    set_by: str = "the caller",
+) -> DtypeChoice:
     """Chooses the type of a setting.
 
     Args:
         name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: bfloat16 if the device
-            multiplies it natively, else float16 on a GPU that multiplies it natively, else
-            float32.
+            multiplies it natively; else float16 on a GPU that multiplies it natively; else int8 on
+            a processor that multiplies it natively, if the records allow it (see
+            `model.precision`); else float32.
         device: where the network runs.
+        precision: the records of the checkpoint.
+        set_by: what named the type, for the reason.
 
     Raises:
         ConfigurationError: the device does not multiply int8 natively, or float16 is chosen for a
@@ -73,27 +100,48 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
     if name == "float16" and device.type != "cuda":
         raise ConfigurationError(f"dtype float16 is for GPUs, which {device} is not: use auto")
     if name != "auto":
-        return _DTYPES[name]
+        return DtypeChoice(_DTYPES[name], f"set by {set_by}")
+    dtype, reason = _choose(device, precision)
+    return DtypeChoice(dtype, f"auto: this {reason}")
+
+
+def _choose(device: torch.device, precision: Sequence[Precision]) -> tuple[torch.dtype, str]:
+    """Chooses what `auto` means; the reason goes on from "auto: this"."""
+    kind = "GPU" if device.type == "cuda" else "processor"
     if computes_bfloat16(device):
-        return torch.bfloat16
-    return torch.float16 if _is_gpu_since(device, _CUDA_FLOAT16) else torch.float32
+        return torch.bfloat16, f"{kind} multiplies bfloat16 natively"
+    if _is_gpu_since(device, _CUDA_FLOAT16):
+        return torch.float16, f"{kind} has no bfloat16, and multiplies float16 natively"
+    if device.type == "cuda":
+        return torch.float32, f"{kind} has neither bfloat16 nor float16"
+    if not computes_int8(device):
+        return torch.float32, f"{kind} has neither bfloat16 nor int8"
+    verdict = judge("int8", precision)
+    dtype = torch.int8 if verdict.allowed else torch.float32
+    return dtype, f"{kind} has no bfloat16, and {verdict.reason}"
 
 
 def choose_backend(
-    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype, threads: int = 0
+    checkpoint: Checkpoint,
+    *,
+    device: torch.device,
+    dtype: torch.dtype | DtypeChoice,
+    threads: int = 0,
 ) -> Backend:
     """Chooses the backend for a checkpoint.
 
     Args:
         checkpoint: the checked folder.
         device: where the network runs.
-        dtype: the type of its projections, one that `choose_dtype` returns for the device.
+        dtype: the type of its projections, which `choose_dtype` chose for the device.
         threads: threads that compute on the processor; 0: see `choose_threads`.
 
     Raises:
         ConfigurationError: the network cannot compute in that type.
     """
     config = checkpoint.config
+    choice = dtype if isinstance(dtype, DtypeChoice) else DtypeChoice(dtype, "set by the caller")
+    dtype = choice.dtype
     if dtype == torch.int8 and not isinstance(config, EncoderConfig):
         raise ConfigurationError(
             f"dtype int8 is for encoders, and {checkpoint.name} is a {config.architecture}: "
@@ -102,9 +150,14 @@ def choose_backend(
     kind: type[Backend] = CpuBackend
     if device.type == "cuda":
         kind = CudaBackend
-    elif isinstance(config, EncoderConfig) and can_pack(device, dtype):
-        kind = PackedBackend
-    return kind(device, dtype, threads=choose_threads(threads))
+    elif isinstance(config, EncoderConfig):
+        if can_run(config, dtype):
+            kind = KernelBackend
+        elif can_pack(device, dtype):
+            kind = PackedBackend
+    backend = kind(device, dtype, threads=choose_threads(threads))
+    backend.dtype_reason = choice.reason
+    return backend
 
 
 def dtype_name(dtype: torch.dtype) -> str:

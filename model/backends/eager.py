@@ -41,6 +41,7 @@ _FATAL_MESSAGES = (
 class CpuBackend(Backend):
     """Any processor; each core runs its own passes."""
 
+    name = "modules"
     default_batch_tokens = 512
     # Threads that compute yield to the one that talks to clients.
     niceness = 10
@@ -63,6 +64,7 @@ class CpuBackend(Backend):
 class CudaBackend(Backend):
     """A GPU, which runs one pass after the other while Python prepares and answers others."""
 
+    name = "cuda"
     workers = 3
     cores = 1
     # Not yet measured on a GPU. At 25 tokens a text, this is 650 texts.

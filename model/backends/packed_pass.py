@@ -186,6 +186,7 @@ def _forward(
     eps: float,
     activation: str,
     approximate: str,
+    pooling: str,
     explicit: bool,
     need_weights: bool,
 ) -> tuple[Tensor, list[Tensor]]:
@@ -194,7 +195,9 @@ def _forward(
     kind = terms[0].dtype
     is_padded = len(rows) > 0
     bias = key_bias if is_padded else None
-    summed = functional.embedding(input_ids, embeddings[0]) + embeddings[1][:length]  # [B, T, D]
+    # The table may be in 16 bits; its rows are widened here.
+    looked_up = functional.embedding(input_ids, embeddings[0]).float()  # [B, T, D]
+    summed = looked_up + embeddings[1][:length]
     hidden = summed.view(-1, size).index_select(0, tokens)  # [N, D]
     # The residual stream stays float32, as in model.encoder.
     hidden = functional.layer_norm(hidden, [size], embeddings[2], embeddings[3], eps)
@@ -238,5 +241,6 @@ def _forward(
         activation,
         approximate,
     )
-    pooled = torch.tanh(functional.linear(hidden, classifier[0], classifier[1]))
+    pooled = functional.linear(hidden, classifier[0], classifier[1])
+    pooled = torch.relu(pooled) if pooling == "relu" else torch.tanh(pooled)
     return functional.linear(pooled, classifier[2], classifier[3]), all_weights

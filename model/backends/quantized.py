@@ -16,21 +16,27 @@ from torch.nn import functional
 _LARGEST = 127  # of a weight's signed bytes; the bytes of a state go from 0 to 255
 
 
-def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantizes a projection to bytes in the layout that oneDNN reads.
+def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantizes a projection to bytes.
 
     Args:
         weight: float32 [M, K].
         bias: float32 [M].
 
     Returns:
-        The bytes; and float32 [3, M]: for each feature its scale, the sum of its bytes times that
-        scale, and its bias.
+        The bytes, int8 [M, K]; and float32 [3, M]: for each feature its scale, the sum of its bytes
+        times that scale, and its bias.
     """
     scales = (weight.abs().amax(1) / _LARGEST).clamp(min=1e-12)  # [M]
     quantized = (weight / scales[:, None]).round()
-    packed: Tensor = torch.ops.onednn.qlinear_prepack(quantized.to(torch.int8), None)
-    return packed, torch.stack([scales, quantized.sum(1) * scales, bias])
+    return quantized.to(torch.int8), torch.stack([scales, quantized.sum(1) * scales, bias])
+
+
+def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantizes a projection, and lays its bytes out as oneDNN reads them; see `quantize`."""
+    quantized, terms = quantize(weight, bias)
+    packed: Tensor = torch.ops.onednn.qlinear_prepack(quantized, None)
+    return packed, terms
 
 
 def project(states: Tensor, weight: Tensor, terms: Tensor) -> Tensor:

@@ -45,8 +45,7 @@ def log_odds_of(network: Network, label: int, temperature: float) -> Function:
 
 def _encoder_logits(network: EncoderClassifier, embeddings: Tensor) -> Tensor:
     parts = network.embeddings
-    places = parts.positions.weight[: embeddings.shape[1]]
-    states = parts.norm(embeddings + places + parts.types.weight[0])
+    states = parts.norm(embeddings + parts.places(embeddings.shape[1]))
     for layer in network.layers:
         states, _ = layer(states, bias=None, need_weights=False)
     logits: Tensor = network.classifier(torch.tanh(network.pooler(states[:, 0])))

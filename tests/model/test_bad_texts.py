@@ -26,9 +26,10 @@ def predictor(tmp_path: Path) -> Predictor:
     """Loaded while sound; then the embedding of `superb` is poisoned."""
     checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
     predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
-    embeddings = predictor.gradients._network.get_parameter("embeddings.tokens.weight")
-    with torch.no_grad():
-        embeddings[predictor._tokenizer.token_id("superb")] = 1e30
+    with torch.no_grad(), predictor.gradients._network.use() as network:
+        embeddings = network.get_parameter("embeddings.tokens.weight")
+        # Not all features: the norm of equal numbers is finite, however large they are.
+        embeddings[predictor._tokenizer.token_id("superb"), ::2] = 1e30
     return predictor
 
 
@@ -75,9 +76,9 @@ def test_alone_it_is_its_own_fault(predictor: Predictor) -> None:
 
 def test_if_every_text_overflows_the_pass_fails(predictor: Predictor) -> None:
     encoding = predictor.encode("good", with_tokens=True)
-    with torch.no_grad():
+    with torch.no_grad(), predictor.gradients._network.use() as network:
         # Both networks share it.
-        predictor.gradients._network.get_parameter("embeddings.norm.weight").fill_(math.nan)
+        network.get_parameter("embeddings.norm.weight").fill_(math.nan)
 
     with pytest.raises(NotFiniteError):
         predictor.predict_each([encoding])

@@ -35,7 +35,7 @@ def test_what_is_written(folder: Path) -> None:
 
     assert sorted(file.name for file in folder.iterdir()) == sorted(FILES)
     assert manifest == {
-        **tiny_manifest().model_dump(mode="json"),
+        **tiny_manifest().to_json(),
         "files": digests,
         "sha256": seal(manifest),
     }

@@ -12,6 +12,8 @@ from model.config import EncoderConfig
 from tests.builders import LABELS, VOCABULARY, tiny_config
 from tests.matching import exactly
 
+KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta'"
+ONE = "a network with one output is a regression, which has no classes to choose from"
 CONTENT: dict[str, Any] = {
     "model_type": "bert",
     "vocab_size": 100,
@@ -36,6 +38,7 @@ def test_what_transformers_leaves_out_has_its_defaults() -> None:
     config = EncoderConfig.from_json(CONTENT)
 
     assert config.model_dump() == {
+        "kind": "bert",
         "vocab_size": 100,
         "hidden_size": 8,
         "num_hidden_layers": 2,
@@ -151,8 +154,8 @@ def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "roberta"}, "model_type is 'roberta', only 'bert' can be loaded"),
-        ({"model_type": None}, "model_type is None, only 'bert' can be loaded"),
+        ({"model_type": "albert"}, f"model_type is 'albert', only {KINDS} can be loaded"),
+        ({"model_type": None}, f"model_type is None, only {KINDS} can be loaded"),
         (
             {"position_embedding_type": "relative_key"},
             "position_embedding_type is 'relative_key', only 'absolute' can be loaded",
@@ -179,8 +182,8 @@ def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
         ({"id2label": {"0": 0, "1": 1}}, "id2label must be an object of class numbers to names"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0 to 1, each once"),
         ({"id2label": {"a": "a", "b": "b"}}, "id2label must name the classes 0 to 1, each once"),
-        ({"id2label": {"0": "a"}}, "id2label must name at least 2 classes, names 1"),
-        ({"id2label": {}}, "id2label must name at least 2 classes, names 0"),
+        ({"id2label": {"0": "a"}}, f"id2label must name at least 2 classes, names 1: {ONE}"),
+        ({"id2label": {}}, f"id2label must name at least 2 classes, names 0: {ONE}"),
     ],
 )
 def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -209,7 +212,7 @@ def test_a_missing_size_is_refused(name: str) -> None:
         ("num_attention_heads", 0, "Input should be greater than or equal to 1"),
         ("intermediate_size", None, "Input should be a valid integer"),
         ("max_position_embeddings", 0, "Input should be greater than or equal to 1"),
-        ("type_vocab_size", 0, "Input should be greater than or equal to 1"),
+        ("type_vocab_size", -1, "Input should be greater than or equal to 0"),
         (
             "hidden_act",
             "tanh",

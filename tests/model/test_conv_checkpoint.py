@@ -53,8 +53,8 @@ def test_the_predictor_answers_in_both_forms(tmp_path: Path) -> None:
     ("changes", "fault"),
     [
         ({"num_heads": 3}, "attention.query.weight has shape (8, 8), config.json asks for (12, 8)"),
-        ({"num_filters": 0}, "num_filters: Input should be greater than or equal to 1 (got 0)"),
-        ({"mask_padding": "no"}, "mask_padding: Input should be a valid boolean (got 'no')"),
+        ({"num_filters": 0}, "num_filters: must be at least 1 (got 0)"),
+        ({"mask_padding": "no"}, "mask_padding: must be true or false (got 'no')"),
         (
             {"id2label": {"0": "a", "1": "b", "2": "c"}},
             "one sigmoid unit tells 2 different labels apart, got a, b, c",

@@ -142,16 +142,16 @@ def test_labels_as_people_name_them_are_served(labels: tuple[str, ...], foreign:
 @pytest.mark.parametrize(
     ("field", "value", "fault"),
     [
-        ("layer_norm_eps", 1e300, "Input should be less than or equal to 0.01"),
-        ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
-        ("layer_norm_eps", 1e-46, "Input should be greater than or equal to 0.000000000000001"),
-        ("layer_norm_eps", -1e-12, "Input should be greater than or equal to 0.000000000000001"),
-        ("initializer_range", 1e300, "Input should be less than or equal to 10"),
-        ("hidden_dropout_prob", 1.0, "Input should be less than 1"),
-        ("classifier_dropout", -0.1, "Input should be greater than or equal to 0"),
-        ("max_position_embeddings", 10**9, "Input should be less than or equal to 10000000"),
-        ("num_hidden_layers", 1001, "Input should be less than or equal to 1000"),
-        ("pad_token_id", -1, "Input should be greater than or equal to 0"),
+        ("layer_norm_eps", 1e300, "must be at most 0.01"),
+        ("layer_norm_eps", 0.011, "must be at most 0.01"),
+        ("layer_norm_eps", 1e-46, "must be at least 1e-15"),
+        ("layer_norm_eps", -1e-12, "must be at least 1e-15"),
+        ("initializer_range", 1e300, "must be at most 10"),
+        ("hidden_dropout_prob", 1.0, "must be less than 1"),
+        ("classifier_dropout", -0.1, "must be at least 0"),
+        ("max_position_embeddings", 10**9, "must be at most 10000000"),
+        ("num_hidden_layers", 1001, "must be at most 1000"),
+        ("pad_token_id", -1, "must be at least 0"),
     ],
 )
 def test_numbers_beyond_reason_are_refused(
@@ -178,7 +178,7 @@ def test_a_value_of_any_size_is_not_repeated(foreign: Path) -> None:
 
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(foreign)
-    assert caught.value.fault.startswith("hidden_act: Input should be 'gelu', ")
+    assert caught.value.fault.startswith("hidden_act: must be 'gelu', ")
     assert caught.value.fault.endswith(f"(got '{'x' * 299}…)")
 
 

@@ -8,8 +8,10 @@ import torch
 
 from model.architecture import Network
 from model.backends.base import Backend, Selection
+from model.backends.cpu_kernels import KernelBackend
 from model.backends.cpu_packed import PackedBackend, can_pack
 from model.backends.eager import CpuBackend
+from model.backends.kernels import KINDS, can_compute
 from model.batch import collate
 from model.checkpoint import open_checkpoint
 from model.encoder import EncoderClassifier
@@ -73,6 +75,10 @@ def test_with_what_is_accepted_no_text_overflows(kind: str, name: str) -> None:
             ]
             if kind == "encoder" and can_pack(CPU, torch.float32):
                 backends.append(PackedBackend(CPU, torch.float32, threads=1))
+            if kind == "encoder":
+                backends += [
+                    KernelBackend(CPU, dtype, threads=1) for dtype in KINDS if can_compute(dtype)
+                ]
             assert all(answers_are_finite(network, backend) for backend in backends)
     # What is usual is accepted, with room for more; what is absurd is not.
     assert accepted[:2] == [True, True]

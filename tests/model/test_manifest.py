@@ -13,6 +13,24 @@ from tests.builders import tiny_manifest
 
 SMALLEST: dict[str, Any] = {"labels": ["negative", "positive"], "max_length": 32}
 DIGEST = "0123456789abcdef" * 4
+# Of 100 rows 80 are right in float32 and 79 in int8.
+SET: dict[str, Any] = {
+    "name": "dev",
+    "rows": 100,
+    "accuracy": 0.79,
+    "log_loss": 0.46,
+    "float32_accuracy": 0.8,
+    "float32_log_loss": 0.45,
+    "lost": 3,
+    "gained": 2,
+}
+RECORD: dict[str, Any] = {
+    "dtype": "int8",
+    "weights_sha256": DIGEST,
+    "processor": "one",
+    "torch": "2.13.0",
+    "sets": [SET],
+}
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -41,6 +59,7 @@ def test_the_smallest_that_is_written_by_hand() -> None:
         "seed": None,
         "recipe": {},
         "metrics": (),
+        "precision": (),
         "files": {},
         "sha256": None,
     }
@@ -56,6 +75,22 @@ def test_written_and_read_is_the_same() -> None:
 
     content = json.loads(json.dumps(manifest.model_dump(mode="json")))
     assert Manifest.model_validate(content) == manifest
+
+
+def test_without_a_record_older_versions_can_read_what_is_written() -> None:
+    content = tiny_manifest().to_json()
+
+    assert "precision" not in content
+    assert Manifest.model_validate(content) == tiny_manifest()
+
+
+def test_a_record_is_written_and_read() -> None:
+    manifest = tiny_manifest(precision=[RECORD])
+
+    content = json.loads(json.dumps(manifest.to_json()))
+    assert content["precision"] == [RECORD]
+    assert Manifest.model_validate(content) == manifest
+    assert manifest.precision[0].sets[0].change == -1
 
 
 METRIC = tiny_manifest().model_dump(mode="json")["metrics"][0]
@@ -98,6 +133,71 @@ def test_a_wrong_value_is_refused(changes: dict[str, Any], place: str, message: 
 
     assert found_place == place
     assert found_message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": 0}, "Input should be greater than 0"),
+        ({"rows": 10**400}, "Input should be less than or equal to 1000000000"),
+        ({"name": ""}, "String should have at least 1 character"),
+        ({"name": "a" * 201}, "String should have at most 200 characters"),
+        ({"name": "a\nb"}, "Value error, must be printable"),
+        ({"accuracy": 1.2}, "Input should be less than or equal to 1"),
+        ({"float32_accuracy": float("nan")}, "Input should be less than or equal to 1"),
+        ({"log_loss": float("inf")}, "Input should be a finite number"),
+        ({"float32_log_loss": -1.0}, "Input should be greater than or equal to 0"),
+        ({"lost": -1}, "Input should be greater than or equal to 0"),
+        ({"note": "x"}, "Extra inputs are not permitted"),
+        (
+            {"accuracy": 0.7925},
+            "Value error, accuracy is 0.7925 of 100 rows, which is no whole number of rows: "
+            "measure again",
+        ),
+        (
+            {"lost": 2},
+            "Value error, 79 of 100 rows are right, 80 in float32, but gained minus lost is 0: "
+            "must be -1",
+        ),
+        (
+            {"lost": 22, "gained": 21},
+            "Value error, lost is 22 and gained is 21: at most the 80 rows that are right in "
+            "float32 can be lost, and the other 20 gained",
+        ),
+    ],
+)
+def test_a_damaged_or_absurd_record_of_a_set_is_refused(
+    changes: dict[str, Any], message: str
+) -> None:
+    record = {**RECORD, "sets": [{**SET, **changes}]}
+
+    place, found = faults({**SMALLEST, "precision": [record]})[0]
+
+    assert place.startswith("precision.0.sets.0")
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("records", "fault"),
+    [
+        (5, ("precision", "Input should be a valid tuple")),
+        ([{**RECORD, "dtype": "int4"}], ("precision.0.dtype", "Input should be 'bfloat16' or")),
+        ([{**RECORD, "weights_sha256": "0"}], ("precision.0.weights_sha256", "String should")),
+        ([{**RECORD, "sets": []}], ("precision.0.sets", "Tuple should have at least 1 item")),
+        (
+            [{**RECORD, "sets": [SET, SET]}],
+            ("precision.0", "Value error, the set dev is there more than once: keep one"),
+        ),
+        (
+            [RECORD, RECORD],
+            ("", "Value error, the type int8 is there more than once: keep one"),
+        ),
+    ],
+)
+def test_a_damaged_or_absurd_record_is_refused(records: object, fault: tuple[str, str]) -> None:
+    place, message = faults({**SMALLEST, "precision": records})[0]
+
+    assert (place, message.startswith(fault[1])) == (fault[0], True)
 
 
 @pytest.mark.parametrize("name", SMALLEST)

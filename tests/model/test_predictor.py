@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 import torch
 from hypothesis import given
@@ -414,3 +415,18 @@ def test_the_largest_logits_still_have_probabilities() -> None:
 
     assert isinstance(prediction, Prediction)
     assert prediction.probabilities == {"no": 0.0, "yes": 1.0}
+
+
+def test_a_prediction_keeps_its_logits_and_does_not_write_them() -> None:
+    logits = np.array([[-1.5, 0.25]], np.float32)
+
+    (prediction,) = make_predictions(
+        logits, [Encoding([1], False)], labels=("no", "yes"), temperature=2.0
+    )
+
+    assert isinstance(prediction, Prediction)
+    assert list(prediction.logits) == [-1.5, 0.25]
+    assert list(orjson.loads(orjson.dumps(prediction))) == [
+        *("label", "score", "probabilities", "token_count", "truncated")
+    ]
+    assert "-1.5" not in repr(prediction)

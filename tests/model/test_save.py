@@ -152,7 +152,7 @@ def network_folder(folder: Path, **files: object) -> Path:
         {},
         {"config_json": {"editor": "vi"}},
         {"config_json": {"model_type": "bert"}},
-        {"config_json": {"model_type": "roberta"}, "model_safetensors": ""},
+        {"config_json": {"model_type": "albert"}, "model_safetensors": ""},
         {"config_json": {"model_type": ["bert"]}, "model_safetensors": ""},
         {"config_json": "{", "model_safetensors": ""},
         {"model_safetensors": ""},

@@ -154,14 +154,15 @@ def test_special_tokens_of_other_names_stay_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json"])
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "config.json"])
-@pytest.mark.parametrize("kind", ["BertJapaneseTokenizer", "RobertaTokenizerFast", "", ["x"]])
+@pytest.mark.parametrize("kind", ["BertJapaneseTokenizer", "DebertaV2TokenizerFast", "", ["x"]])
 def test_another_class_is_refused(kind: object, place: str, name: str, tmp_path: Path) -> None:
     save(tmp_path, {name: VOCAB if name == "vocab.txt" else backend_json()})
     write(tmp_path / place, {"model_type": "bert", "tokenizer_class": kind})
     message = (
         f"{tmp_path / place}: tokenizer_class is {kind!r}, only BertTokenizer, "
-        "BertTokenizerFast, PreTrainedTokenizerFast, TokenizersBackend, MPNetTokenizer, "
-        "MPNetTokenizerFast can be read"
+        "BertTokenizerFast, DistilBertTokenizer, DistilBertTokenizerFast, RobertaTokenizer, "
+        "RobertaTokenizerFast, XLMRobertaTokenizer, XLMRobertaTokenizerFast, "
+        "PreTrainedTokenizerFast, TokenizersBackend, MPNetTokenizer, MPNetTokenizerFast can be read"
     )
 
     with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):

@@ -40,7 +40,7 @@ network = build_encoder(EncoderConfig(
 ))
 network.initialize(std=0.02, generator=torch.Generator().manual_seed(0))
 network.eval()
-packed = PackedEncoder(network, dtype=choose_dtype("auto", torch.device("cpu")))
+packed = PackedEncoder(network, dtype=choose_dtype("auto", torch.device("cpu")).dtype)
 
 def classify(lengths):
     texts = [Encoding([1] * length, False) for length in lengths]
@@ -78,7 +78,8 @@ classify_some(int(sys.argv[1]), 512)
 
 
 NEEDS_ONEDNN = pytest.mark.skipif(
-    not can_pack(CPU, choose_dtype("auto", CPU)), reason="torch has no oneDNN for this type here"
+    not can_pack(CPU, choose_dtype("auto", CPU).dtype),
+    reason="torch has no oneDNN for this type here",
 )
 
 

@@ -7,8 +7,15 @@ import torch
 
 from model import open_checkpoint
 from model.backends.base import Backend
+from model.backends.cpu_kernels import KernelBackend
 from model.backends.cpu_packed import PackedBackend
-from model.backends.device import choose_backend, choose_device, choose_dtype, computes_bfloat16
+from model.backends.device import (
+    choose_backend,
+    choose_device,
+    choose_dtype,
+    computes_bfloat16,
+    dtype_name,
+)
 from model.backends.eager import CpuBackend, CudaBackend
 from model.errors import ConfigurationError
 from tests.builders import tiny_checkpoint, tiny_conv_checkpoint
@@ -99,7 +106,7 @@ def test_bfloat16_where_the_processor_multiplies_it(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
 
     assert computes_bfloat16(CPU) is native
-    assert choose_dtype("auto", CPU) is (torch.bfloat16 if native else torch.float32)
+    assert choose_dtype("auto", CPU).dtype is (torch.bfloat16 if native else torch.float32)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +135,8 @@ def test_a_gpu_computes_in_the_best_type_that_it_has(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
 
-    assert choose_dtype("auto", torch.device("cuda", 0)) is dtype
-    assert choose_dtype("float16", torch.device("cuda", 0)) is torch.float16
+    assert choose_dtype("auto", torch.device("cuda", 0)).dtype is dtype
+    assert choose_dtype("float16", torch.device("cuda", 0)).dtype is torch.float16
 
 
 def test_float16_is_for_gpus() -> None:
@@ -140,23 +147,27 @@ def test_float16_is_for_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "packs", "conv", "kind"),
+    ("device", "runs", "packs", "conv", "kind"),
     [
-        ("cpu", True, False, PackedBackend),
-        ("cpu", False, False, CpuBackend),
-        ("cpu", True, True, CpuBackend),
-        ("cuda:0", True, False, CudaBackend),
-        ("cuda:0", True, True, CudaBackend),
+        ("cpu", True, True, False, (KernelBackend, "kernels")),
+        ("cpu", True, False, False, (KernelBackend, "kernels")),
+        ("cpu", False, True, False, (PackedBackend, "onednn")),
+        ("cpu", False, False, False, (CpuBackend, "modules")),
+        ("cpu", True, True, True, (CpuBackend, "modules")),
+        ("cuda:0", True, True, False, (CudaBackend, "cuda")),
+        ("cuda:0", True, True, True, (CudaBackend, "cuda")),
     ],
 )
 def test_a_backend_for_each_device_and_network(
     device: str,
+    runs: bool,
     packs: bool,
     conv: bool,
-    kind: type[Backend],
+    kind: tuple[type[Backend], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("model.backends.device.can_run", lambda *_: runs)
     monkeypatch.setattr("model.backends.device.can_pack", lambda *_: packs)
     make = tiny_conv_checkpoint if conv else tiny_checkpoint
     checkpoint = open_checkpoint(make(tmp_path / "tiny"))
@@ -165,7 +176,7 @@ def test_a_backend_for_each_device_and_network(
         checkpoint, device=torch.device(device), dtype=torch.float32, threads=3
     )
 
-    assert type(backend) is kind
+    assert (type(backend), backend.name) == kind
     assert (str(backend.device), backend.dtype, backend.threads) == (device, torch.float32, 3)
 
 
@@ -184,11 +195,11 @@ def test_int8_where_the_processor_multiplies_bytes(
     monkeypatch.setattr(torch._C, "_has_mkldnn", True)
 
     if quick:
-        assert choose_dtype("int8", CPU) is torch.int8
+        assert choose_dtype("int8", CPU).dtype is torch.int8
     else:
         with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cpu"))):
             choose_dtype("int8", CPU)
-    assert choose_dtype("auto", CPU) is torch.float32
+    assert choose_dtype("auto", CPU).dtype is torch.float32
 
 
 def test_int8_is_for_processors() -> None:
@@ -198,4 +209,6 @@ def test_int8_is_for_processors() -> None:
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
 def test_a_named_type_is_taken_as_it_is(name: str) -> None:
-    assert str(choose_dtype(name, CPU)) == f"torch.{name}"
+    choice = choose_dtype(name, CPU)
+
+    assert (dtype_name(choice.dtype), choice.reason) == (name, "set by the caller")

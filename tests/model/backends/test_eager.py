@@ -35,6 +35,7 @@ def test_a_processor_runs_a_pass_on_each_core(dtype: torch.dtype, worth_sharing:
     assert (backend.workers, backend.cores, backend.threads) == (3, 3, 3)
     assert (backend.default_batch_tokens, backend.niceness) == (512, 10)
     assert backend.worth_sharing_tokens == worth_sharing
+    assert backend.computes_padding
     assert not backend.is_fatal(RuntimeError("CUDA error: device-side assert triggered"))
 
 
@@ -43,6 +44,7 @@ def test_a_gpu_has_a_worker_for_each_stage_and_none_gives_way() -> None:
 
     assert (backend.workers, backend.cores, backend.niceness) == (3, 1, 0)
     assert backend.default_batch_tokens == 16_384
+    assert backend.computes_padding
 
 
 @pytest.mark.parametrize(

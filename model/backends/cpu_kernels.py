@@ -1,0 +1,283 @@
+"""Runs an encoder on a processor by the project's own kernels.
+
+Legend: B texts, T tokens of the longest text, D hidden size, H heads, C classes, L layers.
+
+The results are those of `model.encoder` without dropout. `model/kernels` computes them otherwise:
+
+- Nothing computes padding. Texts go through a layer in groups that fit into the cache.
+- The classifier reads only the first token, so the last layer computes only this token.
+- The factors of products are float32, bfloat16 or bytes; everything else is float32.
+- Each number is the same sum in the same order, whatever else is in the pass. So a text has exactly
+  the same answer alone, in a batch and with its attention weights.
+- A pass is one call that releases the interpreter's lock. The threads of a pass spin between its
+  steps and sleep between passes.
+"""
+
+import math
+from ctypes import Array, byref
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.architecture import Network as AnyNetwork
+from model.attention import MultiHeadAttention
+from model.backends.base import Runner
+from model.backends.cpu_packed import PackedEncoder
+from model.backends.eager import CpuBackend, avoid_kernel_cache
+from model.backends.kernels import (
+    ACTIVATIONS,
+    KINDS,
+    OUT_OF_MEMORY,
+    PANEL_COLUMNS,
+    FirstToken,
+    Layer,
+    Network,
+    Norm,
+    Projection,
+    can_compute,
+    library,
+)
+from model.backends.quantized import quantize
+from model.batch import Batch
+from model.classifier import ClassifierOutput
+from model.config import EncoderConfig
+from model.encoder import EncoderClassifier
+from model.encoder_layers import EncoderLayer
+
+_WORD_BYTES = 4
+# With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few
+# tokens takes as long as its weights need to come from memory.
+_FEW_TOKENS = 48
+
+
+def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
+    """Tells whether the kernels compute an encoder here.
+
+    Args:
+        config: of the encoder. A row of factors has to fill whole words.
+        dtype: the type of the factors.
+    """
+    sizes = config.hidden_size, config.intermediate_size
+    return can_compute(dtype) and all(size % _WORD_BYTES == 0 for size in sizes)
+
+
+class KernelBackend(CpuBackend):
+    """A processor with the project's own kernels, for an encoder."""
+
+    name = "kernels"
+    copies_layers = True
+    computes_padding = False
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
+        super().__init__(device, dtype, threads=threads)
+        # Threads that spin between the steps of a pass lose little by waiting for each other.
+        self.worth_sharing_tokens = 8
+
+    def load(self, network: AnyNetwork, *, pad_token_id: int, num_heads: int) -> Runner:
+        """Packs the projections; embeddings are shared with the network.
+
+        Raises:
+            TypeError: the network is not an encoder.
+        """
+        if not isinstance(network, EncoderClassifier):
+            raise TypeError(f"only encoders are packed, got {type(network).__name__}")
+        short = KernelEncoder(network, dtype=self.dtype)
+        served: KernelEncoder | ShortAndLong = short
+        if self.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16", False):
+            served = ShortAndLong(short, PackedEncoder(network, dtype=self.dtype))
+        avoid_kernel_cache(network)
+        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+
+
+class KernelEncoder:
+    """An encoder with packed weights, for inference.
+
+    Args:
+        network: float32, on the CPU. Its embeddings are shared; the rest is copied.
+        dtype: the type of the factors of products, one that `can_compute` accepts.
+    """
+
+    def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._kept: list[Tensor | Array[Layer]] = []  # what the structures point to
+        layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
+        embeddings = network.embeddings
+        places = embeddings.places()  # [P, D]
+        self._shape = len(layers), network.num_heads
+        self._classes = network.classifier.out_features
+        compiled = library()
+        assert compiled is not None, "can_compute asks for the library first"  # noqa: S101
+        self._encode = compiled.headlight_encode
+        with torch.no_grad():
+            laid_out = (Layer * len(layers))(
+                *(self._layer(layer, is_last=layer is layers[-1]) for layer in layers)
+            )
+            self._kept.append(laid_out)
+            self._network = Network(
+                KINDS[dtype],
+                ACTIVATIONS[layers[0].activation],
+                ACTIVATIONS[network.pooling],
+                len(layers),
+                places.shape[1],
+                network.num_heads,
+                layers[0].intermediate.out_features,
+                self._classes,
+                len(embeddings.tokens.weight),
+                len(places),
+                embeddings.norm.eps,
+                self._keep(embeddings.tokens.weight),
+                self._keep(places),
+                self._norm(embeddings.norm),
+                laid_out,
+                self._first_token(layers[-1].attention),
+                self._linear(network.pooler, torch.float32),
+                self._linear(network.classifier, torch.float32),
+            )
+
+    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        """Classifies a batch, as `EncoderClassifier.forward` does.
+
+        Args:
+            batch: B texts.
+            need_weights: whether to return attention weights. What a row past the end of a text
+                holds is undefined.
+
+        Raises:
+            IndexError: the network has no such token or position.
+            MemoryError: there is not enough memory.
+        """
+        ids = batch.input_ids.numpy()
+        size, longest = ids.shape
+        if batch.key_padding_mask is None:
+            lengths = np.full(size, longest)
+        else:
+            real = ~batch.key_padding_mask.numpy()
+            lengths, ids = real.sum(axis=1), ids[real]
+        ids = np.ascontiguousarray(ids)
+        logits = np.empty((size, self._classes), np.float32)
+        layers, heads = self._shape
+        shape = (layers, size, heads, longest, longest) if need_weights else (0,)
+        weights = np.empty(shape, np.float32)
+        fault = self._encode(
+            byref(self._network),
+            ids.ctypes.data,
+            lengths.ctypes.data,
+            size,
+            torch.get_num_threads(),
+            logits.ctypes.data,
+            weights.ctypes.data if need_weights else None,
+            longest,
+        )
+        if fault == OUT_OF_MEMORY:
+            raise MemoryError(f"no memory for a pass of {size} texts of up to {longest} tokens")
+        if fault:
+            raise IndexError(
+                f"the network has {self._network.vocabulary} tokens and "
+                f"{self._network.positions} positions, and the batch asks for others"
+            )
+        return ClassifierOutput(torch.from_numpy(logits), tuple(map(torch.from_numpy, weights)))
+
+    def _layer(self, layer: EncoderLayer, *, is_last: bool) -> Layer:
+        attention = layer.attention
+        parts = [attention.query, attention.key, *(() if is_last else (attention.value,))]
+        weight = torch.cat([part.weight for part in parts])  # [3 D, D]
+        bias = torch.cat([part.bias for part in parts])
+        return Layer(
+            self._projection(weight, bias, self._dtype),
+            self._linear(attention.output, self._dtype),
+            self._linear(layer.intermediate, self._dtype),
+            self._linear(layer.output, self._dtype),
+            self._norm(layer.attention_norm),
+            self._norm(layer.output_norm),
+        )
+
+    def _first_token(self, attention: MultiHeadAttention) -> FirstToken:
+        query, key, value = attention.query, attention.key, attention.value
+        size, heads = query.in_features, attention.num_heads
+        scale = math.sqrt(size // heads)
+        keys = [pack(part.T) for part in self._round(key.weight).view(heads, -1, size)]
+        values = [pack(part) for part in self._round(value.weight).view(heads, -1, size)]
+        return FirstToken(
+            self._projection(
+                self._round(query.weight) / scale, self._round(query.bias) / scale, torch.float32
+            ),
+            self._keep(torch.stack(keys)),
+            self._keep(torch.stack(values)),
+            self._keep(self._round(value.bias)),
+            keys[0].numel(),
+            values[0].numel(),
+        )
+
+    def _linear(self, part: nn.Linear, dtype: torch.dtype) -> Projection:
+        return self._projection(part.weight, part.bias, dtype)
+
+    def _projection(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Projection:
+        scales = sums = None
+        if dtype == torch.int8:
+            weight, terms = quantize(weight, bias)
+            scales, sums = (self._keep(_fill(row)) for row in terms[:2])
+        else:
+            weight, bias = weight.to(dtype), bias.to(dtype)
+        columns, length = weight.shape
+        return Projection(
+            self._keep(pack(weight)),
+            self._keep(_fill(bias)),
+            scales,
+            sums,
+            length * weight.element_size() // _WORD_BYTES,
+            columns,
+        )
+
+    def _norm(self, norm: nn.LayerNorm) -> Norm:
+        return Norm(self._keep(norm.weight), self._keep(norm.bias))
+
+    def _keep(self, tensor: Tensor) -> int:
+        """Returns the address of a tensor, which stays as long as this encoder."""
+        kept = tensor.detach().contiguous()
+        self._kept.append(kept)
+        return kept.data_ptr()
+
+    def _round(self, parameter: Tensor) -> Tensor:
+        """Rounds a parameter as the factors of products are rounded."""
+        return parameter if self._dtype == torch.int8 else parameter.to(self._dtype).float()
+
+
+class ShortAndLong:
+    """Runs passes of few tokens by one network and the others by another.
+
+    Args:
+        short: for few tokens.
+        long: for many.
+    """
+
+    def __init__(self, short: KernelEncoder, long: PackedEncoder) -> None:
+        self._short = short
+        self._long = long
+
+    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        """Classifies a batch, as `EncoderClassifier.forward` does."""
+        chosen = self._short if batch.input_ids.numel() <= _FEW_TOKENS else self._long
+        return chosen(batch, need_weights=need_weights)
+
+
+def pack(weight: Tensor) -> Tensor:
+    """Packs a weight for the kernels.
+
+    Args:
+        weight: float32, bfloat16 or int8 [columns, factors of a sum].
+
+    Returns:
+        The same type [panels, words, 32, factors of a word]; the last panel is filled with zeros.
+    """
+    factors = _WORD_BYTES // weight.element_size()
+    columns, length = weight.shape
+    filled = functional.pad(weight, (0, 0, 0, -columns % PANEL_COLUMNS))
+    panels = filled.reshape(-1, PANEL_COLUMNS, length // factors, factors)
+    return panels.permute(0, 2, 1, 3).contiguous()
+
+
+def _fill(row: Tensor) -> Tensor:
+    """Fills a row of numbers for columns up to whole panels, in float32."""
+    return functional.pad(row.float(), (0, -len(row) % PANEL_COLUMNS))

@@ -1,0 +1,85 @@
+"""Tells in words of this project what pydantic finds wrong.
+
+pydantic checks every schema of the project, and its messages speak of its own types. One table
+gives each kind of fault its words. They go on from a name: "port must be at most 65535".
+"""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+from pydantic_core import ErrorDetails
+
+# By the kind of a fault. What stands in braces is what pydantic tells of the limit.
+WORDS: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known: leave it out",
+    "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "invalid_key": "must have strings as its keys",
+    "path_type": "must be a path",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "too_short": "must have at least {min_length} {item}",
+    "too_long": "must have at most {max_length} {item}",
+    "string_too_short": "must have at least {min_length} {character}",
+    "string_too_long": "must have at most {max_length} {character}",
+}
+# Faults that our own validators raise; pydantic puts its words before ours.
+_OWN = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
+_UNKNOWN = "is not of the form that is wanted"
+# How alike two names must be, and how long the wrong one may be to be compared.
+_LIKENESS, _LONGEST_NAME = 0.7, 40
+
+
+def tell_fault(fault: ErrorDetails) -> str:
+    """Tells one fault, without its place and its value.
+
+    Args:
+        fault: as `ValidationError.errors` lists it.
+    """
+    kind = fault["type"]
+    if kind in _OWN:
+        return fault["msg"].removeprefix(_OWN[kind])
+    told = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
+    count = told.get("min_length", told.get("max_length"))
+    ending = "" if count == "1" else "s"
+    return WORDS.get(kind, _UNKNOWN).format(
+        **told, item=f"item{ending}", character=f"character{ending}"
+    )
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """Finds the known name that a mistyped one is nearest to.
+
+    Args:
+        name: as it was typed, of any length.
+        known: the right names.
+
+    Returns:
+        One of `known`; None if none is near.
+    """
+    if len(name) > _LONGEST_NAME:
+        return None
+    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_LIKENESS)), None)
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

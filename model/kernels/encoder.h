@@ -1,0 +1,55 @@
+// The parameters of an encoder, as the program that loads this library lays them out.
+//
+// Legend: D hidden size, H heads, F intermediate size, C classes, P positions.
+#pragma once
+
+#include <cstdint>
+
+namespace headlight {
+
+// A linear layer, packed as in product.h. Only int8 has scales, one for each column, and sums of
+// the column's bytes times its scale.
+struct Projection {
+  const std::uint32_t* words;
+  const float* bias;
+  const float* scales;
+  const float* sums;
+  std::int64_t length;  // words of a sum
+  std::int64_t columns;
+};
+
+struct Norm {
+  const float* weight;
+  const float* bias;
+};
+
+// `joined` are queries, keys and values [3 D, D]; in the last layer queries and keys [2 D, D].
+struct Layer {
+  Projection joined, output, intermediate, outer;
+  Norm attention_norm, output_norm;
+};
+
+// The attention of the first token in the last layer, in float32. A score is q (W h + b), which is
+// (q W) h + q b, and the softmax cancels q b. The mean of the values is the projection of the mean
+// of the states. So no token needs a key or a value of its own.
+struct FirstToken {
+  Projection queries;                 // [D, D], divided by the root of D / H
+  const std::uint32_t* keys;          // for each head a weight [D, D / H]
+  const std::uint32_t* values;        // for each head a weight [D / H, D]
+  const float* value_bias;            // [D]
+  std::int64_t key_words, value_words;  // from one head to the next
+};
+
+struct Network {
+  std::int64_t kind, activation, pooling, layers, hidden, heads, inner, classes, vocabulary;
+  std::int64_t positions;
+  double eps;
+  const float* tokens;  // [vocabulary, D]
+  const float* places;  // [P, D]
+  Norm embedding_norm;
+  const Layer* layer;
+  FirstToken first;
+  Projection pooler, classifier;  // float32
+};
+
+}  // namespace headlight

@@ -1,0 +1,324 @@
+// Computes one pass: from token ids to logits and attention weights.
+//
+// Legend: N tokens of all texts, D hidden size, H heads, F intermediate size.
+//
+// Texts go through a layer in groups that fit into the cache. Everything but the products of int8
+// and bfloat16 factors is float32. No result depends on what other texts are in the pass, nor on
+// the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "attention.h"
+#include "encoder.h"
+#include "product.h"
+#include "rows.h"
+#include "team.h"
+#include "workspace.h"
+
+namespace headlight {
+
+constexpr long kGroupTokens = 128;
+constexpr long kRowsOfTask = 8;
+
+// What is asked of a pass, and where its results go; see `headlight_encode`.
+struct Request {
+  const std::int64_t *ids, *lengths;
+  long texts, longest;
+  float *logits, *weights;
+};
+
+// Texts whose tokens lie side by side, from `begin` to `end`.
+struct Group {
+  long first_text = 0, last_text = 0, begin = 0, end = 0;
+  long tokens() const { return end - begin; }
+};
+
+template <Kind kind>
+class Pass {
+ public:
+  // Takes all memory that the pass needs, so that nothing can fail once threads compute. Throws
+  // std::bad_alloc.
+  Pass(const Network& network, const Request& request, Gathering& team, Workspace& space)
+      : network_(network),
+        request_(request),
+        team_(team),
+        size_(network.hidden),
+        head_size_(network.hidden / network.heads),
+        eps_(static_cast<float>(network.eps)) {
+    const long texts = request.texts, heads = network.heads;
+    starts_ = space.starts.room<long>(texts + 1);
+    starts_[0] = 0;
+    for (long text = 0; text < texts; ++text) {
+      starts_[text + 1] = starts_[text] + request.lengths[text];
+    }
+    // The last layer has one row for each text.
+    long rows = texts;
+    for (Group group; next(group);) rows = std::max(rows, group.tokens());
+    hidden_ = space.hidden.room<float>(tokens() * size_);
+    states_ = factors(space.states, tokens(), size_);
+    joined_ = space.joined.room<float>(rows * 3 * size_);
+    context_ = space.context.room<float>(rows * size_);
+    inner_ = factors(space.inner, rows, network.inner);
+    if (kind == Kind::kInt8) plain_ = space.plain.room<float>(rows * network.inner);
+    firsts_ = space.firsts.room<float>(texts * size_);
+    queries_ = space.queries.room<float>(texts * size_);
+    turned_ = space.turned.room<float>(texts * heads * size_);
+    const long scratch = scratch_of(request.longest, head_size_);
+    for (int thread = 0; thread < team.threads(); ++thread) {
+      scratch_[thread] = space.scratch[thread].room<float>(scratch);
+    }
+  }
+
+  void run() {
+    embed();
+    const long last = network_.layers - 1;
+    for (long number = 0; number < last; ++number) {
+      for (Group group; next(group);) run_layer(number, group);
+    }
+    if (request_.weights) {
+      for (Group group; next(group);) {
+        join(network_.layer[last], group);
+        attend_group(last, group, nullptr);
+      }
+    }
+    finish();
+  }
+
+ private:
+  long tokens() const { return starts_[request_.texts]; }
+
+  // Advances to the next group: as many texts as have at most `kGroupTokens`, at least one.
+  bool next(Group& group) const {
+    group.first_text = group.last_text;
+    group.begin = group.end;
+    if (group.first_text == request_.texts) return false;
+    do {
+      group.end = starts_[++group.last_text];
+    } while (group.last_text < request_.texts &&
+             starts_[group.last_text + 1] - group.begin <= kGroupTokens);
+    return true;
+  }
+
+  static Factors factors(Buffer& buffer, long rows, long size) {
+    const long words = kind == Kind::kFloat32 ? size : kind == Kind::kBfloat16 ? size / 2 : size / 4;
+    float* start = buffer.room<float>(rows * (words + 2));
+    return {reinterpret_cast<std::uint32_t*>(start), words, start + rows * words,
+            start + rows * (words + 1)};
+  }
+
+  template <class Work>
+  void each(long count, Work work) {
+    team_.run(count, work);
+  }
+
+  template <class Work>
+  void each_row(long begin, long end, Work work) {
+    each((end - begin + kRowsOfTask - 1) / kRowsOfTask, [&](long task, int) {
+      const long start = begin + task * kRowsOfTask;
+      for (long row = start; row < end && row < start + kRowsOfTask; ++row) work(row);
+    });
+  }
+
+  // Applies a linear layer to rows; `store` gets a row, a column and 32 outputs from there on.
+  template <class Store>
+  void project(const Factors& left, const Projection& projection, long begin, long end,
+               Store&& store) {
+    const Weight weight = {projection.words, projection.length, projection.columns};
+    each(weight.panels(), [&](long panel, int) {
+      const long column = panel * kPanel;
+      const __m512 low_bias = _mm512_loadu_ps(projection.bias + column);
+      const __m512 high_bias = _mm512_loadu_ps(projection.bias + column + kLanes);
+      multiply<kind>(
+          left.rows(), weight.panel(panel), weight.length, begin, end,
+          [&](long row, __m512 low, __m512 high) {
+            if constexpr (kind == Kind::kInt8) {
+              const __m512 step = _mm512_set1_ps(left.steps[row]);
+              const __m512 least = _mm512_set1_ps(left.leasts[row]);
+              const float* scales = projection.scales + column;
+              const float* sums = projection.sums + column;
+              low = _mm512_mul_ps(step, _mm512_mul_ps(low, _mm512_loadu_ps(scales)));
+              high = _mm512_mul_ps(step, _mm512_mul_ps(high, _mm512_loadu_ps(scales + kLanes)));
+              low = _mm512_fmadd_ps(least, _mm512_loadu_ps(sums), low);
+              high = _mm512_fmadd_ps(least, _mm512_loadu_ps(sums + kLanes), high);
+            }
+            store(row, column, _mm512_add_ps(low, low_bias), _mm512_add_ps(high, high_bias));
+          });
+    });
+  }
+
+  void embed() {
+    for (long text = 0; text < request_.texts; ++text) {
+      for (long row = starts_[text]; row < starts_[text + 1]; ++row) {
+        const float* token = network_.tokens + request_.ids[row] * size_;
+        const float* place = network_.places + (row - starts_[text]) * size_;
+        float* state = hidden_ + row * size_;
+        for (long at = 0; at < size_; ++at) state[at] = token[at] + place[at];
+      }
+    }
+    normalize_rows(0, tokens(), hidden_, network_.embedding_norm);
+  }
+
+  // Normalizes states, and makes them the factors of the next product.
+  void normalize_rows(long begin, long end, float* hidden, const Norm& norm) {
+    each_row(begin, end, [&](long row) {
+      normalize(hidden + row * size_, size_, norm, eps_);
+      write_factors<kind>(hidden + row * size_, size_, states_, row);
+    });
+  }
+
+  void run_layer(long number, const Group& group) {
+    const Layer& layer = network_.layer[number];
+    join(layer, group);
+    attend_group(number, group, context_);
+    finish_layer(layer, group.begin, group.end, hidden_);
+  }
+
+  // Computes queries, keys and values of a group.
+  void join(const Layer& layer, const Group& group) {
+    width_ = layer.joined.columns;
+    project(states_, layer.joined, group.begin, group.end,
+            [&](long row, long column, __m512 low, __m512 high) {
+              write(joined_ + (row - group.begin) * width_, column, width_, low, high);
+            });
+  }
+
+  // Computes attention of a group; without `context` its weights alone.
+  void attend_group(long layer, const Group& group, float* context) {
+    const long heads = network_.heads;
+    each((group.last_text - group.first_text) * heads, [&](long task, int thread) {
+      const long text = group.first_text + task / heads, head = task % heads;
+      const long row = starts_[text] - group.begin;
+      const float* queries = joined_ + row * width_ + head * head_size_;
+      const Head own = {queries, queries + size_, queries + 2 * size_, width_,
+                        request_.lengths[text], head_size_};
+      float* out = context ? context + row * size_ + head * head_size_ : nullptr;
+      attend(own, scratch_[thread], out, size_, [&](long query, const float* weights) {
+        if (request_.weights) keep_weights(layer, text, head, query, weights);
+      });
+    });
+  }
+
+  // Computes the rest of a layer, from `context_`, whose first row is the row `begin` of `hidden`.
+  void finish_layer(const Layer& layer, long begin, long end, float* hidden) {
+    const long inner_size = network_.inner;
+    const auto residual = [&](long row, long column, __m512 low, __m512 high) {
+      add(hidden + row * size_, column, size_, low, high);
+    };
+    each_row(begin, end, [&](long row) {
+      write_factors<kind>(context_ + (row - begin) * size_, size_, states_, row);
+    });
+    project(states_, layer.output, begin, end, residual);
+    normalize_rows(begin, end, hidden, layer.attention_norm);
+    const Activation activation = static_cast<Activation>(network_.activation);
+    project(states_, layer.intermediate, begin, end,
+            [&](long row, long column, __m512 low, __m512 high) {
+              low = activate(activation, low);
+              high = activate(activation, high);
+              std::uint32_t* words = inner_.words + (row - begin) * inner_.stride;
+              if constexpr (kind == Kind::kBfloat16) {
+                write_bfloat16(words, column, inner_size, low, high);
+              } else if constexpr (kind == Kind::kFloat32) {
+                write(reinterpret_cast<float*>(words), column, inner_size, low, high);
+              } else {
+                write(plain_ + (row - begin) * inner_size, column, inner_size, low, high);
+              }
+            });
+    if constexpr (kind == Kind::kInt8) {
+      each_row(0, end - begin, [&](long row) {
+        write_factors<kind>(plain_ + row * inner_size, inner_size, inner_, row);
+      });
+    }
+    project(inner_, layer.outer, 0, end - begin,
+            [&](long row, long column, __m512 low, __m512 high) {
+              residual(begin + row, column, low, high);
+            });
+    normalize_rows(begin, end, hidden, layer.output_norm);
+  }
+
+  // Computes the last layer for the first token of each text, and the logits.
+  void finish() {
+    const FirstToken& own = network_.first;
+    const long texts = request_.texts, heads = network_.heads, last = network_.layers - 1;
+    for (long text = 0; text < texts; ++text) {
+      std::memcpy(firsts_ + text * size_, hidden_ + starts_[text] * size_, size_ * sizeof(float));
+    }
+    linear(firsts_, own.queries, queries_);
+    each(heads, [&](long head, int) {
+      const Weight keys = {own.keys + head * own.key_words, head_size_, size_};
+      const Rows left = {words_of(queries_ + head * head_size_), size_};
+      product(left, keys, turned_ + head * size_, heads * size_);
+    });
+    each(texts, [&](long text, int thread) {
+      for (long head = 0; head < heads; ++head) {
+        average(hidden_ + starts_[text] * size_, request_.lengths[text], size_,
+                turned_ + (text * heads + head) * size_, scratch_[thread]);
+        if (request_.weights) keep_weights(last, text, head, 0, scratch_[thread]);
+      }
+    });
+    each(heads, [&](long head, int) {
+      const Weight values = {own.values + head * own.value_words, size_, head_size_};
+      const Rows left = {words_of(turned_ + head * size_), heads * size_};
+      product(left, values, context_ + head * head_size_, size_);
+    });
+    for (long text = 0; text < texts; ++text) {
+      for (long at = 0; at < size_; ++at) context_[text * size_ + at] += own.value_bias[at];
+    }
+    finish_layer(network_.layer[last], 0, texts, firsts_);
+    linear(firsts_, network_.pooler, queries_);
+    const Activation pooling = static_cast<Activation>(network_.pooling);
+    for (long at = 0; at < texts * size_; at += kLanes) {
+      const __mmask16 mask = first(texts * size_ - at);
+      const __m512 numbers = _mm512_maskz_loadu_ps(mask, queries_ + at);
+      _mm512_mask_storeu_ps(queries_ + at, mask, activate(pooling, numbers));
+    }
+    linear(queries_, network_.classifier, request_.logits);
+  }
+
+  // Copies the weights of one query; no token past the end of a text gets any.
+  void keep_weights(long layer, long text, long head, long query, const float* weights) {
+    const long longest = request_.longest, count = request_.lengths[text];
+    const long map = (layer * request_.texts + text) * network_.heads + head;
+    float* out = request_.weights + (map * longest + query) * longest;
+    std::memcpy(out, weights, count * sizeof(float));
+    std::memset(out + count, 0, (longest - count) * sizeof(float));
+  }
+
+  // Applies a float32 layer to one row of each text.
+  void linear(const float* rows, const Projection& projection, float* out) {
+    const long columns = projection.columns;
+    product({words_of(rows), projection.length}, {projection.words, projection.length, columns},
+            out, columns);
+    for (long text = 0; text < request_.texts; ++text) {
+      for (long at = 0; at < columns; ++at) out[text * columns + at] += projection.bias[at];
+    }
+  }
+
+  void product(Rows left, const Weight& weight, float* out, long stride) {
+    for (long panel = 0; panel < weight.panels(); ++panel) {
+      multiply<Kind::kFloat32>(left, weight.panel(panel), weight.length, 0, request_.texts,
+                               [&](long row, __m512 low, __m512 high) {
+                                 write(out + row * stride, panel * kPanel, weight.columns, low, high);
+                               });
+    }
+  }
+
+  const Network& network_;
+  const Request& request_;
+  Gathering& team_;
+  const long size_, head_size_;
+  const float eps_;
+  long width_ = 0;                   // of a row of `joined_`
+  long* starts_;                     // row of each text's first token, and N
+  float* hidden_;                    // [N, D]
+  Factors states_, inner_;           // [N, D], [rows of a group, F]
+  float *joined_, *context_;         // of a group
+  float* plain_ = nullptr;           // `inner_` before it is quantized
+  float *firsts_, *queries_, *turned_;  // [texts, D], the same, [texts, H, D]
+  float* scratch_[kMostThreads];
+};
+
+}  // namespace headlight

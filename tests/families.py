@@ -1,0 +1,158 @@
+"""Small folders as transformers saves them: a classifier of each kind with a trained tokenizer."""
+
+import io
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import (
+    BertTokenizer,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+    RobertaConfig,
+    RobertaForSequenceClassification,
+    RobertaTokenizer,
+    XLMRobertaConfig,
+    XLMRobertaForSequenceClassification,
+    XLMRobertaTokenizer,
+)
+
+from tests.builders import VOCABULARY
+
+FAMILIES = ("distilbert", "roberta", "xlm-roberta")
+LABELS = ("negative", "neutral", "positive")
+MAX_LENGTH = 24
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+CORPUS = [
+    "The plot drags, but the cast is superb.",
+    "A warm, funny and very good film 👍🏿 café naïve!",
+    "Ein schöner Film, aber zu lang.",
+    "电影很好看。 中文 映画は素晴らしい",
+    "Фильм скучный и слабый",
+    "It's not bad: 10 / 10, don't miss it 🎬🏳️‍🌈",
+] * 4
+TEXTS = [
+    "The plot drags, but the cast is superb.",
+    "  Café 中文 🎬 İstanbul\u200b\u3000x  e\u0301\u0327 ﬁn ㌀ ﷺ",
+    "👍🏿🏳️‍🌈 don't",
+    "don't miss this film " * 12,
+    "电影很好看" * 20,
+    "a",
+    "x <s> </s> <pad>y<mask> \uff1cs\uff1e [SEP]",
+    "\u1112\u1161\u11ab \ud55c \u0645\u0631\u062d\u0628\u0627 \U0001d518\U00020000",
+]
+_SIZES: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+_DISTILBERT_SIZES: dict[str, Any] = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+
+
+def save_family(
+    folder: Path, kind: str, *, labels: tuple[str, ...] = LABELS, seed: int = 0, **changes: object
+) -> Path:
+    """Saves a classifier with weights wide enough to tell texts apart, and its tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer_of(kind, folder).save_pretrained(folder)
+    return save_network(folder, kind, labels=labels, seed=seed, **changes)
+
+
+def save_network(
+    folder: Path, kind: str, *, labels: tuple[str, ...] = LABELS, seed: int = 0, **changes: object
+) -> Path:
+    """Saves a classifier alone."""
+    torch.manual_seed(seed)
+    common: dict[str, Any] = {
+        "initializer_range": 0.4,
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+        **changes,
+    }
+    if kind == "distilbert":
+        config: Any = DistilBertConfig(
+            vocab_size=len(VOCABULARY),
+            max_position_embeddings=MAX_LENGTH,
+            **{**_DISTILBERT_SIZES, **common},
+        )
+        network = DistilBertForSequenceClassification(config)
+    else:
+        of_config, of_network = {
+            "roberta": (RobertaConfig, RobertaForSequenceClassification),
+            "xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification),
+        }[kind]
+        config = of_config(
+            vocab_size=400,
+            max_position_embeddings=MAX_LENGTH + 2,
+            type_vocab_size=1,
+            layer_norm_eps=1e-5,
+            **{**_SIZES, **common},
+        )
+        network = of_network(config)
+    # Fresh biases and scales are 0 and 1, which would hide an exchange.
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+            assert parameter.isfinite().all(), name
+    network.save_pretrained(folder)
+    return folder
+
+
+def tokenizer_of(kind: str, scratch: Path, *, max_length: int = MAX_LENGTH) -> Any:  # noqa: ANN401
+    """A tokenizer of transformers, trained on a few sentences."""
+    if kind == "distilbert":
+        vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
+        return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
+    if kind == "roberta":
+        vocabulary, merges = byte_pairs()
+        pairs: Any = merges  # the type that transformers states is too narrow
+        return RobertaTokenizer(vocab=vocabulary, merges=pairs, model_max_length=max_length)
+    place = scratch / "pieces"
+    place.mkdir()
+    (place / "sentencepiece.bpe.model").write_bytes(sentence_pieces())
+    XLMRobertaConfig().save_pretrained(place)
+    made = XLMRobertaTokenizer.from_pretrained(place)
+    made.model_max_length = max_length
+    shutil.rmtree(place)
+    return made
+
+
+@cache
+def byte_pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges of a byte-level BPE."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=sorted(alphabet),
+        show_progress=False,
+    )
+    backend.train_from_iterator(CORPUS, trainer)
+    model = json.loads(backend.to_str())["model"]
+    return model["vocab"], [(left, right) for left, right in model["merges"]]
+
+
+@cache
+def sentence_pieces() -> bytes:
+    """A SentencePiece model, with the rules that those of XLM-RoBERTa have."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS),
+        model_writer=written,
+        vocab_size=110,
+        hard_vocab_limit=False,
+        model_type="unigram",
+        character_coverage=1.0,
+        normalization_rule_name="nmt_nfkc",
+        minloglevel=2,
+    )
+    return written.getvalue()

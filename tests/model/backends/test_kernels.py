@@ -1,0 +1,150 @@
+"""Which library of kernels is loaded, and what is said where none is."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from model.backends import kernels
+from model.backends.cpu_kernels import pack
+from model.backends.kernels import can_compute, fault, library
+from tests.builders import tiny_checkpoint
+
+ROOT = Path(__file__).parents[3]
+ALL = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_bf16", "avx512_vnni")
+LOADED = SimpleNamespace(headlight_sources=lambda: b"digest")
+
+
+@pytest.fixture(autouse=True)
+def _any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor with all features, and a library of the sources that are here."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(ALL, True))
+    monkeypatch.setattr(kernels, "_load", lambda: LOADED)
+    monkeypatch.setattr(kernels, "_digest", lambda: "digest")
+
+
+def test_the_library_is_used_where_all_is_there() -> None:
+    assert fault() is None
+    assert library() is LOADED  # type: ignore[comparison-overlap]
+    assert all(can_compute(dtype) for dtype in (torch.float32, torch.bfloat16, torch.int8))
+    assert not can_compute(torch.float16)
+
+
+@pytest.mark.parametrize("missing", ALL)
+def test_a_processor_without_what_a_type_needs(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        torch.cpu, "get_capabilities", lambda: {name: name != missing for name in ALL}
+    )
+    lost = {"avx512_bf16": {torch.bfloat16}, "avx512_vnni": {torch.int8}}.get(missing)
+
+    assert fault() == (None if lost else f"this processor has no {missing}")
+    for dtype in (torch.float32, torch.bfloat16, torch.int8):
+        assert can_compute(dtype) is (lost is not None and dtype not in lost)
+
+
+def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_load", lambda: None)
+
+    assert fault() == "they are not compiled"
+    assert library() is None
+    assert not can_compute(torch.float32)
+
+
+def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_digest", lambda: "another")
+
+    assert fault() == "they are compiled from other sources than model/kernels holds now"
+    assert not can_compute(torch.float32)
+
+
+def test_where_the_sources_are_not_the_library_is_taken_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "_digest", lambda: None)
+
+    assert library() is LOADED  # type: ignore[comparison-overlap]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import torch
+from model import load_predictor, open_checkpoint
+from model.backends.kernels import fault
+predictor = load_predictor(
+    open_checkpoint(Path(sys.argv[1])), device=torch.device("cpu"), dtype=torch.float32
+)
+predictor.warm_up()
+print(type(predictor._runner.network).__name__, fault(), sep=": ")
+"""
+
+
+def test_a_change_of_the_sources_puts_the_library_aside(tmp_path: Path) -> None:
+    """For a copy of the model alone, in a process of its own."""
+    shutil.copytree(ROOT / "model", tmp_path / "model", ignore=shutil.ignore_patterns("*.pyc"))
+    folder = tiny_checkpoint(tmp_path / "tiny")
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(folder)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    before = run()
+    if before.startswith("KernelEncoder"):
+        assert before == "KernelEncoder: None"
+        with (tmp_path / "model" / "kernels" / "team.h").open("a", encoding="utf-8") as file:
+            file.write("\n")
+        others = "they are compiled from other sources than model/kernels holds now"
+        assert run().partition(": ")[2] == others
+    for compiled in (tmp_path / "model" / "backends").glob("_kernels*"):
+        compiled.unlink()
+    without = run()
+    assert not without.startswith("KernelEncoder")
+    assert without.endswith(("they are not compiled", *(f"has no {name}" for name in ALL)))
+
+
+@pytest.mark.parametrize(
+    ("structure", "words"),
+    [
+        (kernels.Projection, 6),
+        (kernels.Norm, 2),
+        (kernels.Layer, 28),
+        (kernels.FirstToken, 11),
+        (kernels.Network, 39),
+    ],
+)
+def test_the_structures_are_laid_out_as_in_the_sources(
+    structure: type[ctypes.Structure], words: int
+) -> None:
+    """All members have 8 bytes there, so there are no gaps."""
+    assert ctypes.sizeof(structure) == 8 * words
+
+
+def test_weights_are_packed_in_panels_of_32_columns() -> None:
+    weight = torch.arange(40 * 4).view(40, 4)
+
+    whole = pack(weight.float())
+    assert whole.shape == (2, 4, 32, 1)
+    assert whole[0, 3, 5, 0] == weight[5, 3]
+    assert whole[1, 2, 7, 0] == weight[39, 2]
+    assert not whole[1, :, 8:].any()
+
+    halves = pack(weight.bfloat16())
+    assert halves.shape == (2, 2, 32, 2)
+    assert halves[0, 1, 5].tolist() == weight[5, 2:].tolist()
+
+    in_bytes = pack(weight.to(torch.int8))
+    assert in_bytes.shape == (2, 1, 32, 4)
+    assert in_bytes[0, 0, 5].tolist() == weight[5].tolist()

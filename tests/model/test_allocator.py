@@ -1,0 +1,57 @@
+"""What threads have freed is of use to the system again; in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import ctypes, threading
+from pathlib import Path
+from model.allocator import return_memory, share_one_heap
+
+def megabytes(name):
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(name))
+
+def heaps():
+    # Those of threads begin at multiples of 64 MB.
+    lines = Path("/proc/self/maps").read_text(encoding="ascii").splitlines()
+    anonymous = [line for line in lines if len(line.split()) == 5]
+    return sum(int(line.split("-")[0], 16) % 2**26 == 0 for line in anonymous)
+
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+share_one_heap()
+before, pieces = heaps(), []
+
+def fill():
+    for _ in range(1000):
+        pieces.append(library.malloc(100_000))
+        ctypes.memset(pieces[-1], 1, 100_000)
+
+threads = [threading.Thread(target=fill) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+last = library.malloc(100)  # so that the end of the heap is not free
+held = megabytes("Rss:")
+for piece in pieces:
+    library.free(piece)
+return_memory()
+print(heaps() - before, held - megabytes("Rss:"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc and /proc are Linux's")
+def test_threads_share_a_heap_and_free_memory_goes_back() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    new_heaps, returned = map(int, done.stdout.split())
+    assert new_heaps == 0
+    assert returned > 150
