@@ -1,13 +1,13 @@
-"""Runs `headlight-train`, which trains, measures and signs checkpoints."""
+"""Runs `headlight-train`, which trains, measures, fetches and signs checkpoints."""
 
 import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 
-from model.arguments import LineParser
+from model.arguments import LineParser, add_version
 from model.errors import ModelError
-from training.cli import compare, evaluate, fit_options, sign, verify
+from training.cli import compare, evaluate, fetch, fit_options, sign, verify
 from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
 
 # Who needs a package, and the extras that bring it. Every other package is of `train`.
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Trains a sentiment classifier on your own labelled text, and measures it.",
         allow_abbrev=False,
     )
+    add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, options, module, text in (
         ("fit", fit_options, "training.cli.fit", "train a checkpoint on labelled files"),
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
             "training.cli.compare",
             "train variants of the network side by side and report on them",
         ),
+        ("fetch", fetch, "training.cli.fetch", "download a checkpoint by its name on the hub"),
         ("sign", sign, "training.cli.sign", "sign a checkpoint with a private key"),
         ("verify", verify, "training.cli.verify", "check who signed a checkpoint"),
     ):

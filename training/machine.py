@@ -10,6 +10,7 @@ from torch import Tensor
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.backends.transfer import send
+from model.errors import ConfigurationError
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -47,7 +48,7 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
     Raises:
         model.errors.ConfigurationError: the device is not there.
     """
-    chosen = choose_device(device)
+    chosen = find_device(device)
     torch.set_num_threads(choose_threads(threads or 0))
     # Fused attention on a GPU has no deterministic form.
     torch.use_deterministic_algorithms(chosen.type == "cpu")
@@ -56,9 +57,21 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
     )
 
 
+def find_device(name: str) -> torch.device:
+    """Finds the device that the option `--device` names.
+
+    Raises:
+        model.errors.ConfigurationError: the device is not there; the message names the option.
+    """
+    try:
+        return choose_device(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--device: {error}") from error
+
+
 def describe(device: torch.device) -> str:
     """Describes processor, threads and versions in one line."""
-    where = _processor()
+    where = processor()
     if device.type == "cuda":
         where = f"{torch.cuda.get_device_name(device)}, {where}"
     return (
@@ -67,7 +80,8 @@ def describe(device: torch.device) -> str:
     )
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Returns the name of the processor, or its architecture if the name is unknown."""
     try:
         lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -4,7 +4,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from model.arguments import positive
+from model.arguments import number, positive, whole
 from training.cli.shared_options import (
     add_columns,
     add_device,
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=whole,
         default=5,
         metavar="N",
         help="runs of each network, with the seeds 0 to N - 1 (default: %(default)s)",
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--validation-share",
-        type=float,
+        type=number,
         default=0.2,
         metavar="N",
         help="share of the rows held out, without --validation (default: %(default)s)",
@@ -149,7 +149,9 @@ def _check(arguments: argparse.Namespace) -> None:
     chosen = arguments.variants or ALL
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
-        raise RecipeError(f"there is no variant {unknown[0]}: choose from {', '.join(ALL)}")
+        raise RecipeError(
+            f"--variants: there is no variant {unknown[0]}: choose from {', '.join(ALL)}"
+        )
     if len(set(chosen)) < len(chosen):
         raise RecipeError("--variants names one twice: name each once")
     if arguments.seeds < _FEWEST_SEEDS:

@@ -3,21 +3,31 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from model.arguments import positive
-from model.backends.device import choose_device, choose_dtype
+from model.backends.device import choose_dtype, computes_int8
 from model.backends.threads import choose_threads
 from model.checkpoint import open_checkpoint
+from model.errors import ConfigurationError
 from model.files import write_whole
+from model.hub_checkpoint import local_folder
 from model.loading import load_predictor
+from model.predictor import Predictor
+from model.saving import check_recordable, save_precision
 from training.cli.shared_options import add_columns, add_device, add_files, columns_of
 from training.data.batches import MAX_BATCH_TOKENS
-from training.data.dataset import read_dataset
+from training.data.dataset import Dataset, read_dataset
+from training.data.hub import local_files
 from training.errors import DataError, RecipeError
+from training.machine import find_device
+
+if TYPE_CHECKING:
+    from training.measure.precision import Measured
 
 _STANDARD_OUTPUT = "-"
 _TWO = 2
@@ -25,9 +35,13 @@ _TWO = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Gives a parser the options of the command."""
-    add_files(parser, "labelled text")
+    add_files(parser, "labelled text", hub=True)
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="DIR", help="the checkpoint folder"
+        "--checkpoint",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the checkpoint folder, or hf:NAME@REVISION",
     )
     add_columns(parser)
     parser.add_argument(
@@ -42,8 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "bfloat16", "int8", "auto"),
         default="float32",
-        help="what the network computes in; auto: bfloat16 where the processor has it "
-        "(default: %(default)s)",
+        help="what the network computes in; auto: as the service chooses (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--record-dtype",
+        choices=("int8", "bfloat16"),
+        help="also measure this type on a processor, and record in headlight.json of the "
+        "checkpoint how it does beside float32; the service's --dtype auto may then choose int8",
     )
     parser.add_argument(
         "--json",
@@ -65,17 +84,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures a checkpoint on each file and prints the figures.
+    """Measures a checkpoint on each file, prints the figures, and records them if asked to.
 
     All files are read before the model is loaded, so that a bad row is found at once.
 
     Raises:
         DataError: a file cannot be used, or the JSON cannot be written.
-        model.errors.ModelError: the checkpoint or the device cannot be used.
+        RecipeError: options do not fit together, or the checkpoint.
+        model.errors.ModelError: the checkpoint or the device cannot be used, or the folder cannot
+            take a record.
     """
     # Imported only now: they take seconds, and __main__ needs the options alone.
-    from training.measure.evaluate import evaluate, run_probes
+    from training.measure.evaluate import run_probes
     from training.measure.plots import check_suffix
+    from training.measure.precision import make_record, record_to_text, set_names
     from training.measure.reliability import plot_reliability
     from training.measure.report import probes_to_text, summarise, to_text
 
@@ -85,8 +107,18 @@ def run(arguments: argparse.Namespace) -> int:
         _check_writable(arguments.plot, "--plot")
         check_suffix(arguments.plot)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
-    device = choose_device(arguments.device)
-    checkpoint = open_checkpoint(arguments.checkpoint)
+    device = find_device(_device_name(arguments))
+    checkpoint = open_checkpoint(local_folder(arguments.checkpoint))
+    arguments.files = local_files(arguments.files)
+    try:
+        dtype = choose_dtype(arguments.dtype, device, checkpoint.manifest.precision)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--dtype: {error}") from error
+    names, rounded = [], None
+    if arguments.record_dtype is not None:
+        check_recordable(checkpoint.path)
+        names = set_names(arguments.files)
+        rounded = choose_dtype(arguments.record_dtype, device)
     columns = columns_of(arguments)
     datasets = [
         read_dataset([path], columns=columns, labels=checkpoint.config.labels)
@@ -97,25 +129,66 @@ def run(arguments: argparse.Namespace) -> int:
             f"--probe asks for two classes, negative and positive, the checkpoint has "
             f"{len(checkpoint.config.labels)}: leave it out"
         )
-    dtype = choose_dtype(arguments.dtype, device)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
-    reports, scores = [], []
-    for path, dataset in zip(arguments.files, datasets, strict=True):
-        report, score = evaluate(
-            predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
-        )
-        reports.append(report)
-        scores.append(score)
+    measured = []
+    for report, scores in _measure(predictor, datasets, arguments):
+        measured.append((report, scores))
         readable.write(to_text(report))
         readable.flush()
     probes = run_probes(predictor, datasets) if arguments.probe else []
     readable.write(probes_to_text(probes))
     if arguments.plot is not None:
-        plot_reliability(scores, arguments.plot)
+        plot_reliability([scores for _, scores in measured], arguments.plot)
     if arguments.json is not None:
+        reports = [report for report, _ in measured]
         _write_json(arguments.json, summarise(predictor.info, reports, probes))
+    if rounded is not None:
+        other = load_predictor(checkpoint, device=device, dtype=rounded)
+        record = make_record(
+            checkpoint, names, measured, list(_measure(other, datasets, arguments)), other.info
+        )
+        save_precision(checkpoint, record)
+        readable.write(record_to_text(record))
     return 0
+
+
+def _device_name(arguments: argparse.Namespace) -> str:
+    """The device of the options; a record is of a processor, in float32 and in its type.
+
+    Raises:
+        RecipeError: the options do not fit together, or not to this machine.
+    """
+    name: str = arguments.device
+    if arguments.record_dtype is None:
+        return name
+    if arguments.dtype != "float32":
+        raise RecipeError(
+            f"--record-dtype {arguments.record_dtype} measures in float32 first, and --dtype is "
+            f"{arguments.dtype}: leave --dtype out"
+        )
+    if name not in ("auto", "cpu"):
+        raise RecipeError(
+            f"--record-dtype {arguments.record_dtype} measures on a processor, and --device is "
+            f"{name}: take cpu, or leave it out"
+        )
+    if arguments.record_dtype == "int8" and not computes_int8(torch.device("cpu")):
+        raise RecipeError(
+            "--record-dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
+            "which this is not: record on one that does"
+        )
+    return "cpu"
+
+
+def _measure(
+    predictor: Predictor, datasets: Sequence[Dataset], arguments: argparse.Namespace
+) -> "Iterator[Measured]":
+    from training.measure.evaluate import evaluate
+
+    for path, dataset in zip(arguments.files, datasets, strict=True):
+        yield evaluate(
+            predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
+        )
 
 
 def _check_writable(path: Path, option: str) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 
+from model.hub_checkpoint import local_folder
 from model.manifest import Manifest
 from training.cli import plan
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
+from training.data.hub import local_files
 from training.data.splits import read_and_split, read_evaluated
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.export import write_checkpoint
@@ -50,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     run_dir = place_run(arguments)
     _check_state(arguments, run_dir / _STATE)
     recipe = recipe_of(arguments)
+    _fetch(arguments)
     accelerator = choose_accelerator(
         arguments.device, threads=arguments.threads, dtype=arguments.dtype
     )
@@ -102,11 +105,20 @@ def _check_state(arguments: argparse.Namespace, state: Path) -> None:
         )
 
 
+def _fetch(arguments: argparse.Namespace) -> None:
+    """Replaces names of the hub by the files and the folder that they stand for."""
+    arguments.files = local_files(arguments.files)
+    arguments.validation = local_files(arguments.validation or ())
+    arguments.evaluate = local_files(arguments.evaluate)
+    if arguments.init_from is not None:
+        arguments.init_from = local_folder(arguments.init_from)
+
+
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
     """Reads training rows, rewrites some of the Penn style, and reads validation rows."""
     training, validation = read_and_split(
         arguments.files,
-        arguments.validation or (),
+        arguments.validation,
         columns=columns_of(arguments),
         labels=arguments.labels,
         hold_out=recipe.hold_out,

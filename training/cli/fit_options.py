@@ -1,12 +1,12 @@
 """Defines the options of `headlight-train fit` and checks them: recipe, run folder, plan."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
-from model.arguments import positive
+from model.arguments import number, positive, whole
 from model.saving import check_place
 from training.cli.shared_options import add_columns, add_device, add_files, add_labels
 from training.errors import RecipeError
@@ -17,25 +17,25 @@ STORE_DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
-_RECIPE_OPTIONS: tuple[tuple[str, type, str], ...] = (
-    ("epochs", int, "passes over the training rows"),
-    ("batch_size", int, "texts of a step"),
-    ("learning_rate", float, "the highest rate, at the end of the warm-up"),
-    ("weight_decay", float, "of matrices"),
-    ("warmup_share", float, "share of the steps in which the rate climbs"),
-    ("max_grad_norm", float, "gradients are scaled down to this norm"),
-    ("label_smoothing", float, "share of the target that goes to all classes alike"),
-    ("dropout", float, "after embeddings and sublayers"),
-    ("max_length", int, "the most tokens of a text"),
-    ("validation_share", float, "share of the rows held out, without --validation"),
-    ("patience", int, "epochs without a better validation loss until the run stops"),
-    ("seed", int, "of everything random"),
+_RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
+    ("epochs", whole, "passes over the training rows"),
+    ("batch_size", whole, "texts of a step"),
+    ("learning_rate", number, "the highest rate, at the end of the warm-up"),
+    ("weight_decay", number, "of matrices"),
+    ("warmup_share", number, "share of the steps in which the rate climbs"),
+    ("max_grad_norm", number, "gradients are scaled down to this norm"),
+    ("label_smoothing", number, "share of the target that goes to all classes alike"),
+    ("dropout", number, "after embeddings and sublayers"),
+    ("max_length", whole, "the most tokens of a text"),
+    ("validation_share", number, "share of the rows held out, without --validation"),
+    ("patience", whole, "epochs without a better validation loss until the run stops"),
+    ("seed", whole, "of everything random"),
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Gives a parser the options of the command."""
-    add_files(parser, "labelled text to learn from", optional=True)
+    add_files(parser, "labelled text to learn from", optional=True, hub=True)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
     )
@@ -50,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(presets())}, or a TOML file (default: small; finetune with --init-from)",
     )
     parser.add_argument(
-        "--init-from", type=Path, metavar="DIR", help="begin with a pretrained BERT-family folder"
+        "--init-from",
+        type=Path,
+        metavar="DIR",
+        help="begin with a pretrained BERT-family folder, or hf:NAME@REVISION",
     )
     _add_plan_arguments(parser)
     _add_data_arguments(parser)

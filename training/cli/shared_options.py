@@ -9,14 +9,16 @@ from training.data.readers import Columns
 _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 
 
-def add_files(parser: argparse.ArgumentParser, text: str, *, optional: bool = False) -> None:
-    """Adds the files of labelled text."""
+def add_files(
+    parser: argparse.ArgumentParser, text: str, *, optional: bool = False, hub: bool = False
+) -> None:
+    """Adds the files of labelled text; with `hub` they may be names of data sets."""
     parser.add_argument(
         "files",
         nargs="*" if optional else "+",
         type=Path,
         metavar="FILE",
-        help=f"{text}: {_FORMATS}",
+        help=f"{text}: {_FORMATS}{', or hf:NAME@REVISION:SPLIT' if hub else ''}",
     )
 
 

@@ -14,6 +14,8 @@ from model.conv_attention import build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, WEIGHTS, digest, read_object
+from model.hub_checkpoint import origin_of
+from model.kinds import KINDS
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import load_encoder_weights
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
@@ -100,7 +102,7 @@ def _start_conv_attention(
 
 
 def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> InitialModel:
-    """Loads vocabulary, sizes and weights of a BERT-family folder, and its head if it fits.
+    """Loads vocabulary, sizes and weights of an encoder's folder, and its head if it fits.
 
     Args:
         recipe: its sizes are not used.
@@ -118,9 +120,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
-    tokenizer = load_tokenizer(
-        folder, max_length=min(recipe.max_length, config.max_position_embeddings)
-    )
+    tokenizer = load_tokenizer(folder, max_length=min(recipe.max_length, config.length_limit))
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
             folder / "tokenizer.json",
@@ -128,8 +128,11 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
             f"{config.vocab_size} embeddings",
         )
     network = _draw(config, recipe.seed)
-    load_encoder_weights(folder / WEIGHTS, network)
+    load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind])
     origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
+    fetched = origin_of(folder)
+    if fetched is not None:
+        origin["init_from_hub"] = fetched
     return InitialModel(config, network, tokenizer, origin)
 
 
@@ -139,16 +142,21 @@ def _adapt(
     changes = {
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "problem_type": "single_label_classification",
-        "hidden_dropout_prob": recipe.dropout,
-        "attention_probs_dropout_prob": recipe.attention_dropout,
-        "classifier_dropout": recipe.dropout,
     }
     try:
-        return EncoderConfig.from_json({**content, **changes})
+        config = EncoderConfig.from_json({**content, **changes})
     except ValidationError as error:
         raise CheckpointError(path, describe_faults(error)) from error
     except ValueError as error:
         raise UnsupportedCheckpointError(path, str(error)) from error
+    # By our names: each kind has its own in `config.json`.
+    return config.model_copy(
+        update={
+            "hidden_dropout_prob": recipe.dropout,
+            "attention_probs_dropout_prob": recipe.attention_dropout,
+            "classifier_dropout": recipe.dropout,
+        }
+    )
 
 
 def _draw(config: EncoderConfig, seed: int) -> EncoderClassifier:

@@ -165,9 +165,10 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
     try:
         return Recipe.model_validate({**content, **changes})
     except ValidationError as error:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in changes)
-        source = f"preset {preset} with {options}" if options else f"preset {preset}"
-        raise RecipeError(f"{source}: {describe_faults(error)}") from error
+        options = {name: f"--{name.replace('_', '-')}" for name in changes}
+        told = ", ".join(options.values())
+        source = f"preset {preset} with {told}" if told else f"preset {preset}"
+        raise RecipeError(f"{source}: {describe_faults(error, options)}") from error
 
 
 def _read(preset: str) -> dict[str, Any]:
@@ -183,8 +184,8 @@ def _read(preset: str) -> dict[str, Any]:
             raise RecipeError(f"preset {preset}: cannot be read: {reason}") from error
     else:
         raise RecipeError(
-            f"there is no preset {preset}: choose one of {', '.join(presets())}, or give the path "
-            f"of a file that ends in {_SUFFIX}"
+            f"--preset: there is no preset {preset}: choose one of {', '.join(presets())}, or give "
+            f"the path of a file that ends in {_SUFFIX}"
         )
     try:
         return tomllib.loads(text)

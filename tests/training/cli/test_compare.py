@@ -97,10 +97,13 @@ def test_the_command_of_the_report_repeats_it(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--variants", "five-heads"], "there is no variant five-heads: choose from conv-four"),
+        (
+            ["--variants", "five-heads"],
+            "--variants: there is no variant five-heads: choose from conv-four",
+        ),
         (["--variants", "tf-idf,tf-idf"], "--variants names one twice: name each once"),
         (["--seeds", "1"], "--seeds must be at least 2, got 1"),
-        (["--validation-share", "0.9"], "validation_share: Input should be less than or equal"),
+        (["--validation-share", "0.9"], ": --validation-share: must be at most"),
     ],
 )
 def test_a_wrong_option_is_told(

@@ -295,8 +295,8 @@ def test_a_class_without_training_rows_is_refused(
     ("options", "message"),
     [
         (("--resume",), "there is no interrupted run to go on with; leave out --resume"),
-        (("--epochs", "0"), "epochs: Input should be greater than or equal to 1 (got 0)"),
-        (("--device", "cuda:200"), "device cuda:200 was asked for, but torch finds"),
+        (("--epochs", "0"), ": --epochs: must be at least 1 (got 0)"),
+        (("--device", "cuda:200"), "--device: device cuda:200 was asked for, but torch finds"),
         (("--text-column", "nothing"), "nothing"),
     ],
 )
@@ -328,7 +328,8 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
          "number of at least 1, got '0'"),
         (("--output", "x", "--threads", "-1"), "fit: argument --threads: must be a whole number "
          "of at least 1, got '-1'"),
-        (("rows.tsv", "--output", "x", "--sed", "1"), "unrecognized arguments: --sed 1"),
+        (("rows.tsv", "--output", "x", "--sed", "1"), "unrecognized arguments: --sed 1; "
+         "did you mean --seed?"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_one_clear_line(

@@ -206,7 +206,11 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"model_type": "roberta"}, "model_type is 'roberta', only 'bert' can be loaded"),
+        (
+            {"model_type": "albert"},
+            "model_type is 'albert', only 'bert', 'distilbert', 'roberta', 'xlm-roberta' can be "
+            "loaded",
+        ),
         ({"is_decoder": True}, "the network is a decoder, only encoders can be loaded"),
         (
             {"position_embedding_type": "relative_key"},
@@ -247,7 +251,9 @@ def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
     edit(config, num_hidden_layers=2)
     (folder / "tokenizer.json").unlink()
-    message = f"{folder / 'tokenizer.json'}: is missing, and there is no vocab.txt instead"
+    message = (
+        f"{folder / 'tokenizer.json'}: is missing, which a PreTrainedTokenizerFast is read from"
+    )
     with pytest.raises(CheckpointError, match=exactly(message)):
         init_from_pretrained(RECIPE, folder, LABELS)
 

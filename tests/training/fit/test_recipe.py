@@ -74,10 +74,10 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
     message = (
         f"preset {preset} with --dropout, --max-length: "
         "network: hidden_size (10) is not divisible by num_heads (3); "
-        "max_length: Input should be greater than or equal to 4 (got 3); "
-        "epochs: Input should be greater than or equal to 1 (got 0); "
-        "dropout: Input should be less than 1 (got 1.5); "
-        "speed: Extra inputs are not permitted (got 3)"
+        "--max-length: must be at least 4 (got 3); "
+        "epochs: must be at least 1 (got 0); "
+        "--dropout: must be less than 1 (got 1.5); "
+        "speed: is not known: leave it out"
     )
     with pytest.raises(RecipeError, match=exactly(message)):
         load_recipe(str(preset), {"dropout": 1.5, "max_length": 3})
@@ -86,39 +86,39 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('epochs = "3"', "epochs: Input should be a valid integer (got '3')"),
-        ("epochs = 2.0", "epochs: Input should be a valid integer (got 2.0)"),
-        ("epochs = true", "epochs: Input should be a valid integer (got True)"),
-        ("batch_size = 0", "batch_size: Input should be greater than or equal to 1 (got 0)"),
-        ("learning_rate = 0", "learning_rate: Input should be greater than 0 (got 0)"),
-        ("learning_rate = nan", "learning_rate: Input should be a finite number (got nan)"),
-        ("weight_decay = -1", "weight_decay: Input should be greater than or equal to 0 (got -1)"),
-        ("warmup_share = 1.0", "warmup_share: Input should be less than 1 (got 1.0)"),
+        ('epochs = "3"', "epochs: must be a whole number (got '3')"),
+        ("epochs = 2.0", "epochs: must be a whole number (got 2.0)"),
+        ("epochs = true", "epochs: must be a whole number (got True)"),
+        ("batch_size = 0", "batch_size: must be at least 1 (got 0)"),
+        ("learning_rate = 0", "learning_rate: must be more than 0 (got 0)"),
+        ("learning_rate = nan", "learning_rate: must be a finite number (got nan)"),
+        ("weight_decay = -1", "weight_decay: must be at least 0 (got -1)"),
+        ("warmup_share = 1.0", "warmup_share: must be less than 1 (got 1.0)"),
         (
             "max_grad_norm = -1",
-            "max_grad_norm: Input should be greater than or equal to 0 (got -1)",
+            "max_grad_norm: must be at least 0 (got -1)",
         ),
-        ("label_smoothing = 1", "label_smoothing: Input should be less than 1 (got 1)"),
-        ("attention_dropout = 1", "attention_dropout: Input should be less than 1 (got 1)"),
-        ("token_dropout = 1", "token_dropout: Input should be less than 1 (got 1)"),
+        ("label_smoothing = 1", "label_smoothing: must be less than 1 (got 1)"),
+        ("attention_dropout = 1", "attention_dropout: must be less than 1 (got 1)"),
+        ("token_dropout = 1", "token_dropout: must be less than 1 (got 1)"),
         (
             "undo_penn_share = 1.1",
-            "undo_penn_share: Input should be less than or equal to 1 (got 1.1)",
+            "undo_penn_share: must be at most 1 (got 1.1)",
         ),
-        ("average_decay = 1", "average_decay: Input should be less than 1 (got 1)"),
+        ("average_decay = 1", "average_decay: must be less than 1 (got 1)"),
         (
             "validation_share = 0.6",
-            "validation_share: Input should be less than or equal to 0.5 (got 0.6)",
+            "validation_share: must be at most 0.5 (got 0.6)",
         ),
-        ("patience = 0", "patience: Input should be greater than or equal to 1 (got 0)"),
-        ("seed = 4294967296", "seed: Input should be less than 4294967296 (got 4294967296)"),
-        ("network = 3", "network: Input should be a valid dictionary or instance of NetworkSizes"),
+        ("patience = 0", "patience: must be at least 1 (got 0)"),
+        ("seed = 4294967296", "seed: must be less than 4294967296 (got 4294967296)"),
+        ("network = 3", "network: must be an object"),
         (
             "network.vocab_size = 99",
-            "network.vocab_size: Input should be greater than or equal to 100 (got 99)",
+            "network.vocab_size: must be at least 100 (got 99)",
         ),
-        ("network.heads = 4", "network.heads: Extra inputs are not permitted (got 4)"),
-        ("network.num_layers = 1", "network.hidden_size: Field required"),
+        ("network.heads = 4", "network.heads: is not known: leave it out"),
+        ("network.num_layers = 1", "network.hidden_size: is missing"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_limit(tmp_path: Path, line: str, fault: str) -> None:
@@ -138,8 +138,8 @@ def test_a_wrong_value_is_told_with_its_limit(tmp_path: Path, line: str, fault: 
     [
         (
             "large",
-            f"there is no preset large: choose one of {', '.join(presets())}, or give the path of "
-            "a file that ends in .toml",
+            f"--preset: there is no preset large: choose one of {', '.join(presets())}, or give "
+            "the path of a file that ends in .toml",
         ),
         ("missing.toml", "preset missing.toml: cannot be read: No such file or directory"),
     ],

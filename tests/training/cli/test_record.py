@@ -1,0 +1,247 @@
+"""`evaluate --record-dtype`, from files and a folder to the record that a service reads."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model import load_predictor, open_checkpoint
+from model.backends.device import choose_dtype, computes_int8
+from model.files import MANIFEST, SIGNATURE
+from model.manifest import Precision
+from model.precision import judge
+from tests.builders import WORDS, tiny_checkpoint, tiny_conv_checkpoint
+from tests.training.labelled_files import write_rows
+from training.__main__ import main
+from training.measure.metrics import measure
+
+CPU = torch.device("cpu")
+ROWS = 600
+# Each type with what the machine must have for it.
+TYPES = [
+    "bfloat16",
+    pytest.param(
+        "int8",
+        marks=pytest.mark.skipif(
+            not computes_int8(CPU), reason="this processor has no AVX-512 VNNI"
+        ),
+    ),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tiny_checkpoint(tmp_path / "tiny")
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    draw = np.random.default_rng(0)
+    return [" ".join(draw.choice(WORDS, size=4)) for _ in range(ROWS)]
+
+
+@pytest.fixture
+def files(tmp_path: Path, texts: list[str]) -> list[Path]:
+    labels = np.random.default_rng(1).integers(0, 2, size=ROWS).tolist()
+    rows = list(zip(texts, labels, strict=True))
+    (tmp_path / "sst").mkdir()
+    return [
+        write_rows(tmp_path / "sst" / "dev.tsv", rows[:400]),
+        write_rows(tmp_path / "sst" / "more.v2.tsv", rows[400:]),
+    ]
+
+
+@pytest.fixture
+def record(folder: Path, files: list[Path]) -> Callable[..., int]:
+    def run(*options: object) -> int:
+        given = ["evaluate", *files, "--checkpoint", folder, "--threads", 1, *options]
+        return main([str(argument) for argument in given])
+
+    return run
+
+
+def others(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_record_is_what_both_networks_answer(
+    dtype: str,
+    folder: Path,
+    files: list[Path],
+    texts: list[str],
+    record: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before, checkpoint = others(folder), open_checkpoint(folder)
+
+    assert record("--record-dtype", dtype) == 0
+
+    assert others(folder) == before
+    (found,) = open_checkpoint(folder).manifest.precision
+    assert (found.dtype, found.weights_sha256) == (dtype, checkpoint.weights_sha256)
+    assert found.torch == torch.__version__
+    assert [one.name for one in found.sets] == ["sst/dev", "sst/more"]
+    truth = np.random.default_rng(1).integers(0, 2, size=ROWS)
+    answers = {}
+    for each in ("float32", dtype):
+        predictor = load_predictor(checkpoint, device=CPU, dtype=choose_dtype(each, CPU))
+        told = predictor.predict([predictor.encode(text) for text in texts])
+        answers[each] = np.array([list(one.probabilities.values()) for one in told])
+    for one, part in zip(found.sets, (slice(0, 400), slice(400, ROWS)), strict=True):
+        exact, rounded = (measure(answers[each][part], truth[part]) for each in ("float32", dtype))
+        was, now = (
+            answers[each][part].argmax(axis=1) == truth[part] for each in ("float32", dtype)
+        )
+        assert (one.rows, one.accuracy) == (exact.rows, rounded.accuracy)
+        assert one.float32_accuracy == exact.accuracy
+        # Other batches add up in another order.
+        assert one.log_loss == pytest.approx(rounded.log_loss, abs=1e-3)
+        assert one.float32_log_loss == pytest.approx(exact.log_loss, abs=1e-6)
+        assert (one.lost, one.gained) == ((was & ~now).sum(), (now & ~was).sum())
+    assert rounded.log_loss != exact.log_loss
+    printed = capsys.readouterr().out
+    assert printed.count("  rows       ") == len(files)
+    assert f"{dtype} beside float32\n  sst/dev   " in printed
+    verdict = judge(dtype, [found])
+    assert (verdict.reason in printed) is (dtype == "int8")
+
+
+def test_each_type_keeps_its_record(folder: Path, record: Callable[..., int]) -> None:
+    record("--record-dtype", "bfloat16")
+    (first,) = open_checkpoint(folder).manifest.precision
+    if computes_int8(CPU):
+        record("--record-dtype", "int8")
+        assert [each.dtype for each in open_checkpoint(folder).manifest.precision] == [
+            "bfloat16",
+            "int8",
+        ]
+    record("--record-dtype", "bfloat16")
+
+    assert open_checkpoint(folder).manifest.precision[0] == first
+
+
+def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[..., int]) -> None:
+    target = tmp_path / "figures.json"
+
+    assert record("--record-dtype", "bfloat16", "--json", target) == 0
+
+    written = json.loads(target.read_text(encoding="utf-8"))
+    assert (written["dtype"], len(written["files"])) == ("float32", 2)
+    one = open_checkpoint(folder).manifest.precision[0].sets[0]
+    assert written["files"][0]["accuracy"] == one.float32_accuracy
+
+
+def test_without_the_option_nothing_is_recorded(folder: Path, record: Callable[..., int]) -> None:
+    before = (folder / MANIFEST).read_bytes()
+
+    assert record() == 0
+
+    assert (folder / MANIFEST).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            ("--dtype", "bfloat16"),
+            "--record-dtype bfloat16 measures in float32 first, and --dtype is bfloat16: leave "
+            "--dtype out",
+        ),
+        (
+            ("--device", "cuda"),
+            "--record-dtype bfloat16 measures on a processor, and --device is cuda: take cpu, or "
+            "leave it out",
+        ),
+    ],
+)
+def test_options_that_do_not_go_with_it(
+    options: tuple[str, ...],
+    fault: str,
+    record: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert record("--record-dtype", "bfloat16", *options) == 1
+
+    assert capsys.readouterr() == ("", f"headlight-train: {fault}\n")
+
+
+def test_a_signed_folder_is_refused_before_the_work(
+    folder: Path, record: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / SIGNATURE).write_text("{}", encoding="utf-8")
+
+    assert record("--record-dtype", "bfloat16") == 1
+
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors == (
+        f"headlight-train: {folder / SIGNATURE}: covers headlight.json, so a record there would "
+        "make the signature wrong: remove model.sig, record, and sign again (headlight-train sign "
+        f"{folder} --key PRIVATE.pem)\n"
+    )
+
+
+def test_two_sets_of_one_name_are_refused(
+    tmp_path: Path, folder: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = write_rows(tmp_path / "sst" / "dev.jsonl", [("good", "positive")])
+    command = ["evaluate", *files, twin, "--checkpoint", folder, "--record-dtype", "bfloat16"]
+
+    assert main([str(argument) for argument in command]) == 1
+
+    assert capsys.readouterr() == (
+        "",
+        "headlight-train: two files would be recorded as sst/dev: give one of them another name "
+        "or folder\n",
+    )
+
+
+def test_a_processor_without_bytes_records_no_int8(
+    record: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+
+    assert record("--record-dtype", "int8") == 1
+
+    assert capsys.readouterr().err == (
+        "headlight-train: --record-dtype int8 needs a processor that multiplies bytes natively "
+        "(AVX-512 VNNI), which this is not: record on one that does\n"
+    )
+
+
+@pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
+def test_the_classifier_of_the_course_gets_no_record(
+    tmp_path: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tiny_conv_checkpoint(tmp_path / "course")
+    before = (course / MANIFEST).read_bytes()
+    command = ["evaluate", files[0], "--checkpoint", course, "--record-dtype", "int8"]
+
+    assert main([str(argument) for argument in command]) == 1
+
+    assert "dtype int8 is for encoders" in capsys.readouterr().err
+    assert (course / MANIFEST).read_bytes() == before
+
+
+def test_evaluate_in_auto_follows_the_record(
+    tmp_path: Path, folder: Path, record: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the service does, on a processor that has bytes alone."""
+    if not computes_int8(CPU):
+        pytest.skip("this processor has no AVX-512 VNNI")
+    record("--record-dtype", "int8")
+    found = open_checkpoint(folder).manifest.precision
+    target = tmp_path / "figures.json"
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": True})
+
+    assert record("--dtype", "auto", "--json", target) == 0
+
+    expected = "int8" if judge("int8", found).allowed else "float32"
+    assert json.loads(target.read_text(encoding="utf-8"))["dtype"] == expected
+    assert isinstance(found[0], Precision)

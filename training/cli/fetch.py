@@ -1,0 +1,70 @@
+"""Runs `headlight-train fetch`: downloads a checkpoint folder by its name on the hub."""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from training.progress import say
+
+_MAIN = "main"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Gives a parser the options of the command."""
+    parser.add_argument(
+        "name", metavar="NAME", help="of the folder on the hub, such as organisation/name"
+    )
+    parser.add_argument(
+        "--revision",
+        metavar="REVISION",
+        default=_MAIN,
+        help="a branch, a tag or a commit (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="the folder to make"
+    )
+    parser.add_argument(
+        "--encoder",
+        action="store_true",
+        help="accept a pretrained encoder without a classifier, for fit --init-from",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Downloads and checks a folder, and tells its commit.
+
+    Raises:
+        model.errors.ModelError: the folder cannot be fetched or is not accepted.
+    """
+    from model.checkpoint import open_checkpoint
+    from model.errors import HubError
+    from model.hub import parse
+    from model.hub_checkpoint import fetch
+
+    has_own = "@" in arguments.name
+    if has_own and arguments.revision != _MAIN:
+        raise HubError(
+            arguments.name, f"names a revision, and so does --revision {arguments.revision}"
+        )
+    reference = parse(arguments.name)  # alone first, so that a fault is told in what was typed
+    if not has_own:
+        reference = parse(f"{arguments.name}@{arguments.revision}")
+    check = _accept if arguments.encoder else partial(open_checkpoint, trial=True)
+    commit = fetch(reference, arguments.output, check=check)
+    say(f"{reference} is commit {commit}")
+    say(f"checkpoint: {arguments.output}")
+    return 0
+
+
+def _accept(folder: Path) -> None:
+    """Checks an encoder as `fit --init-from` does; the labels are those of no run.
+
+    Raises:
+        ModelError: its sizes, its tokenizer or its weights cannot be used.
+    """
+    from model.trial import try_tokenizer
+    from training.fit.initial import init_from_pretrained
+    from training.fit.recipe import load_recipe
+
+    try_tokenizer(folder)
+    init_from_pretrained(load_recipe("finetune", {}), folder, ("first", "second"))

@@ -1,0 +1,150 @@
+"""Fetches the Parquet files of a data set by its name on the hub, from one commit.
+
+`hf:NAME@REVISION:SPLIT` stands for the files of one split; `hf:NAME` for `main` and `train`. A data
+set with several configurations needs `CONFIGURATION/SPLIT`. See `model.hub`.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import HubError
+from model.files import read_object, write_object
+from model.hub import (
+    Listing,
+    Reference,
+    download,
+    is_reference,
+    kept_folder,
+    list_files,
+    one_at_a_time,
+    parse,
+)
+
+_DEFAULT_SPLIT = "train"
+_FILES = "files.json"
+# As tools of data sets name the parts of a split; a plain number stands in the split's folder.
+_PART = re.compile(r"(.+?)(?:-[0-9]{5}-of-[0-9]{5}(?:-[0-9a-f]+)?)?\.parquet")
+# A file is read whole.
+_MOST_BYTES = 4_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which split a file belongs to."""
+
+    configuration: str
+    split: str
+
+
+def local_files(values: Iterable[Path]) -> list[Path]:
+    """Returns files of options, each a path or a name of the hub, which becomes its files.
+
+    Args:
+        values: of the options.
+
+    Raises:
+        HubError: a data set cannot be fetched, or has no such split.
+        OSError: the files cannot be written.
+    """
+    files: list[Path] = []
+    for value in values:
+        files += _fetch(str(value)) if is_reference(value) else [value]
+    return files
+
+
+def _fetch(value: str) -> list[Path]:
+    text, _, chosen = value.removeprefix("hf:").partition(":")
+    reference = parse(f"hf:{text}", kind="dataset")
+    if reference.is_pinned:
+        folder = kept_folder(reference)
+        if (folder / _FILES).is_file():
+            known = list(read_object(folder / _FILES))
+            paths = [
+                folder / _own_name(reference, reference.revision, name)
+                for name in _choose(value, known, chosen)
+            ]
+            if all(path.is_file() for path in paths):
+                return paths
+    listing = list_files(reference)
+    names = _choose(value, listing.files, chosen)
+    for name in names:
+        if listing.files[name].size < 0:
+            raise HubError(value, f"the hub does not tell how large {name} is: try again")
+    size = sum(listing.files[name].size for name in names)
+    if size > _MOST_BYTES:
+        raise HubError(value, f"has {size} bytes, at most {_MOST_BYTES} are fetched")
+    folder = kept_folder(listing)
+    with one_at_a_time(folder):
+        paths = _download(listing, names, folder)
+    # Not on the standard output, which may be meant for JSON.
+    sys.stderr.write(f"{value} is commit {listing.commit}\n")
+    return paths
+
+
+def _download(listing: Listing, names: Sequence[str], folder: Path) -> list[Path]:
+    """Downloads what is not there yet; a file has its name only once it is whole."""
+    paths = [folder / _own_name(listing.reference, listing.commit, name) for name in names]
+    for name, path in zip(names, paths, strict=True):
+        if not path.is_file():
+            part = folder / ".part"
+            download(listing, [name], part)
+            (part / name).rename(path)
+    write_object(folder / _FILES, dict.fromkeys(listing.files))
+    return paths
+
+
+def _own_name(reference: Reference, commit: str, name: str) -> str:
+    """Names a file so that the record of a run says where it came from, and no two are the same."""
+    last = reference.name.rpartition("/")[2]
+    own = name.replace("%", "%25").replace("_", "%5F").replace("/", "_")
+    return f"{last}@{commit[:12]}_{own}"
+
+
+def _choose(value: str, names: Iterable[str], chosen: str) -> list[str]:
+    """Returns the files of one split, in the order of their names.
+
+    Raises:
+        HubError: there is no such split, or more than one.
+    """
+    configuration, _, split = (chosen or _DEFAULT_SPLIT).rpartition("/")
+    places = {name: place for name in sorted(names) if (place := _place_of(name)) is not None}
+    if not places:
+        raise HubError(
+            value,
+            "has no Parquet files: the hub offers them for most data sets at the revision "
+            "refs/convert/parquet",
+        )
+    found = {
+        name: place
+        for name, place in places.items()
+        if place.split == split and (not configuration or place.configuration == configuration)
+    }
+    if len({place.configuration for place in found.values()}) != 1:
+        choices = sorted(
+            {
+                "/".join(filter(None, (place.configuration, place.split)))
+                for place in places.values()
+            }
+        )
+        wanted = chosen or _DEFAULT_SPLIT
+        fault = "has more than one" if found else "has no"
+        raise HubError(
+            value,
+            f"{fault} split {wanted}: give hf:NAME@REVISION:SPLIT with one of "
+            f"{', '.join(choices[:20])}",
+        )
+    return list(found)
+
+
+def _place_of(name: str) -> _Place | None:
+    *folders, file = name.split("/")
+    part = _PART.fullmatch(file)
+    if part is None:
+        return None
+    split = part[1]
+    if split.isdigit() and folders:
+        split = folders.pop()
+    return _Place("/".join(folder for folder in folders if folder != "data"), split)
