@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -18,6 +19,9 @@ from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
 from model.loading import load
+from service.api.compat import families
+from service.api.compat.errors import error_teller
+from service.api.compat.texts import TRUNCATED
 from service.api.openapi import DESCRIPTION, install_openapi
 from service.api.routes import (
     attention,
@@ -27,11 +31,13 @@ from service.api.routes import (
     model,
     pages,
     predict,
+    problems,
 )
 from service.api.state import State
-from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError
+from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
+from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
-from service.http.direct import DirectRoutes
+from service.http.direct import DirectApp, Layer, direct_places
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
 from service.http.limits import RateLimit
@@ -48,7 +54,7 @@ from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Rate, Settings
 
-ROUTERS: tuple[APIRouter, ...] = (
+OWN_ROUTERS: tuple[APIRouter, ...] = (
     predict.router,
     attention.router,
     attributions.router,
@@ -56,7 +62,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     metrics.router,
     pages.router,
+    problems.router,
 )
+# All that can be served; settings switch some off.
+ROUTERS = (*OWN_ROUTERS, *families.ROUTERS.values())
 
 # Threads for work that would block the event loop.
 _ASIDE = 2
@@ -71,6 +80,7 @@ def create_app(
     *,
     api_keys: ApiKeys,
     lifecycle: Lifecycle | None = None,
+    tracing: Layer | None = None,
 ) -> FastAPI:
     """Builds the application; the model loads when its lifespan begins.
 
@@ -80,8 +90,11 @@ def create_app(
         backend: where its network runs.
         api_keys: the keys that let a request in.
         lifecycle: shared with the server that drains; a new one if None.
+        tracing: makes spans of requests; None if nobody wants traces.
     """
-    counted = Metrics(_series())
+    foreign = families.routers_of(settings.compat)
+    routers = (*OWN_ROUTERS, *foreign)
+    counted = Metrics(_series(routers))
     counted.expect_model(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
@@ -94,8 +107,10 @@ def create_app(
         metrics=counted,
     )
     lifecycle = lifecycle or Lifecycle()
+    full = settings.request_timeout  # no admitted request waits longer
+    counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
     counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
-    app = FastAPI(
+    app = DirectApp(
         title="Headlight",
         version=version("headlight"),
         description=DESCRIPTION,
@@ -104,23 +119,36 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # Whatever its variables say: it would send queries and messages of errors, which hold text.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    heavy = _routes(predict.router, attention.router, attributions.router)
+    tells_error = error_teller(foreign)
+    computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
+    names = {"model": checkpoint.name, "version": checkpoint.version}
+    places = partial(direct_places, names=names)
+    heavy = places([*_routes(predict.router, attention.router, attributions.router), *computing])
+    # The first goes with requests too.
+    foreign_headers = [HEADER, TRUNCATED] if foreign else []
+    traced = ["traceparent", "tracestate"] if tracing is not None else []
+    may_send = [*foreign_headers[:1], *traced]
+    may_read = [*foreign_headers, *traced[:1]]
     cors = partial(
         CORSMiddleware,
         allow_origins=settings.allowed_origins or (),
         allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT],
-        expose_headers=[REQUEST_ID, "Retry-After"],
+        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *may_send],
+        expose_headers=[REQUEST_ID, "Retry-After", *may_read],
     )
     memory = MemoryWatch(counted.memory_refused)
+    counted.memory_used.set_function(lambda: memory.share)
     gate = Gate(
         engine,
         lifecycle,
         counted,
         memory,
         api_keys=api_keys,
-        routes=[(method, route.path) for route in heavy for method in route.methods or ()],
+        routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
+        tells_error=frozenset((method, quote(path)) for method, path in places(computing)),
         seconds=settings.request_timeout,
         cors=cors(app) if settings.allowed_origins else None,
     )
@@ -137,26 +165,33 @@ def create_app(
         gate,
         sending,
         memory,
-        requests=_limit(settings.rate_limit, "requests"),
-        tokens=_limit(settings.token_quota, "tokens"),
+        requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),
+        tokens=_limit(settings.token_quota, "tokens", Refusal.QUOTA),
     )
-    for router in ROUTERS:
+    for router in routers:
         app.include_router(router)
-    app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods()))
+    app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods(routers)))
     # From the innermost to the outermost.
-    app.add_middleware(DirectRoutes, routes=heavy)
+    layers: list[Layer] = []
     if settings.allowed_hosts:
-        app.add_middleware(AllowedHosts, hosts=settings.allowed_hosts)
-    app.add_middleware(
-        ProblemMiddleware,
-        lifecycle=lifecycle,
-        metrics=counted,
-        request_timeout=settings.request_timeout,
+        layers.append(partial(AllowedHosts, hosts=settings.allowed_hosts))
+    layers.append(
+        partial(
+            ProblemMiddleware,
+            lifecycle=lifecycle,
+            metrics=counted,
+            request_timeout=settings.request_timeout,
+            tells_error=tells_error,
+        )
     )
     if settings.allowed_origins:
-        app.add_middleware(cors)
-    app.add_middleware(RequestMiddleware, lifecycle=lifecycle, metrics=counted)
-    install_openapi(app, app.state.headlight.limits)
+        layers.append(cors)
+    if tracing is not None:
+        layers.append(tracing)
+    layers.append(partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted))
+    app.surround(layers, direct=heavy)
+    install_openapi(app, app.state.headlight.limits, families.schemas_of(settings.compat))
+    families.describe_inputs(app.openapi(), settings.compat)
     return app
 
 
@@ -174,25 +209,25 @@ async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> Asyn
         lifecycle.stuck = not await engine.close()
 
 
-def _limit(rate: Rate | None, unit: str) -> RateLimit | None:
-    return None if rate is None else RateLimit(rate, unit)
+def _limit(rate: Rate | None, unit: str, refusal: Refusal) -> RateLimit | None:
+    return None if rate is None else RateLimit(rate, unit, refusal=refusal)
 
 
 def _routes(*routers: APIRouter) -> list[APIRoute]:
     return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
 
-def _methods() -> dict[str, list[str]]:
+def _methods(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
     """Maps every path to its methods, for the header `Allow`."""
     methods: defaultdict[str, set[str]] = defaultdict(set)
-    for route in _routes(*ROUTERS):
+    for route in _routes(*routers):
         methods[route.path] |= route.methods or set()
     return {path: sorted(allowed) for path, allowed in methods.items()}
 
 
-def _series() -> Iterator[tuple[str, str, set[int]]]:
+def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]:
     """Yields every path, its method and its possible statuses, for the metrics."""
-    for route in _routes(*ROUTERS):
+    for route in _routes(*routers):
         statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
         for method in sorted(route.methods or ()):
             yield route.path, method, statuses

@@ -4,16 +4,24 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
 from typing import NoReturn
 
-from model.arguments import LineParser
+from model import Checkpoint
+from model.allocator import share_one_heap
+from model.arguments import LineParser, add_version
+from model.backends.base import Backend
 from service.app import create_app
+from service.http.direct import Layer
 from service.http.lifecycle import Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
-from service.settings import PREFIX, Settings, SettingsError
+from service.settings import PREFIX, Settings, SettingsError, name_of
 from service.start import prepare
+from service.tracing.environment import is_wanted
 
 logger = logging.getLogger("headlight.server")
 
@@ -32,6 +40,7 @@ def run(arguments: Sequence[str] | None) -> int:
         process ends with 70 (an internal error, as sysexits.h has it) if a forward pass does not.
     """
     given = vars(make_parser().parse_args(arguments))
+    share_one_heap()
     options = {name: value for name, value in given.items() if value is not None}
     try:
         settings, api_keys, checkpoint, backend = prepare(options)
@@ -42,15 +51,37 @@ def run(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         return _refuse(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
-            f"choose others with {PREFIX}HOST and {PREFIX}PORT"
+            f"choose others with {name_of('host', options)} and {name_of('port', options)}"
         )
     lifecycle = Lifecycle()
-    app = create_app(settings, checkpoint, backend, api_keys=api_keys, lifecycle=lifecycle)
     configure_logging(settings.log_format)
-    serve(app, listening, settings, lifecycle)
+    with _tracing(checkpoint, backend) as tracing:
+        app = create_app(
+            settings, checkpoint, backend, api_keys=api_keys, lifecycle=lifecycle, tracing=tracing
+        )
+        serve(app, listening, settings, lifecycle)
     if lifecycle.stuck:
         _end_now()
     return 0
+
+
+@contextmanager
+def _tracing(checkpoint: Checkpoint, backend: Backend) -> Iterator[Layer | None]:
+    """Makes what traces requests, if traces are wanted; sends the last spans at the end."""
+    if not is_wanted(os.environ):
+        yield None
+        return
+    # Imported only now: they need an extra.
+    from service.http.tracing import TracingMiddleware
+    from service.tracing.export import Export, describe
+
+    export = Export(
+        describe(version("headlight"), checkpoint.name, checkpoint.version, str(backend.device))
+    )
+    try:
+        yield partial(TracingMiddleware, tracer=export.tracer)
+    finally:
+        export.close()
 
 
 def _end_now() -> NoReturn:
@@ -74,6 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
         f"{PREFIX}API_KEYS is one alone, so that no key shows in a list of processes.",
         allow_abbrev=False,
     )
+    add_version(parser)
     for name, field in Settings.model_fields.items():
         if name in _NO_OPTION:
             continue

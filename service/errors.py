@@ -26,6 +26,7 @@ An answer is `application/problem+json` (RFC 9457). No message repeats text of t
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 import orjson
@@ -33,6 +34,20 @@ from starlette.responses import Response
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "/problems/"
+
+
+class Refusal(StrEnum):
+    """Why a request is refused that might be answered at another time or by another replica."""
+
+    CONNECTIONS = "connections"  #: all connections are taken
+    DEADLINE = "deadline"  #: the work before it would take too long
+    DRAINING = "draining"  #: the process is about to end
+    MEMORY = "memory"  #: the memory is nearly full
+    NOT_READY = "not_ready"  #: the model is still loading, failed to, or is lost
+    QUOTA = "quota"  #: its client sends too many tokens
+    QUEUE_FULL = "queue_full"  #: too many tokens wait
+    RATE_LIMIT = "rate_limit"  #: its client sends too many requests
+    SENDING = "sending"  #: too many bytes of answers wait to be sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class ServiceError(Exception):
         errors: the single faults, if there are several places to name.
         retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
+        refusal: why the request is refused, if it is not the request's own fault.
     """
 
     type: ClassVar[str]
@@ -69,15 +85,21 @@ class ServiceError(Exception):
         errors: Sequence[FieldError] = (),
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
+        refusal: Refusal | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.errors = tuple(errors)
         self.retry_after = None if retry_after is None else max(1, math.ceil(retry_after))
         self.headers = dict(headers or {})
+        self.refusal = refusal
 
-    def problem(self) -> dict[str, object]:
-        """Returns the members of the problem, in the order in which they are sent."""
+    def problem(self, *, with_error: bool = False) -> dict[str, object]:
+        """Returns the members of the problem, in the order in which they are sent.
+
+        Args:
+            with_error: whether `error` repeats `detail`, as clients of other systems expect.
+        """
         members: dict[str, object] = {
             "type": TYPE_PREFIX + self.type,
             "title": self.title,
@@ -88,15 +110,25 @@ class ServiceError(Exception):
             members["errors"] = self.errors
         if self.retry_after is not None:
             members["retry_after"] = self.retry_after
+        if with_error:
+            members["error"] = self.detail
         return members
 
-    def response(self) -> Response:
-        """Makes the whole answer."""
+    def response(self, *, with_error: bool = False, trace_id: str | None = None) -> Response:
+        """Makes the whole answer.
+
+        Args:
+            with_error: see `problem`.
+            trace_id: of the request, if it is traced.
+        """
+        members = self.problem(with_error=with_error)
+        if trace_id is not None:
+            members["trace_id"] = trace_id
         headers = dict(self.headers)
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
         return Response(
-            orjson.dumps(self.problem()),
+            orjson.dumps(members),
             status_code=self.status,
             headers=headers,
             media_type=PROBLEM_MEDIA_TYPE,
@@ -180,6 +212,9 @@ class RateLimitedError(ServiceError):
 
     type, title, status = "rate-limited", "The client asks for too much", 429
 
+    def __init__(self, detail: str, *, refusal: Refusal, retry_after: float | None = None) -> None:
+        super().__init__(detail, refusal=refusal, retry_after=retry_after)
+
 
 class InternalError(ServiceError):
     """The service has a fault; the details are in the log alone."""
@@ -188,9 +223,12 @@ class InternalError(ServiceError):
 
 
 class OverloadedError(ServiceError):
-    """The queue is full."""
+    """There is no room: in the queue, the memory, the connections or what waits to be sent."""
 
     type, title, status = "overloaded", "The service is overloaded", 503
+
+    def __init__(self, detail: str, *, refusal: Refusal, retry_after: float | None = None) -> None:
+        super().__init__(detail, refusal=refusal, retry_after=retry_after)
 
 
 class NotReadyError(ServiceError):
@@ -198,11 +236,29 @@ class NotReadyError(ServiceError):
 
     type, title, status = "not-ready", "The model is not ready", 503
 
+    def __init__(
+        self,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        refusal: Refusal | None = Refusal.NOT_READY,
+    ) -> None:
+        super().__init__(detail, retry_after=retry_after, refusal=refusal)
+
 
 class DrainingError(ServiceError):
     """The drain time is over, and the process is about to end."""
 
     type, title, status = "draining", "The service is shutting down", 503
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        refusal: Refusal | None = Refusal.DRAINING,
+    ) -> None:
+        super().__init__(detail, retry_after=retry_after, refusal=refusal)
 
 
 class DeadlineError(ServiceError):

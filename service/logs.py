@@ -4,14 +4,20 @@ No log may show text of a user. The message of an exception could hold some, so 
 logged as its type and the places it passed through, never with its message.
 """
 
+import asyncio
 import logging
 import sys
+import time
 import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TextIO
 
 import orjson
 
+_requests = logging.getLogger("headlight.request")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -23,39 +29,133 @@ def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
         stream: where the lines go.
     """
     as_text = log_format == "text" or (log_format == "auto" and stream.isatty())
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(TextFormatter() if as_text else JsonFormatter())
+    handler = LineHandler(stream, TextFormatter() if as_text else JsonFormatter())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
     for name in ("uvicorn", "uvicorn.error"):
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
+    # No line shows these, and each costs time for every request (logging's manual, "Optimization").
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
 
 
-class JsonFormatter(logging.Formatter):
+class LineFormatter(logging.Formatter, ABC):
+    """Makes one line of a record, or of its parts."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Renders a record."""
+        return self.line(
+            record.created,
+            record.levelname.lower(),
+            record.name,
+            record.getMessage(),
+            _extras(record),
+        )
+
+    @abstractmethod
+    def line(
+        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
+    ) -> str:
+        """Renders the parts of a record."""
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes the lines of one round of the event loop together; warnings and worse at once.
+
+    Args:
+        stream: where the lines go.
+        formatter: makes a line of a record.
+    """
+
+    formatter: LineFormatter
+
+    def __init__(self, stream: TextIO, formatter: LineFormatter) -> None:
+        super().__init__(stream)
+        self.setFormatter(formatter)
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a record, or keeps its line until the event loop has answered other requests."""
+        try:
+            line = self.format(record)
+        except Exception:  # a bug in the code that logs; as every handler of logging does
+            self.handleError(record)
+            return
+        self.add(line, at_once=record.levelno >= logging.WARNING)
+
+    def add(self, line: str, *, at_once: bool = False) -> None:
+        """Adds a line to those that are written next.
+
+        Args:
+            line: without its line break.
+            at_once: writes it now, and all before it.
+        """
+        with self.lock or nullcontext():  # else a flush on another thread could lose it
+            self._lines.append(line)
+            is_first = len(self._lines) == 1
+        if not at_once:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:  # another thread, or no event loop yet
+                pass
+            else:
+                if is_first:
+                    loop.call_soon(self.flush)
+                return
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes the lines that are kept."""
+        with self.lock or nullcontext():
+            lines, self._lines = self._lines, []
+            if lines:
+                self.stream.write("\n".join(lines) + "\n")
+            super().flush()
+
+
+def log_request(**fields: object) -> None:
+    """Logs that a request was answered, at level info.
+
+    A record of logging costs as much as a tenth of a small request, so the line is made without
+    one where this module has set up logging.
+    """
+    handlers = logging.getLogger().handlers
+    handler = handlers[0] if len(handlers) == 1 else None
+    if isinstance(handler, LineHandler):
+        line = handler.formatter.line(time.time(), "info", _requests.name, "request", fields)
+        handler.add(line)
+    else:
+        _requests.info("request", extra=fields)
+
+
+class JsonFormatter(LineFormatter):
     """Writes one JSON object a line: time, level, logger, message, then the extra fields."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Renders a record."""
-        line: dict[str, object] = {
-            "time": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_extras(record),
+    def line(
+        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
+    ) -> str:
+        """Renders the parts of a record."""
+        parts = {
+            "time": _time(created),
+            "level": level,
+            "logger": name,
+            "message": message,
+            **extras,
         }
-        return orjson.dumps(line, default=str).decode()
+        return orjson.dumps(parts, default=str).decode()
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(LineFormatter):
     """Writes the same for people: time, level, message, then name=value."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Renders a record."""
-        extras = "".join(f" {name}={value}" for name, value in _extras(record).items())
-        level = record.levelname.lower()
-        return f"{_time(record)} {level:7} {record.name}: {record.getMessage()}{extras}"
+    def line(
+        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
+    ) -> str:
+        """Renders the parts of a record."""
+        shown = "".join(f" {key}={value}" for key, value in extras.items())
+        return f"{_time(created)} {level:7} {name}: {message}{shown}"
 
 
 def safe_fault(error: BaseException | None) -> dict[str, str]:
@@ -69,8 +169,8 @@ def safe_fault(error: BaseException | None) -> dict[str, str]:
     return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+def _time(created: float) -> str:
+    return datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds")
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:

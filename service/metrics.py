@@ -10,13 +10,18 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 
 from model import Encoding, ModelInfo
 from model.predictor import PathName
-from service.errors import ALL_ERRORS
+from service.errors import ALL_ERRORS, Refusal, ServiceError
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PROMETHEUS_TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
+CONTENT_TYPES = {
+    PROMETHEUS_TEXT: f"{PROMETHEUS_TEXT}; version=0.0.4; charset=utf-8",
+    OPEN_METRICS: f"{OPEN_METRICS}; version=1.0.0; charset=utf-8",
+}
 UNMATCHED = "unmatched"
 FUSED: PathName = "fused"
 EXPLICIT: PathName = "explicit"
@@ -29,6 +34,7 @@ _UNROUTED = ("200", "400", "404", "421", "422", "503")
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_RATIOS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 class Metrics:
@@ -62,10 +68,25 @@ class Metrics:
             ["type"],
             registry=self.registry,
         )
+        self.refused = Counter(
+            "headlight_refused_requests",
+            "Requests refused that another replica, or a later time, may answer; by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.queue_tokens = self._gauge("queue_tokens", "Tokens that wait for a forward pass.")
         self.queue_requests = self._gauge("queue_requests", "Requests that wait for an answer.")
+        self.queue_oldest_seconds = self._gauge(
+            "queue_oldest_seconds", "Age of the oldest request that waits for an answer."
+        )
+        self.backlog_seconds = self._gauge(
+            "backlog_seconds", "Seconds that the admitted work takes, by the rate measured lately."
+        )
         self.texts = self._counter("texts", "Texts that went through the network.")
         self.tokens = self._counter("tokens", "Tokens that went through the network, no padding.")
+        self.padding_tokens = self._counter(
+            "padding_tokens", "Positions of padding that went through the network."
+        )
         self.truncated = self._counter("truncated_texts", "Texts of which a part was cut off.")
         self.batch_texts = Histogram(
             "headlight_batch_texts",
@@ -77,6 +98,12 @@ class Metrics:
             "headlight_batch_tokens",
             "Tokens in one forward pass, padding counted.",
             buckets=_TOKENS,
+            registry=self.registry,
+        )
+        self.batch_fill = Histogram(
+            "headlight_batch_fill_ratio",
+            "Tokens in one forward pass, padding counted, for each token that it may hold.",
+            buckets=_RATIOS,
             registry=self.registry,
         )
         self.forward_seconds = Histogram(
@@ -101,6 +128,9 @@ class Metrics:
         )
         self.memory_refused = self._counter(
             "memory_refused", "Requests refused because the memory was nearly full."
+        )
+        self.memory_used = self._gauge(
+            "memory_used_ratio", "Memory in use for each byte of its limit; 0 without a limit."
         )
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
@@ -128,8 +158,8 @@ class Metrics:
         for unrouted in _UNROUTED:
             self.requests.labels(UNMATCHED, UNMATCHED, unrouted)
         self.seconds.labels(UNMATCHED)
-        for error in ALL_ERRORS:
-            self.problems.labels(error.type)
+        self._problems_of = {error.type: self.problems.labels(error.type) for error in ALL_ERRORS}
+        self._refused_for = {reason: self.refused.labels(reason.value) for reason in Refusal}
         for path in (FUSED, EXPLICIT, GRADIENT):
             self.forward_seconds.labels(path)
 
@@ -141,16 +171,58 @@ class Metrics:
         """Marks the model as loaded."""
         self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
 
-    def observe_pass(self, encodings: list[Encoding], seconds: float, path: PathName) -> None:
-        """Counts a forward pass that succeeded."""
+    def count_problem(self, error: ServiceError) -> None:
+        """Counts an error that is answered."""
+        self._problems_of[error.type].inc()
+        if error.refusal is not None:
+            self._refused_for[error.refusal].inc()
+
+    def observe_pass(
+        self,
+        encodings: list[Encoding],
+        seconds: float,
+        path: PathName,
+        *,
+        max_tokens: int,
+        computes_padding: bool,
+    ) -> None:
+        """Counts a forward pass that succeeded.
+
+        Args:
+            encodings: what went through the network, at least one text.
+            seconds: that it took.
+            path: its way through the network.
+            max_tokens: that it may hold, padding counted.
+            computes_padding: whether padding went through the network too.
+        """
         lengths = [len(encoding.input_ids) for encoding in encodings]
+        tokens, padded = sum(lengths), max(lengths) * len(lengths)
         self.forward_seconds.labels(path).observe(seconds)
         self.batch_texts.observe(len(lengths))
-        self.batch_tokens.observe(max(lengths) * len(lengths))
+        self.batch_tokens.observe(padded)
+        self.batch_fill.observe(padded / max_tokens)
         self.texts.inc(len(lengths))
-        self.tokens.inc(sum(lengths))
+        self.tokens.inc(tokens)
+        if computes_padding:
+            self.padding_tokens.inc(padded - tokens)
         self.truncated.inc(sum(encoding.truncated for encoding in encodings))
 
-    def render(self) -> bytes:
-        """Returns all metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
+    def observe_request(self, route: str, seconds: float, trace_id: str | None) -> None:
+        """Notes how long a request took.
+
+        Args:
+            route: its path, as it was declared.
+            seconds: from its head to the end of its answer.
+            trace_id: of its trace, 32 hex digits; OpenMetrics shows the last one of a bucket.
+        """
+        exemplar = None if trace_id is None else {"trace_id": trace_id}
+        self.seconds.labels(route).observe(seconds, exemplar)
+
+    def render(self, media_type: str) -> bytes:
+        """Returns all metrics as text.
+
+        Args:
+            media_type: one of `CONTENT_TYPES`. Only OpenMetrics can show exemplars.
+        """
+        generate = generate_openmetrics if media_type == OPEN_METRICS else generate_latest
+        return generate(self.registry)

@@ -1,20 +1,22 @@
 """Reads the settings from options and environment, and reports all faults at once."""
 
-import difflib
 import ipaddress
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from model.faults import nearest, tell_fault
+
 PREFIX = "HEADLIGHT_"
 
+_DEVICE = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 _NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_NAME})")
 _RATE = re.compile(r"([1-9][0-9]{0,11})/(second|minute|hour|day)")
@@ -33,6 +35,13 @@ class SettingsError(Exception):
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
+    return value
+
+
+def _device(value: str) -> str:
+    if not _DEVICE.fullmatch(value):
+        hint = " (cuda is the GPU)" if value.strip().lower().startswith("gpu") else ""
+        raise ValueError(f"must be auto, cpu, cuda or cuda:N{hint}")
     return value
 
 
@@ -126,6 +135,47 @@ def _rate(value: object) -> object:
 
 
 Access = Literal["open", "key", "off"]
+Family = Literal["huggingface", "openinference", "classify", "mlflow"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """The families of other systems' paths that are served.
+
+    Args:
+        names: those that are on.
+    """
+
+    names: frozenset[Family]
+
+    def __contains__(self, family: Family) -> bool:
+        """Whether a family is on."""
+        return family in self.names
+
+    def __str__(self) -> str:
+        """The families as the setting has them."""
+        if len(self.names) == len(FAMILIES):
+            return "on"
+        return ",".join(family for family in FAMILIES if family in self.names) or "off"
+
+
+_ALL = Families(frozenset(FAMILIES))
+
+
+def _families(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    given = [part.strip().lower() for part in value.split(",") if part.strip()]
+    if given in ([], ["on"]):
+        return _ALL
+    if given == ["off"]:
+        return Families(frozenset())
+    if not set(given) <= set(FAMILIES):
+        raise ValueError(f"must be on, off, or some of {', '.join(FAMILIES)}, with commas between")
+    return Families(frozenset(cast("list[Family]", given)))
+
+
 Seconds = Annotated[float, AfterValidator(_finite)]
 
 
@@ -135,7 +185,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     checkpoint: Path = Field(
-        Path("checkpoints/default"), description="folder of the checkpoint to serve"
+        Path("checkpoints/default"),
+        description="folder of the checkpoint to serve, or hf:NAME@REVISION",
     )
     checkpoint_key: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="public key in PEM form, whose owner must have signed the checkpoint"
@@ -146,15 +197,14 @@ class Settings(BaseSettings):
     port: int = Field(
         8000, ge=0, le=65535, description="port to listen on; 0 takes any that is free"
     )
-    device: str = Field(
-        "auto",
-        pattern=r"^(auto|cpu|cuda|cuda:\d{1,3})$",
-        description="auto, cpu, cuda or cuda:N",
+    device: Annotated[str, AfterValidator(_device)] = Field(
+        "auto", description="auto, cpu, cuda or cuda:N"
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         "auto",
         description="float32, bfloat16, float16 (a GPU), int8 (a processor), or auto: bfloat16 "
-        "where the device computes it natively, else float16 on a GPU, else float32",
+        "where the device computes it natively, else float16 on a GPU, else int8 where the "
+        "checkpoint's record allows it, else float32",
     )
     threads: int = Field(
         0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"
@@ -191,19 +241,26 @@ class Settings(BaseSettings):
     api_keys_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="file of API keys, one a line"
     )
-    rate_limit: Annotated[Rate | None, BeforeValidator(_rate)] = Field(
+    rate_limit: Annotated[Rate | None, NoDecode, BeforeValidator(_rate)] = Field(
         None,
         description="most requests of one API key, or of one address if no keys are set, "
         "such as 600/minute",
     )
-    token_quota: Annotated[Rate | None, BeforeValidator(_rate)] = Field(
+    token_quota: Annotated[Rate | None, NoDecode, BeforeValidator(_rate)] = Field(
         None,
         description="most tokens through the network for one API key or address, "
         "such as 5000000/day",
     )
     metrics: Access = Field("open", description="GET /metrics: open, key (needs an API key) or off")
-    docs: Access = Field("open", description="GET /docs and /openapi.json: open, key or off")
+    docs: Access = Field(
+        "open", description="GET /docs, /openapi.json and /problems: open, key or off"
+    )
     page: Access = Field("open", description="GET /: open, key or off")
+    compat: Annotated[Families, NoDecode, BeforeValidator(_families)] = Field(
+        _ALL,
+        description="paths of other systems: on, off, or some of "
+        f"{', '.join(FAMILIES)}, with commas between",
+    )
     allowed_hosts: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_hosts)] = Field(
         None,
         description="names in the header Host that are answered, separated by commas; "
@@ -222,6 +279,18 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json, text, or auto: text on a terminal"
     )
+
+
+def name_of(field: str, options: Collection[str] = ()) -> str:
+    """Names a setting as the user did: its option if it was typed, else its variable.
+
+    Args:
+        field: of `Settings`.
+        options: the fields that were given on the command line.
+    """
+    if field in options:
+        return f"--{field.replace('_', '-')}"
+    return PREFIX + field.upper()
 
 
 def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -243,7 +312,8 @@ def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
         wrong = error.errors(include_url=False)
     for fault in wrong:
         field = str(fault["loc"][0])
-        faults.append(_describe(field, fault["msg"], fault["input"], options))
+        shown = "" if field == "api_keys" else f", got {fault['input']!r}"
+        faults.append(f"{name_of(field, options)}: {tell_fault(fault)}{shown}")
         given[field] = Settings.model_fields[field].default
     return Settings(**given), faults
 
@@ -256,19 +326,12 @@ def _is_unknown(name: str) -> bool:
 
 
 def _unknown(name: str) -> str:
-    known = [field.upper() for field in Settings.model_fields]
+    known = Settings.model_fields
     # Compared without the prefix, which all of them share.
-    close = difflib.get_close_matches(name.upper().removeprefix(PREFIX), known, n=1)
+    near = nearest(name.upper().removeprefix(PREFIX), known)
     hint = (
-        f"did you mean {PREFIX}{close[0]}?"
-        if close
-        else f"known are {', '.join(PREFIX + field for field in known)}"
+        f"did you mean {name_of(near)}?"
+        if near is not None
+        else f"known are {', '.join(name_of(field) for field in known)}"
     )
     return f"{name}: unknown setting; {hint}"
-
-
-def _describe(field: str, message: str, value: object, options: Mapping[str, str]) -> str:
-    name = f"--{field.replace('_', '-')}" if field in options else PREFIX + field.upper()
-    message = message.removeprefix("Value error, ")
-    shown = "" if field == "api_keys" else f", got {value!r}"
-    return f"{name}: {message[0].lower()}{message[1:]}{shown}"

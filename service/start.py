@@ -1,16 +1,20 @@
 """Checks settings, keys, checkpoint and device before anything is served; tells all faults."""
 
 import importlib
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
+from functools import partial
 
 from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
-from model.errors import CheckpointError, ConfigurationError, SigningKeyError
+from model.errors import CheckpointError, ConfigurationError, HubError, SigningKeyError
+from model.hub_checkpoint import local_folder
 from service.formats.sizes import MOST_BYTES_PER_WEIGHT
 from service.http.access import ApiKeys, load_api_keys
 from service.http.connections import plan_capacity
-from service.settings import PREFIX, Settings, SettingsError, read_settings
+from service.settings import Settings, SettingsError, name_of, read_settings
+from service.tracing.environment import find_faults
 
 
 def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, Backend]:
@@ -26,21 +30,25 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     api_keys = ApiKeys(frozenset())
     checkpoint = None
     try:
-        api_keys = load_api_keys(settings)
+        api_keys = load_api_keys(settings, options)
     except SettingsError as error:
         faults += error.faults
-    faults += _keyless(settings)
-    faults += _check_limits(settings)
+    faults += _keyless(settings, options)
+    faults += _check_limits(settings, options)
+    faults += find_faults(os.environ)
     try:
-        checkpoint = _open_checkpoint(settings)
-        _check_queue(settings, checkpoint)
-    except CheckpointError as error:
-        faults.append(f"{PREFIX}CHECKPOINT: {error}")
+        checkpoint = _open_checkpoint(settings, options)
+        _check_queue(settings, checkpoint, options)
+    except (CheckpointError, HubError) as error:
+        faults.append(f"{name_of('checkpoint', options)}: {error}")
+    except OSError as error:  # of the folder that a checkpoint of the hub is kept in
+        reason = f"{error.filename}: {error.strerror}"
+        faults.append(f"{name_of('checkpoint', options)}: {reason}")
     except SettingsError as error:
         faults += error.faults
     backend = None
     try:
-        backend = _choose_backend(settings, checkpoint)
+        backend = _choose_backend(settings, checkpoint, options)
     except SettingsError as error:
         faults += error.faults
     if faults or checkpoint is None or backend is None:
@@ -48,36 +56,41 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     return settings, api_keys, checkpoint, backend
 
 
-def _open_checkpoint(settings: Settings) -> Checkpoint:
+def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint:
     """Opens the checkpoint, which the owner of the key must have signed if there is a key.
 
     Raises:
         CheckpointError: the folder is damaged, or its signature is not right.
+        HubError: the name of the setting cannot be fetched.
         SettingsError: the key cannot be used.
     """
+    folder = local_folder(settings.checkpoint, check=partial(open_checkpoint, trial=True))
     if settings.checkpoint_key is None:
-        return open_checkpoint(settings.checkpoint, trial=True)
+        return open_checkpoint(folder, trial=True)
+    name = name_of("checkpoint_key", options)
     try:
         # Imported only now: it needs an extra.
         signing = importlib.import_module("model.signing")
-        signing.verify_checkpoint(settings.checkpoint, settings.checkpoint_key)
-        checkpoint = open_checkpoint(settings.checkpoint, trial=True)
+        signing.verify_checkpoint(folder, settings.checkpoint_key)
+        checkpoint = open_checkpoint(folder, trial=True)
         # Again, in case a file was replaced before it was read. The weights are read later, and
         # only if they have the digest of these.
-        signing.verify_checkpoint(settings.checkpoint, settings.checkpoint_key)
+        signing.verify_checkpoint(folder, settings.checkpoint_key)
     except SigningKeyError as error:
-        raise SettingsError([f"{PREFIX}CHECKPOINT_KEY: {error}"]) from error
+        raise SettingsError([f"{name}: {error}"]) from error
     except ModuleNotFoundError as error:
         raise SettingsError(
             [
-                f"{PREFIX}CHECKPOINT_KEY: {error.name} is not installed, which signatures need: "
+                f"{name}: {error.name} is not installed, which signatures need: "
                 "install the extra signing, or build the image with --build-arg EXTRA=signing"
             ]
         ) from error
     return checkpoint
 
 
-def _choose_backend(settings: Settings, checkpoint: Checkpoint | None) -> Backend | None:
+def _choose_backend(
+    settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
+) -> Backend | None:
     """The backend of the settings; None without a checkpoint to choose it for.
 
     Raises:
@@ -86,46 +99,50 @@ def _choose_backend(settings: Settings, checkpoint: Checkpoint | None) -> Backen
     try:
         device = choose_device(settings.device)
     except ConfigurationError as error:
-        raise SettingsError([f"{PREFIX}DEVICE: {error}"]) from error
+        raise SettingsError([f"{name_of('device', options)}: {error}"]) from error
     try:
-        dtype = choose_dtype(settings.dtype, device)
+        precision = () if checkpoint is None else checkpoint.manifest.precision
+        dtype = choose_dtype(settings.dtype, device, precision, set_by=name_of("dtype"))
         if checkpoint is None:
             return None
         return choose_backend(checkpoint, device=device, dtype=dtype, threads=settings.threads)
     except ConfigurationError as error:
-        raise SettingsError([f"{PREFIX}DTYPE: {error}"]) from error
+        raise SettingsError([f"{name_of('dtype', options)}: {error}"]) from error
 
 
-def _check_limits(settings: Settings) -> list[str]:
+def _check_limits(settings: Settings, options: Collection[str]) -> list[str]:
     """What does not fit: the connections into the open files, or an answer into its room."""
     faults = []
     try:
         plan_capacity(settings.max_connections)
     except ValueError as error:
-        faults.append(f"{PREFIX}MAX_CONNECTIONS: {error}")
+        faults.append(f"{name_of('max_connections', options)}: {error}")
     largest = settings.max_attention_weights * MOST_BYTES_PER_WEIGHT
     if settings.max_sending_bytes < largest:
+        name, other = (
+            name_of(field, options) for field in ("max_sending_bytes", "max_attention_weights")
+        )
         faults.append(
-            f"{PREFIX}MAX_SENDING_BYTES: is {settings.max_sending_bytes}, but an answer of "
+            f"{name}: is {settings.max_sending_bytes}, but an answer of "
             f"{settings.max_attention_weights} weights takes up to {largest} bytes while it is "
-            f"made: raise it to {largest}, or lower {PREFIX}MAX_ATTENTION_WEIGHTS"
+            f"made: raise it to {largest}, or lower {other}"
         )
     return faults
 
 
-def _keyless(settings: Settings) -> list[str]:
+def _keyless(settings: Settings, options: Collection[str]) -> list[str]:
     """What shall need a key though there is none."""
     if settings.api_keys is not None or settings.api_keys_file is not None:
         return []
     return [
-        f"{PREFIX}{name.upper()}: is key, but no key is set: set {PREFIX}API_KEYS or "
-        f"{PREFIX}API_KEYS_FILE, or choose open or off"
+        f"{name_of(name, options)}: is key, but no key is set: set {name_of('api_keys')} or "
+        f"{name_of('api_keys_file')}, or choose open or off"
         for name in ("metrics", "docs", "page")
         if getattr(settings, name) == "key"
     ]
 
 
-def _check_queue(settings: Settings, checkpoint: Checkpoint) -> None:
+def _check_queue(settings: Settings, checkpoint: Checkpoint, options: Collection[str]) -> None:
     """The queue must hold the largest request, or that request could never be answered.
 
     Raises:
@@ -134,10 +151,11 @@ def _check_queue(settings: Settings, checkpoint: Checkpoint) -> None:
     max_length = checkpoint.manifest.max_length
     largest = settings.max_sentences * max_length
     if settings.max_queue_tokens < largest:
+        name, other = (name_of(field, options) for field in ("max_queue_tokens", "max_sentences"))
         raise SettingsError(
             [
-                f"{PREFIX}MAX_QUEUE_TOKENS: is {settings.max_queue_tokens}, but a request may "
-                f"have {settings.max_sentences} sentences of {max_length} tokens: raise it to "
-                f"{largest}, or lower {PREFIX}MAX_SENTENCES"
+                f"{name}: is {settings.max_queue_tokens}, but a request may have "
+                f"{settings.max_sentences} sentences of {max_length} tokens: raise it to "
+                f"{largest}, or lower {other}"
             ]
         )

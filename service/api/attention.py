@@ -34,6 +34,7 @@ from service.http.middleware import deadline_of
 from service.http.sending import SMALL_BYTES
 from service.inference.admission import Caller
 from service.inference.engine import Engine
+from service.tracing.record import stage
 
 CSV = "text/csv"  # Response adds the charset
 NPZ = "application/x-npz"
@@ -48,7 +49,7 @@ _TOKENS_COST = 4
 # A line of CSV is several times as long as a number of JSON.
 _CSV_SHARE = 4
 # Bytes for the texts of tokens in an answer that repeats them.
-_MOST_TEXT = 20_000_000
+MOST_TEXT = 20_000_000
 _CHARACTER = 4  # bytes, in an array
 
 Attention = AttentionRequest | AttentionListRequest
@@ -148,8 +149,7 @@ def _check_size(
         len(set(request.head)) if request.head else info.num_heads,
     )
     weights = layers * heads * sum(length * length for length in lengths)
-    most = {"csv": max_weights // _CSV_SHARE, "svg": min(max_weights, MOST_CELLS)}
-    limit = most.get(form, max_weights)
+    limit = most_weights(form, max_weights)
     if weights > limit:
         over = f"{len(lengths)} sentences" if len(lengths) > 1 else f"{lengths[0]} {request.level}s"
         of_form = "" if form == "json" else f" of {form}"
@@ -160,10 +160,10 @@ def _check_size(
         )
     characters = [[len(token.text) for token in names] for names in tokens]
     size = sum(_text_size(form, counts, maps=layers * heads) for counts in characters)
-    if size > _MOST_TEXT:
+    if size > MOST_TEXT:
         raise TooManyWeightsError(
             f"The texts of the words, of which the longest has {max(map(max, characters))} "
-            f"characters, would take {size} bytes as {form}; the limit is {_MOST_TEXT}: ask for "
+            f"characters, would take {size} bytes as {form}; the limit is {MOST_TEXT}: ask for "
             "json, which has each once, or for fewer layers or heads, or shorten the words."
         )
     estimated = estimate_size(
@@ -179,6 +179,17 @@ def _check_size(
             f"{state.sending.most}: ask for fewer layers or heads, or for a shorter text."
         )
     return weights, estimated
+
+
+def most_weights(form: FormName, max_weights: int) -> int:
+    """The most weights of one answer.
+
+    Args:
+        form: of the answer.
+        max_weights: the setting.
+    """
+    most = {"csv": max_weights // _CSV_SHARE, "svg": min(max_weights, MOST_CELLS)}
+    return most.get(form, max_weights)
 
 
 def _text_size(form: FormName, characters: Sequence[int], *, maps: int) -> int:
@@ -224,13 +235,16 @@ def _texts(request: Explaining) -> list[tuple[str, Place]]:
 def _encode(
     predictor: Predictor, texts: Sequence[tuple[str, Place]], truncation: Truncation, place: str
 ) -> list[Encoding]:
-    encodings = []
-    for text, where in texts:
-        try:
-            encoding = encode_text(predictor, text, truncation=truncation, with_tokens=True)
-        except (TextTooLongError, TextGrowsError) as error:
-            name = ".".join(str(part) for part in where)
-            errors = [FieldError((place, *where), str(error))]
-            raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error
-        encodings.append(encoding)
-    return encodings
+    with stage("tokenize", len(texts)):
+        return [_encode_one(predictor, *each, truncation, place) for each in texts]
+
+
+def _encode_one(
+    predictor: Predictor, text: str, where: Place, truncation: Truncation, place: str
+) -> Encoding:
+    try:
+        return encode_text(predictor, text, truncation=truncation, with_tokens=True)
+    except (TextTooLongError, TextGrowsError) as error:
+        name = ".".join(str(part) for part in where)
+        errors = [FieldError((place, *where), str(error))]
+        raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, refusal
 from service.errors import (
     FieldError,
     InvalidRequestError,
@@ -25,10 +26,8 @@ Checked = TypeVar("Checked")
 Schema = TypeVar("Schema", bound=BaseModel)
 
 # A larger body is parsed off the event loop: the largest takes half a second.
-_INLINE_BYTES = 65_536
-_LONGEST_INTEGER = 18
-_OUT_OF_RANGE = 10**_LONGEST_INTEGER
-_MOST_PARAMETERS = 1000
+INLINE_BYTES = 65_536
+MOST_PARAMETERS = 1000
 
 
 async def read_body(
@@ -47,11 +46,11 @@ async def read_body(
         MalformedJsonError: it is not UTF-8 JSON.
         InvalidRequestError: an object gives a field twice, or `check` refuses the value.
     """
-    content = await _receive(request, max_bytes)
+    content = await receive(request, max_bytes)
     _check_media_type(request)
-    if len(content) > _INLINE_BYTES:
-        return await asyncio.to_thread(lambda: check(_parse(content)))
-    return check(_parse(content))
+    if len(content) > INLINE_BYTES:
+        return await asyncio.to_thread(lambda: check(parse_json(content)))
+    return check(parse_json(content))
 
 
 def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]) -> Schema:
@@ -70,12 +69,12 @@ def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]
             query.decode("utf-8"),
             keep_blank_values=True,
             errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
+            max_num_fields=MOST_PARAMETERS,
         )
     except UnicodeDecodeError as error:
         raise _invalid_query("the query is not percent-encoded UTF-8") from error
     except ValueError as error:
-        raise _invalid_query(f"there are more than {_MOST_PARAMETERS} parameters") from error
+        raise _invalid_query(f"there are more than {MOST_PARAMETERS} parameters") from error
     kinds = {name: field.get("type") for name, field in fields_of(schema).items()}
     fields: dict[str, Any] = {}
     for name, value in pairs:
@@ -96,7 +95,12 @@ def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
 
 
 def validate(
-    schema: type[Schema], value: object, *, place: str, context: Mapping[str, object]
+    schema: type[Schema],
+    value: object,
+    *,
+    place: str,
+    context: Mapping[str, object],
+    several: bool = False,
 ) -> Schema:
     """Checks a parsed value against a schema.
 
@@ -105,40 +109,39 @@ def validate(
         value: the parsed value.
         place: `body` or `query`, the first word of every `loc`.
         context: limits for the schema's validators.
+        several: whether the same path takes a list of texts too.
 
     Raises:
-        InvalidRequestError: it does not fit; lists every fault and repeats nothing of the value.
+        InvalidRequestError: it does not fit; lists every fault and repeats no text of the value.
     """
     if isinstance(value, dict):
-        value = _with_one_unknown(value, schema)
+        value = only_one_unknown(value, schema.model_fields)
     try:
         return schema.model_validate(value, context=dict(context))
     except ValidationError as error:
-        faults = [
-            _field_error(fault["type"], fault["loc"], fault["msg"], schema, place)
-            for fault in error.errors(include_url=False, include_input=False)
-        ]
-        # A union reports the same fault for each of its members: say it once.
-        faults = list(dict.fromkeys(faults))
-    first = faults[0]
-    where = ".".join(str(part) for part in first.loc)
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    raise InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+        refused = refusal(error, schema, value, place=place, several=several)
+    raise refused
 
 
-async def _receive(request: Request, max_bytes: int) -> bytes:
+async def receive(request: Request, max_bytes: int) -> bytes:
+    """Receives the body of a request as it was sent.
+
+    Raises:
+        PayloadTooLargeError: it is larger, by its declared length or by its bytes.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
-        _refuse_size(f"The body has {int(declared)} bytes", max_bytes)
+        refuse_size(f"The body has {int(declared)} bytes", max_bytes)
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > max_bytes:
-            _refuse_size("The body is longer than it may be", max_bytes)
+            refuse_size("The body is longer than it may be", max_bytes)
     return bytes(content)
 
 
-def _refuse_size(what: str, max_bytes: int) -> NoReturn:
+def refuse_size(what: str, max_bytes: int) -> NoReturn:
+    """Refuses a body that is too large, and says so in these words."""
     raise PayloadTooLargeError(
         f"{what}; the limit is {max_bytes} bytes: send fewer sentences at once.",
         headers={"Connection": "close"},
@@ -173,7 +176,13 @@ def _is_json(content_type: str) -> bool:
     return all(charset in {"utf-8", "utf8"} for charset in charsets)
 
 
-def _parse(content: bytes) -> object:
+def parse_json(content: bytes) -> object:
+    """Parses a body as strictly as the standard says.
+
+    Raises:
+        MalformedJsonError: it is not UTF-8 JSON.
+        InvalidRequestError: an object gives a field twice.
+    """
     if not content.strip(b" \t\r\n"):
         raise MalformedJsonError("The body is empty: send a JSON object.")
     repeated = False
@@ -211,7 +220,9 @@ def _parse(content: bytes) -> object:
 
 def _integer(digits: str) -> int:
     # Python refuses to read integers of thousands of digits; no field takes one of twenty.
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else _OUT_OF_RANGE
+    if len(digits) <= LONGEST_INTEGER:
+        return int(digits)
+    return -OUT_OF_RANGE if digits.startswith("-") else OUT_OF_RANGE
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -224,24 +235,3 @@ def _number(value: str) -> int | str:
 
 def _invalid_query(message: str) -> InvalidRequestError:
     return InvalidRequestError(f"query: {message}.", errors=[FieldError(("query",), message)])
-
-
-def _with_one_unknown(value: dict[str, Any], schema: type[BaseModel]) -> dict[str, Any]:
-    """Leaves out all unknown fields but one: reporting 100,000 of them would take seconds."""
-    unknown = next((name for name in value if name not in schema.model_fields), None)
-    return {
-        name: item for name, item in value.items() if name in schema.model_fields or name == unknown
-    }
-
-
-def _field_error(
-    kind: str, loc: tuple[int | str, ...], message: str, schema: type[BaseModel], place: str
-) -> FieldError:
-    if kind == "extra_forbidden":
-        # The name of the field is the client's own text, so it is not repeated.
-        known = ", ".join(schema.model_fields)
-        return FieldError((place, *loc[:-1]), f"an unknown field is given; known are {known}")
-    if kind == "model_type":
-        message = "input should be an object"
-    message = message.removeprefix("Value error, ")
-    return FieldError((place, *loc), message[0].lower() + message[1:])

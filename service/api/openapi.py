@@ -1,7 +1,7 @@
 """Describes the interface in `/openapi.json`, from the schemas of requests and answers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from pydantic import BaseModel
@@ -139,6 +139,32 @@ def _by_query_and_body(
     )
 
 
+def describe(
+    name: str,
+    tag: str,
+    kind: Literal["computes", "describes", "probes"],
+    more: Errors = (),
+    *,
+    answer: object = None,
+    good: Mapping[str, Any] | None = None,
+    **extra: object,
+) -> Operation:
+    """What the router of a path of another system takes.
+
+    Args:
+        name: of the operation.
+        tag: its group.
+        kind: decides which errors it can answer, and whether it needs a key.
+        more: errors that it can answer beside them.
+        answer: the schema of its good answer.
+        good: more of that answer.
+        extra: more of the operation, as OpenAPI has it.
+    """
+    kinds = {"computes": _BODY, "describes": _KEYED, "probes": _PROBED}[kind]
+    kinds = (*kinds, *more) if more else kinds
+    return _operation(name, tag, answer, kinds, good, **extra)
+
+
 PREDICT = _operation(
     "predict",
     "sentiment",
@@ -200,7 +226,10 @@ METRICS = _operation(
     "health",
     None,
     _PAGE,
-    {"description": "Prometheus text", "content": {"text/plain": _TEXT}},
+    {
+        "description": "Prometheus text, or OpenMetrics where `Accept` prefers it",
+        "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
+    },
 )
 PAGE, ASSET = _problems(_PAGE), _problems(_ASSET)
 _REQUESTS = (
@@ -209,17 +238,21 @@ _REQUESTS = (
 )
 
 
-def install_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
+def install_openapi(
+    app: FastAPI, limits: Mapping[str, Any], elsewhere: Sequence[type[BaseModel]] = ()
+) -> None:
     """Makes `app.openapi()` complete.
 
     Args:
         app: has all its routes.
         limits: of requests, by the settings and the model, as the schemas look them up.
+        elsewhere: the schemas of what clients of other systems send.
     """
     document = app.openapi()
     components = document["components"]
+    described: list[type[BaseModel]] = [*_REQUESTS, *elsewhere, schemas.Problem]
     _, definitions = models_json_schema(
-        [(schema, "validation") for schema in (*_REQUESTS, schemas.Problem)],
+        [(schema, "validation") for schema in described],
         ref_template="#/components/schemas/{model}",
     )
     components["schemas"] |= definitions["$defs"]

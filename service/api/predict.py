@@ -18,6 +18,7 @@ from service.errors import (
 )
 from service.inference.admission import Caller
 from service.inference.engine import Engine
+from service.tracing.record import stage
 
 logger = logging.getLogger("headlight.texts")
 
@@ -101,7 +102,8 @@ def encode_text(
 def _encode_all(
     predictor: Predictor, sentences: Sequence[object], truncation: Truncation
 ) -> list[Encoding | ServiceError]:
-    return [_encode(predictor, item, index, truncation) for index, item in enumerate(sentences)]
+    with stage("tokenize", len(sentences)):
+        return [_encode(predictor, item, index, truncation) for index, item in enumerate(sentences)]
 
 
 def _encode(

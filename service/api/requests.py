@@ -16,8 +16,10 @@ from service.errors import (
     UnauthorizedError,
 )
 from service.formats.json import JSON
-from service.http.access import authorization, client_of
+from service.http.access import authorization, challenge, client_of, explain_refusal
+from service.http.middleware import seconds_of
 from service.http.negotiation import negotiate
+from service.http.sending import sender_of
 from service.inference.admission import Caller
 from service.settings import Access
 
@@ -33,10 +35,10 @@ def require_api_key(request: Request) -> None:
     Raises:
         UnauthorizedError: keys are set and the request has none that is right.
     """
-    if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
+    headers = request.scope["headers"]
+    if not state_of(request).api_keys.admits(authorization(headers)):
         raise UnauthorizedError(
-            "This service needs an API key: send it as Authorization: Bearer KEY.",
-            headers={"WWW-Authenticate": "Bearer"},
+            explain_refusal(headers), headers={"WWW-Authenticate": challenge(headers)}
         )
 
 
@@ -83,27 +85,33 @@ def admit(request: Request, *media_types: str) -> str:
         RateLimitedError: its client has sent too many.
         NotAcceptableError: it accepts none of the forms.
     """
-    _refuse_cross_site(request)
+    if request.method == "GET":
+        require_same_site(request)
     require_api_key(request)
     if (limit := state_of(request).requests) is not None:
         limit.spend(_payer(request))
     return choose_form(request, *(media_types or (JSON,)))
 
 
-def _refuse_cross_site(request: Request) -> None:
-    """Refuses what the markup of a foreign page, such as an image, makes a browser ask.
+def require_same_site(request: Request) -> None:
+    """Refuses what a foreign page makes a browser ask without asking the service first.
 
-    Browsers say in `Sec-Fetch-Site` where a request comes from. No page can change this header. A
-    page that may read the answers (CORS) also names its origin.
+    That is what markup such as an image does, and a body that names no type. Browsers say in
+    `Sec-Fetch-Site` where a request comes from. No page can change this header. A page that may
+    read the answers (CORS) also names its origin.
+
+    Raises:
+        CrossSiteError: a page from elsewhere made a browser send it.
     """
-    if request.method != "GET" or request.headers.get("sec-fetch-site") not in _ELSEWHERE:
+    if request.headers.get("sec-fetch-site") not in _ELSEWHERE:
         return
     allowed = state_of(request).settings.allowed_origins or ()
     if "origin" in request.headers and {"*", request.headers["origin"]} & set(allowed):
         return
+    other = "send it with POST, or " if request.method == "GET" else ""
     raise CrossSiteError(
-        "A page from elsewhere made the browser ask this, and it takes much work: send it with "
-        "POST, or name the page's origin in HEADLIGHT_ALLOWED_ORIGINS."
+        "A page from elsewhere made the browser ask this, and it takes much work: "
+        f"{other}name the page's origin in HEADLIGHT_ALLOWED_ORIGINS."
     )
 
 
@@ -111,10 +119,10 @@ def caller_of(request: Request) -> Caller:
     """Who sends a request, for whoever shares the network among clients."""
     state, scope = state_of(request), request.scope
     client = client_of(state.api_keys, scope["client"], scope["headers"])
-    route = scope["route"].path
+    route, seconds = scope["route"].path, seconds_of(scope)
     if state.tokens is None:
-        return Caller(client, route)
-    return Caller(client, route, partial(state.tokens.spend, _payer(request)))
+        return Caller(client, route, seconds=seconds)
+    return Caller(client, route, partial(state.tokens.spend, _payer(request)), seconds)
 
 
 def _payer(request: Request) -> Hashable:
@@ -146,7 +154,7 @@ async def read_input(
     def check(value: object) -> Schema:
         is_list = isinstance(value, dict) and "sentences" in value
         chosen = several if is_list and several is not None else schema
-        return validate(chosen, value, place="body", context=limits)
+        return validate(chosen, value, place="body", context=limits, several=several is not None)
 
     return await read_body(request, check, max_bytes=state.settings.max_body_bytes)
 
@@ -161,18 +169,26 @@ async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
     Raises:
         ClientDisconnect: the client is gone.
     """
-    computing = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
+    sender = sender_of(request.scope)
+    task = asyncio.current_task()
+    if sender is None or task is None:
+        return await work
+    # Tasks for the work and for the end of the connection would cost more than a small request.
+    cancelled_before = task.cancelling()
+    is_gone = False
+
+    def leave() -> None:
+        nonlocal is_gone
+        is_gone = True
+        task.cancel()
+
+    sender.tell_when_lost(leave)
     try:
-        await asyncio.wait({computing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not computing.done():
-            raise ClientDisconnect
-        return await computing
+        return await work
+    except asyncio.CancelledError:
+        # Whoever else cancels the task, such as a deadline, must find it cancelled.
+        if is_gone and task.uncancel() <= cancelled_before:
+            raise ClientDisconnect from None
+        raise
     finally:
-        leaving.cancel()
-        computing.cancel()
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        sender.tell_when_lost(None)

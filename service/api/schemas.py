@@ -22,6 +22,8 @@ from model.views import Level, Reduce
 from service.errors import TYPE_PREFIX
 
 FormName = Literal["json", "npz", "csv", "svg"]
+# Most numbers in `layer` or `head`.
+MOST_NUMBERS = 1000
 EXAMPLE = "The plot drags, but the cast is superb."
 
 
@@ -63,7 +65,7 @@ Sentence = Annotated[
 ]
 Numbers = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
-    Field(min_length=1, max_length=1000, examples=[[0]]),
+    Field(min_length=1, max_length=MOST_NUMBERS, examples=[[0]]),
     AfterValidator(_check_numbers),
 ]
 Cut = Annotated[
@@ -205,6 +207,8 @@ class Problem(BaseModel):
     detail: str
     errors: list[FieldErrorAnswer] | None = None
     retry_after: int | None = None
+    trace_id: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
+    error: str | None = Field(None, description="The same as `detail`, for other systems' clients.")
 
 
 class ItemError(BaseModel):
@@ -269,6 +273,35 @@ class ImportanceAnswer(BaseModel):
     importance: list[list[Annotated[float, Field(ge=0)]]]
 
 
+class LimitsAnswer(BaseModel):
+    """What a request is refused beyond; each is counted as the error that refuses counts it."""
+
+    max_length: int = Field(description="Tokens of a text with `truncation` `error`.")
+    max_sentences: int = Field(description="Texts of one request.")
+    max_body_bytes: int = Field(description="Bytes of a request body.")
+    max_head_bytes: int = Field(description="Bytes of the first line and headers of a request.")
+    max_query_parameters: int = Field(description="Parameters of a query.")
+    max_numbers: int = Field(description="Numbers in `layer` or `head`.")
+    max_steps: int = Field(description="`steps` of an attribution.")
+    max_attention_weights: int = Field(description="Weights in an answer of attention.")
+    max_csv_weights: int = Field(description="The same in the form `csv`.")
+    max_svg_weights: int = Field(description="The same in the form `svg`.")
+    max_text_bytes: int = Field(
+        description="Bytes of the texts of tokens or words in an answer of `npz`, `csv` or `svg`."
+    )
+    max_sending_bytes: int = Field(
+        description="Bytes of all large answers that are made or wait to be sent."
+    )
+    max_normalized_characters: int = Field(
+        description="Characters that any text may become when it is normalised."
+    )
+    max_queue_tokens: int = Field(description="Tokens that may wait, of all requests together.")
+    max_connections: int = Field(description="Connections at once, of all clients together.")
+    request_timeout: float = Field(description="Seconds until a request is given up.")
+    rate_limit: str | None = Field(description="Requests of one client in a time; null: any.")
+    token_quota: str | None = Field(description="Tokens of one client in a time; null: any.")
+
+
 class ModelAnswer(BaseModel):
     """The answer of `GET /model`."""
 
@@ -284,7 +317,9 @@ class ModelAnswer(BaseModel):
     temperature: float
     device: str
     dtype: str
+    dtype_reason: str = Field(description="Why it computes in `dtype`, in one sentence.")
     metrics: list[Metric]
+    limits: LimitsAnswer
 
 
 class HealthAnswer(BaseModel):

@@ -53,6 +53,7 @@ class State:
         config = self.checkpoint.config
         return {
             "max_sentences": self.settings.max_sentences,
+            "max_length": self.checkpoint.manifest.max_length,
             "labels": config.labels,
             "layers": config.num_layers,
             "heads": config.num_heads,

@@ -9,7 +9,7 @@ holds it.
 Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import orjson
@@ -35,9 +35,9 @@ _WEIGHT = _UPPER + _LOWER
 _STEP = 8192
 
 
-def json_response(content: object) -> Response:
+def json_response(content: object, headers: Mapping[str, str] | None = None) -> Response:
     """Makes a response of anything that orjson writes, dataclasses included."""
-    return Response(orjson.dumps(content), media_type=JSON)
+    return Response(orjson.dumps(content), headers=headers, media_type=JSON)
 
 
 def predict_answer(

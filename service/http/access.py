@@ -3,21 +3,26 @@
 import hashlib
 import hmac
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import MisdirectedError
-from service.settings import PREFIX, Settings, SettingsError
+from service.settings import Settings, SettingsError, name_of
 
 # Below it stand the routes of health, which answer everybody.
-HEALTH_PREFIX = "/health/"
+_HEALTH_PREFIX = "/health/"
+# Health by the names that other systems give it.
+_HEALTH_ELSEWHERE = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
+_QUOTES = frozenset({b'"', b"'", b"`"})
+# Where other services take a key; and how the header is spelt.
+_OTHER_HEADERS = {b"x-api-key": "X-API-Key", b"api-key": "Api-Key"}
 _PORT = re.compile(r":[0-9]*$")
 
 
@@ -59,6 +64,54 @@ class ApiKeys:
         return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
+def explain_refusal(headers: Headers) -> str:
+    """Tells whoever has no right key what to send, without a word of what was sent.
+
+    Args:
+        headers: of the request, names in lower case.
+    """
+    sent = list(headers)
+    given = [value for name, value in sent if name == b"authorization"]
+    if not given:
+        names = {name for name, _ in sent}
+        other = next((shown for name, shown in _OTHER_HEADERS.items() if name in names), None)
+        beside = "" if other is None else f", not in {other}"
+        return f"This service needs an API key: send it as Authorization: Bearer KEY{beside}."
+    if len(given) > 1:
+        return f"Authorization is given {len(given)} times: send it once, as Bearer KEY."
+    scheme, _, rest = given[0].partition(b" ")
+    key = rest.strip(b" ")
+    if scheme.lower() != b"bearer":
+        return (
+            "Authorization must be the word Bearer, a space and the key: this is another scheme, "
+            "or a key alone."
+        )
+    if not key:
+        return "Authorization has no key behind the word Bearer: send it as Bearer KEY."
+    if key[:1] in _QUOTES or key[-1:] in _QUOTES:
+        return "The API key stands in quotation marks: send it without them, as Bearer KEY."
+    if not set(key.decode("latin-1")) <= _VISIBLE:
+        return (
+            "The API key holds a space, a comma or a character that is not ASCII, which no key "
+            "does: send one key, as Bearer KEY."
+        )
+    return (
+        "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs "
+        "the service for one."
+    )
+
+
+def challenge(headers: Headers) -> str:
+    """The header `WWW-Authenticate` of a refusal (RFC 6750, section 3).
+
+    Args:
+        headers: of the request, names in lower case.
+    """
+    given = authorization(headers)
+    is_wrong = given is not None and given[:7].lower() == b"bearer " and given[7:].strip(b" ")
+    return 'Bearer error="invalid_token"' if is_wrong else "Bearer"
+
+
 def client_of(
     keys: ApiKeys, peer: tuple[str, int] | None, headers: Headers, *, by_address: bool = False
 ) -> Hashable:
@@ -86,11 +139,12 @@ def authorization(headers: Headers) -> bytes | None:
     return given[0] if len(given) == 1 else None
 
 
-def load_api_keys(settings: Settings) -> ApiKeys:
+def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
     """Reads the keys of both settings.
 
     Args:
         settings: their `api_keys` and `api_keys_file`.
+        options: the settings that were given on the command line.
 
     Raises:
         SettingsError: the file cannot be read, a source holds no key, or a key holds a character
@@ -100,9 +154,9 @@ def load_api_keys(settings: Settings) -> ApiKeys:
     faults: list[str] = []
     if settings.api_keys is not None:
         given = settings.api_keys.get_secret_value().split(",")
-        _take(given, f"{PREFIX}API_KEYS", keys, faults)
+        _take(given, name_of("api_keys"), keys, faults)
     if settings.api_keys_file is not None:
-        name = f"{PREFIX}API_KEYS_FILE"
+        name = name_of("api_keys_file", options)
         try:
             lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -129,6 +183,11 @@ def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> Non
             )
 
 
+def is_health(path: str) -> bool:
+    """Whether a path is one of health, which answers everybody at any time."""
+    return path.startswith(_HEALTH_PREFIX) or path in _HEALTH_ELSEWHERE
+
+
 class AllowedHosts:
     """Refuses requests for names that are not the service's own; health answers to any name.
 
@@ -152,7 +211,7 @@ class AllowedHosts:
         Raises:
             MisdirectedError: the header `Host` names another service.
         """
-        if scope["type"] == "http" and not scope["path"].startswith(HEALTH_PREFIX):
+        if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
             if not self._is_meant(_PORT.sub("", host)):

@@ -10,13 +10,17 @@ its health check would fail.
 
 import logging
 import math
-import resource
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from service.errors import OverloadedError
+from service.errors import OverloadedError, Refusal
 from service.metrics import Metrics
+
+try:
+    import resource
+except ImportError:  # not on Windows, where sockets are no files
+    resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger("headlight.server")
 
@@ -61,7 +65,9 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
         ValueError: the limit does not allow so many.
     """
     if files is None:
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = -1
+        if resource is not None:
+            files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = _ENDLESS if files < 0 else files - _OWN_FILES - _CROWD
     backlog = min(_MOST_BACKLOG, max(_FEWEST, free // 4))
     most = free - backlog
@@ -149,6 +155,7 @@ class Connections:
         return OverloadedError(
             f"The service has {self.most} connections, which is its limit: try again later, ask "
             "another replica, or use one connection for many requests.",
+            refusal=Refusal.CONNECTIONS,
             retry_after=1,
         )
 

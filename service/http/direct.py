@@ -2,34 +2,70 @@
 
 Routing, contexts and error handling of the frameworks cost several times what such a route does
 itself, on the one thread that all clients wait for. An exact method and path takes this short way;
-every other request takes the frameworks' own.
+every other request takes the frameworks' own. Both pass through the same layers of the project.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+Layer = Callable[[ASGIApp], ASGIApp]
 
-class DirectRoutes:
-    """ASGI middleware that calls the endpoints of some routes; see the module.
+
+def direct_places(
+    routes: Iterable[APIRoute], names: Mapping[str, str]
+) -> dict[tuple[str, str], APIRoute]:
+    """Maps each method and path to its route.
 
     Args:
-        app: what answers everything else.
-        routes: whose endpoints take a request and nothing else.
+        routes: those whose paths have other parameters than `names` are left out.
+        names: the one right value of each parameter of a path.
     """
+    return {
+        (method, route.path.format(**names)): route
+        for route in routes
+        if route.param_convertors.keys() <= names.keys()
+        for method in route.methods or ()
+    }
 
-    def __init__(self, app: ASGIApp, *, routes: Iterable[APIRoute]) -> None:
-        self._app = app
-        self._routes = {
-            (method, route.path): route for route in routes for method in route.methods or ()
-        }
+
+class DirectApp(FastAPI):
+    """An application with a short way to some of its routes; see the module."""
+
+    _direct: frozenset[tuple[str, str]] = frozenset()
+    _short_way: ASGIApp
+
+    def surround(
+        self, layers: Iterable[Layer], *, direct: Mapping[tuple[str, str], APIRoute]
+    ) -> None:
+        """Puts layers round the application, and round the short way to some routes.
+
+        Args:
+            layers: from the innermost to the outermost.
+            direct: method and path of routes whose endpoints take a request and nothing else; of
+                a path with parameters, the request does not tell their values.
+        """
+        routes = dict(direct)
+
+        async def call_endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            route = routes[scope["method"], scope["path"]]
+            scope["route"] = route
+            answer = await route.endpoint(Request(scope, receive, send))
+            await answer(scope, receive, send)  # a response is an ASGI app
+
+        self._direct = frozenset(routes)
+        self._short_way = call_endpoint
+        for layer in layers:
+            self.add_middleware(layer)
+            self._short_way = layer(self._short_way)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        app = self._app
-        if route := self._routes.get((scope.get("method", ""), scope.get("path", ""))):
-            scope["route"] = route
-            app = await route.endpoint(Request(scope, receive, send))  # a response is an ASGI app
-        await app(scope, receive, send)
+        if (scope.get("method", ""), scope.get("path", "")) in self._direct:
+            scope["app"] = self
+            await self._short_way(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)

@@ -7,13 +7,14 @@ body holds is refused by its first line and headers. It is counted, but has no l
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
+from prometheus_client import Counter
 from starlette.middleware.cors import CORSMiddleware
 
-from service.errors import OverloadedError
+from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys, client_of, cors_headers
 from service.http.lifecycle import Lifecycle
 from service.http.memory import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
@@ -21,6 +22,9 @@ from service.http.middleware import REQUEST_ID, RESPONSE_HEADERS, Headers, reque
 from service.inference.admission import Caller
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
+
+# Headers of bodies whose length says nothing of what they hold.
+_OF_UNKNOWN_SIZE = frozenset({b"transfer-encoding", b"content-encoding"})
 
 
 class Gate:
@@ -32,7 +36,8 @@ class Gate:
         metrics: where refusals are counted.
         memory: how full it is; large bodies are refused before other requests.
         api_keys: tell clients apart.
-        routes: methods and paths that wait for the network.
+        routes: methods and paths that wait for the network, each with the path of its route.
+        tells_error: those of them whose problems have the member `error`, too.
         seconds: that a request has.
         cors: lets pages from elsewhere read the answers; None if no origin is allowed.
     """
@@ -45,7 +50,8 @@ class Gate:
         memory: MemoryWatch,
         *,
         api_keys: ApiKeys,
-        routes: Iterable[tuple[str, str]],
+        routes: Mapping[tuple[str, str], str],
+        tells_error: Collection[tuple[str, str]] = (),
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
@@ -56,15 +62,17 @@ class Gate:
         self._api_keys = api_keys
         self._seconds = seconds
         self._cors = cors
-        self._problems = metrics.problems.labels(OverloadedError.type)
-        self._written = _write(OverloadedError(""))
+        empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
+        self._written = {told: _write(empty, told) for told in (False, True)}
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
         status = str(OverloadedError.status)
-        self._refused = {
-            (method.encode("ascii"), path.encode("ascii")): metrics.requests.labels(
-                path, method, status
+        self._places = {
+            (method.encode("ascii"), path.encode("ascii")): _Place(
+                route,
+                metrics.requests.labels(route, method, status),
+                (method, path) in tells_error,
             )
-            for method, path in routes
+            for (method, path), route in routes.items()
         }
 
     def refuse(
@@ -85,17 +93,17 @@ class Gate:
             peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
-        refused = self._refused.get((method, path))
-        if refused is None or self._lifecycle.draining:
+        place = self._places.get((method, path))
+        if place is None or self._lifecycle.draining:
             return None
         if self._memory.share > LARGE_SHARE:
             try:
                 self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
             except OverloadedError as error:
-                refused.inc()
-                return self._answer(error, headers, closes=closes)
+                place.refused.inc()
+                return self._answer(error, headers, closes=closes, told=place.tells_error)
         loop = asyncio.get_running_loop()
-        caller = Caller(client_of(self._api_keys, peer, headers), path.decode("ascii"))
+        caller = Caller(client_of(self._api_keys, peer, headers), place.route)
         try:
             self._engine.check_room(caller, loop.time() + self._seconds, ahead=self._let_in)
         except OverloadedError as error:
@@ -105,31 +113,43 @@ class Gate:
                 loop.call_soon(self._forget)
             self._let_in += 1
             return None
-        refused.inc()
-        return self._answer(refusal, headers, closes=closes)
+        place.refused.inc()
+        return self._answer(refusal, headers, closes=closes, told=place.tells_error)
 
-    def answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
+    def answer(
+        self,
+        error: OverloadedError,
+        place: tuple[bytes, bytes],
+        headers: Headers,
+        *,
+        closes: bool,
+    ) -> bytes:
         """Counts a request that is refused for another reason, and returns the whole answer.
 
         Args:
             error: the reason.
+            place: method and path of the request.
             headers: of the request, names in lower case.
             closes: whether the connection closes after the answer.
         """
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
-        return self._answer(error, headers, closes=closes)
+        told = place in self._places and self._places[place].tells_error
+        return self._answer(error, headers, closes=closes, told=told)
 
-    def _answer(self, error: OverloadedError, headers: Headers, *, closes: bool) -> bytes:
-        self._problems.inc()
-        if error is not self._written.error:  # the same for all who are refused within a moment
-            self._written = _write(error)
+    def _answer(
+        self, error: OverloadedError, headers: Headers, *, closes: bool, told: bool = False
+    ) -> bytes:
+        self._metrics.count_problem(error)
+        written = self._written[told]
+        if error is not written.error:  # the same for all who are refused within a moment
+            written = self._written[told] = _write(error, told)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
             own += cors_headers(self._cors, headers)
         if closes:
             own.append((b"connection", b"close"))
         lines = [b"%s: %s" % header for header in own]
-        return b"\r\n".join([self._written.head, *lines, b"", self._written.body])
+        return b"\r\n".join([written.head, *lines, b"", written.body])
 
     def _forget(self) -> None:
         """Starts a new round: those who were let in now stand in the queue."""
@@ -137,11 +157,25 @@ class Gate:
 
 
 def _has_large_body(headers: Headers) -> bool:
-    """Whether a body is large, or does not say how large it is."""
+    """Whether a body is large, or does not say how large it is; unpacked, it may be larger."""
     for name, value in headers:
-        if name == b"transfer-encoding" or (name == b"content-length" and int(value) > SMALL_BODY):
+        if name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > SMALL_BODY):
             return True
     return False
+
+
+class _Place(NamedTuple):
+    """A method and a path at which requests are refused.
+
+    Args:
+        route: the path of the route.
+        refused: counts them.
+        tells_error: whether the problem has the member `error`, too.
+    """
+
+    route: str
+    refused: Counter
+    tells_error: bool
 
 
 class _Written(NamedTuple):
@@ -158,8 +192,8 @@ class _Written(NamedTuple):
     body: bytes
 
 
-def _write(error: OverloadedError) -> _Written:
-    response = error.response()
+def _write(error: OverloadedError, told: bool) -> _Written:
+    response = error.response(with_error=told)
     lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
     lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
     return _Written(error, b"\r\n".join(lines), bytes(response.body))

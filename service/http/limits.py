@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from service.errors import RateLimitedError
+from service.errors import RateLimitedError, Refusal
 from service.settings import Rate
 
 # Clients beyond these: those who were not seen for longest begin anew with a full bucket.
@@ -27,14 +27,21 @@ class RateLimit:
     Args:
         rate: the most at once, and the time in which so much comes back.
         unit: what is counted, in the plural.
+        refusal: why a request is refused for which too little is left.
         clock: seconds; monotonic.
     """
 
     def __init__(
-        self, rate: Rate, unit: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        rate: Rate,
+        unit: str,
+        *,
+        refusal: Refusal,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rate = rate
         self._unit = unit
+        self._refusal = refusal
         self._clock = clock
         self._buckets: dict[Hashable, _Bucket] = {}  # who was seen last is last
 
@@ -63,6 +70,7 @@ class RateLimit:
             raise RateLimitedError(
                 f"{count} {self._unit} are wanted and {max(int(bucket.left), 0)} are left; the "
                 f"limit is {self._rate}: wait, or ask whoever runs the service for more.",
+                refusal=self._refusal,
                 retry_after=(needed - bucket.left) / per_second,
             )
         bucket.left -= count

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from prometheus_client import Counter
 
-from service.errors import OverloadedError
+from service.errors import OverloadedError, Refusal
 
 # Above the first, requests with large answers or bodies are refused; above the second, all that
 # compute. Health is always answered.
@@ -105,6 +105,7 @@ class MemoryWatch:
         raise OverloadedError(
             f"{self._share:.0%} of the memory is in use, and above {most:.0%} the service takes "
             f"{kind}: try again later, or ask another replica.",
+            refusal=Refusal.MEMORY,
             retry_after=_RETRY_SECONDS,
         )
 

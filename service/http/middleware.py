@@ -8,12 +8,12 @@ the headers that let pages from elsewhere read them (CORS) are added between the
 import asyncio
 import logging
 import re
+import secrets
 import time
-import uuid
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import (
@@ -26,9 +26,11 @@ from service.errors import (
     MethodNotAllowedError,
     ServiceError,
 )
-from service.http.access import HEALTH_PREFIX
+from service.http.access import is_health
 from service.http.lifecycle import Lifecycle
+from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
+from service.tracing.record import PROBLEM_KEY, TRACE_ID_KEY, ids_of
 
 logger = logging.getLogger("headlight.request")
 
@@ -37,6 +39,7 @@ TIMEOUT = "X-Request-Timeout"
 CLIENT_LEFT = 499
 
 _ID_HEADER = REQUEST_ID.lower().encode("ascii")
+_ID_BYTES, _IDS_AT_ONCE = 16, 64
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _TIMEOUT_HEADER = TIMEOUT.lower().encode("ascii")
 _SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
@@ -54,6 +57,7 @@ RESPONSE_HEADERS = (*_HEADERS, *_UNLESS_SET)
 # What the layers note in the scope of a request.
 _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
+_SECONDS_KEY = "headlight.seconds"
 
 # Whoever raises these wants the process or the task to end.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -117,16 +121,14 @@ class RequestMiddleware:
         known = route != UNMATCHED and status != MethodNotAllowedError.status
         method = scope["method"] if known else UNMATCHED
         self._metrics.requests.labels(route, method, str(status)).inc()
-        self._metrics.seconds.labels(route).observe(seconds)
-        logger.info(
-            "request",
-            extra={
-                "request_id": scope[_ID_KEY],
-                "method": method,
-                "route": route,
-                "status": status,
-                "milliseconds": round(seconds * 1000, 2),
-            },
+        self._metrics.observe_request(route, seconds, scope.get(TRACE_ID_KEY))
+        log_request(
+            request_id=scope[_ID_KEY],
+            method=method,
+            route=route,
+            status=status,
+            milliseconds=round(seconds * 1000, 2),
+            **ids_of(scope),
         )
 
 
@@ -138,15 +140,23 @@ class ProblemMiddleware:
         lifecycle: when the drain time is over, only health is answered.
         metrics: where problems are counted.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
+        tells_error: whether a problem that answers a request has the member `error`, too.
     """
 
     def __init__(
-        self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics, request_timeout: float
+        self,
+        app: ASGIApp,
+        *,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+        request_timeout: float,
+        tells_error: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._request_timeout = request_timeout
+        self._tells_error = tells_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; lets everything but HTTP through."""
@@ -161,30 +171,34 @@ class ProblemMiddleware:
         # The last resort: no request may stay without an answer. A panic in Rust is no Exception.
         except BaseException as fault:
             if answer.begun or not isinstance(fault, ServiceError):
-                logger.exception("a request failed", extra={"request_id": scope[_ID_KEY]})
+                named = {"request_id": scope[_ID_KEY], **ids_of(scope)}
+                logger.exception("a request failed", extra=named)
             if not answer.begun:
                 error = fault if isinstance(fault, ServiceError) else InternalError(INTERNAL_DETAIL)
-                await answer_problem(error, self._metrics)(scope, receive, send)
+                self._metrics.count_problem(error)
+                scope[PROBLEM_KEY] = error.type
+                response = error.response(
+                    with_error=self._tells_error(scope), trace_id=ids_of(scope).get("trace_id")
+                )
+                await response(scope, receive, send)
 
     async def _answer_in_time(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        is_health = scope["path"].startswith(HEALTH_PREFIX)
-        if self._lifecycle.ended and not is_health:
+        is_probe = is_health(scope["path"])
+        if self._lifecycle.ended and not is_probe:
             raise DrainingError(
                 "The service is shutting down: send the request to another replica.",
                 retry_after=1,
             )
-        seconds = _allowed_seconds([] if is_health else scope["headers"], self._request_timeout)
+        seconds = _allowed_seconds([] if is_probe else scope["headers"], self._request_timeout)
         scope[_DEADLINE_KEY] = asyncio.get_running_loop().time() + seconds
+        scope[_SECONDS_KEY] = seconds
         try:
             async with asyncio.timeout(seconds) as answer.deadline:
                 await self._app(scope, receive, answer.send)
         except TimeoutError as fault:
             if not answer.deadline.expired():
                 raise  # a bug
-            raise DeadlineError(
-                f"No answer was ready within {seconds:g} seconds, and the work "
-                "was dropped: send fewer or shorter sentences at once, or try again later."
-            ) from fault
+            raise _too_late(seconds) from fault
 
 
 class _Answer:
@@ -204,16 +218,56 @@ class _Answer:
         await self._send(message)
 
 
-def answer_problem(error: ServiceError, metrics: Metrics) -> Response:
-    """Counts an error, and makes the answer of it."""
-    metrics.problems.labels(error.type).inc()
-    return error.response()
-
-
 def deadline_of(scope: Scope) -> float:
     """Until when a request can be answered, by the event loop's clock."""
     deadline: float = scope[_DEADLINE_KEY]
     return deadline
+
+
+def seconds_of(scope: Scope) -> float:
+    """How long a request has in all, by its client or by the settings."""
+    seconds: float = scope[_SECONDS_KEY]
+    return seconds
+
+
+@asynccontextmanager
+async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
+    """Gives a request less time from here on, if its client says so in its body.
+
+    Args:
+        scope: of the request; `deadline_of` tells the new deadline.
+        seconds: that the answer is of use, from now on; None, and more than the request has,
+            change nothing.
+
+    Raises:
+        DeadlineError: the block did not end in this time.
+    """
+    deadline = asyncio.get_running_loop().time() + (seconds or 0.0)
+    if seconds is None or deadline >= deadline_of(scope):
+        yield
+        return
+    scope[_DEADLINE_KEY], scope[_SECONDS_KEY] = deadline, seconds
+    limit = asyncio.timeout_at(deadline)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as fault:
+        if not limit.expired():
+            raise  # a bug
+        raise _too_late(seconds) from fault
+
+
+def _too_late(seconds: float) -> DeadlineError:
+    return DeadlineError(
+        f"No answer was ready within {seconds:g} seconds, and the work was dropped: send fewer or "
+        "shorter sentences at once, or try again later."
+    )
+
+
+def id_of(scope: Scope) -> str:
+    """The id of a request."""
+    given: str = scope[_ID_KEY]
+    return given
 
 
 def request_id(headers: Headers) -> str:
@@ -225,7 +279,18 @@ def request_id(headers: Headers) -> str:
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
-    return uuid.uuid4().hex
+    return next(_new_ids)
+
+
+def _make_ids() -> Iterator[str]:
+    """Yields 32 random hexadecimal digits; asks the system once for many, as that takes long."""
+    while True:
+        digits = secrets.token_hex(_ID_BYTES * _IDS_AT_ONCE)
+        for start in range(0, len(digits), 2 * _ID_BYTES):
+            yield digits[start : start + 2 * _ID_BYTES]
+
+
+_new_ids = _make_ids()
 
 
 def _allowed_seconds(headers: Headers, limit: float) -> float:

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import HEALTH_PREFIX
+from service.http.access import is_health
 from service.http.connections import Connections
 from service.http.gate import Gate
 from service.http.heads import find_fault, without_offer
@@ -32,7 +32,7 @@ from service.http.proxies import TrustedProxies
 from service.http.sending import name_sender
 from service.http.transport import ClientTransport
 
-_LARGEST_HEAD = 131_072
+LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
 # The same, and for anything else, while all connections are taken.
 _CROWDED_SECONDS = 2.0
@@ -45,7 +45,6 @@ _PIECE = 1024
 _MOST_UNPARSED = 65_536
 # A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
-_HEALTH = HEALTH_PREFIX.encode("ascii")
 _INVALID = "Invalid HTTP request received."
 
 
@@ -218,17 +217,18 @@ class HttpProtocol(HttpToolsProtocol):
         if self._gate is None or self._is_answering():
             return False
         path, _, _ = self.url.partition(b"?")
-        if self._is_crowded and self._places is not None and not path.startswith(_HEALTH):
+        method = self.parser.get_method()
+        health = self._is_crowded and is_health(path.decode("latin-1"))
+        if self._is_crowded and self._places is not None and not health:
             error = self._places.refuse()
-            answer = self._gate.answer(error, self.headers, closes=True)
-            if self.parser.get_method() == b"HEAD":
+            answer = self._gate.answer(error, (method, path), self.headers, closes=True)
+            if method == b"HEAD":
                 answer = answer[: answer.index(b"\r\n\r\n") + 4]
             self.transport.write(answer)
             self.transport.close()
             return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
-        method = self.parser.get_method()
         refusal = self._gate.refuse(
             method, path, self.headers, peer=self.scope["client"], closes=closes
         )
@@ -290,7 +290,7 @@ class HttpProtocol(HttpToolsProtocol):
             except httptools.HttpParserError:
                 self._refuse()
             else:
-                if self._size > _LARGEST_HEAD:
+                if self._size > LARGEST_HEAD:
                     self._refuse()
         self._unparsed = read[start:]
         self.transport.set_full(full=len(self._unparsed) > _MOST_UNPARSED)

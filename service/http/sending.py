@@ -5,12 +5,13 @@ its room before anything is computed, and gives it back when its last byte has l
 What does not fit is refused. Small answers take no room and are never refused.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from prometheus_client import Counter, Gauge
 from starlette.types import Scope
 
-from service.errors import OverloadedError
+from service.errors import OverloadedError, Refusal
 
 # Answers up to this size take no room: every transport may hold as much anyway.
 SMALL_BYTES = 65_536
@@ -28,6 +29,9 @@ class Sender(Protocol):
 
     def hold(self, room: "Room") -> None:
         """Keeps the room of an answer until it is sent."""
+
+    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+        """Calls once when the client has left, at once if it has; None: nobody any more."""
 
 
 class SendingLimit:
@@ -77,7 +81,7 @@ class SendingLimit:
             )
         if fault is not None:
             self._refused.inc()
-            raise OverloadedError(fault, retry_after=_RETRY_SECONDS)
+            raise OverloadedError(fault, refusal=Refusal.SENDING, retry_after=_RETRY_SECONDS)
         room = Room(self, making)
         if sender is not None:
             sender.hold(room)
@@ -115,6 +119,11 @@ class Room:
     def release(self) -> None:
         """Gives all back."""
         self.shrink(0)
+
+
+def sender_of(scope: Scope) -> Sender | None:
+    """Returns the connection that sends the answer to a request, if the server has told it."""
+    return scope.get(_KEY)
 
 
 def name_sender(scope: Scope, sender: Sender) -> None:

@@ -80,6 +80,7 @@ class ClientTransport(asyncio.Transport):
         self._room: Room | None = None
         self._is_made = False  # the answer that has the room
         self._is_lost = False
+        self._on_lost: Callable[[], object] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -171,10 +172,18 @@ class ClientTransport(asyncio.Transport):
         if not self._transport.is_closing():
             self._transport.set_write_buffer_limits()
 
+    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+        """Calls once when the client has left, at once if it has; None: nobody any more."""
+        self._on_lost = call
+        if self._is_lost and call is not None:
+            call()
+
     def note_lost(self) -> None:
         """Cancels all timers, and gives the room back unless the request goes on."""
         self.forget()
         self._is_lost = True
+        if self._on_lost is not None:
+            self._on_lost()
         if self._is_made:
             self._release()
 

@@ -1,9 +1,9 @@
 """Admits requests whose work can end in time, and counts no client's work against another.
 
 Work is counted in tokens of a prediction, and becomes seconds of a lane by what such a token takes
-now. Clients share the lanes fairly, as the schedule serves
-them: while a request of the size x is computed, each other client gets at most x too. So a request
-that comes when client c has the work B_c and other clients have B_1, B_2, ... ends after
+now. Clients share the lanes fairly, as the schedule serves them: while a request of the size x is
+computed, each other client gets at most x too. So a request that comes when client c has the work
+B_c and other clients have B_1, B_2, ... ends after
 
     (B_c + k + sum of min(B_i, B_c + k)) / lanes
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from operator import attrgetter, ge
 from typing import NoReturn
 
-from service.errors import InvalidRequestError, OverloadedError
+from service.errors import InvalidRequestError, OverloadedError, Refusal
 from service.inference.cost import Cost
 
 # The share of a request's time that its work and the work before it may take.
@@ -38,11 +38,13 @@ class Caller:
         client: the same for all requests that share one share of the service.
         route: requests of one route cost about the same.
         spend: counts the tokens of an admitted request; raises if they are too many.
+        seconds: that the request has in all, also those that have passed.
     """
 
     client: Hashable = None
     route: str = ""
     spend: Callable[[int], None] = lambda _: None
+    seconds: float = 0.0
 
 
 def fewer_tokens(fitting: int) -> str:
@@ -121,7 +123,7 @@ class Admission:
         self._usual: dict[str, _Usual] = {}  # by route
         self._closed_until = -math.inf
         self._closed_for = (math.inf, math.inf)  # tokens and amount that were refused
-        self._refusal = OverloadedError("")
+        self._refusal = OverloadedError("", refusal=Refusal.QUEUE_FULL)
         # What ended no later than work of some amount, a moment ago, with what came since.
         self._bound, self._bound_for, self._bound_until = 0.0, 0.0, -math.inf
 
@@ -129,6 +131,11 @@ class Admission:
     def is_empty(self) -> bool:
         """Whether no client has work that is not done."""
         return not self._shares
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that all work takes that is not done; 0 if there is none."""
+        return max(self._total.amount, 0.0) * self._cost.per_token / self._lanes
 
     def tokens_of(self, client: Hashable) -> float:
         """Tokens of a client's requests that wait."""
@@ -152,13 +159,7 @@ class Admission:
         most = self._most_seconds(seconds)
         needed = work.amount * self._cost.per_token
         if work.tokens > self._max_batch_tokens and needed > most:
-            fitting = int(most / needed * work.tokens)
-            raise InvalidRequestError(
-                f"The request takes {work.tokens} tokens through the network, which takes about "
-                f"{needed / self._lanes:.3g} seconds here, and it may take "
-                f"{most / self._lanes:.3g} of the {seconds:.3g} that are left until its deadline: "
-                f"{work.advice(max(fitting, self._max_batch_tokens))}."
-            )
+            self._refuse_large(work, needed, most, max(seconds, caller.seconds))
         if self._shares:
             self._check_room(caller.client, work, most, _NOTHING, "the request")
 
@@ -256,6 +257,33 @@ class Admission:
         """Returns how many seconds of lanes fit into the time that a request has."""
         return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
 
+    def _refuse_large(self, work: Work, needed: float, most: float, whole: float) -> NoReturn:
+        """Refuses work that its time is too short for.
+
+        Args:
+            work: of the request.
+            needed: seconds of a lane that it takes.
+            most: those that fit into the time that is left.
+            whole: seconds that the request has in all. A busy replica may have used up a part of
+                them before the request got here, which is no fault of the request.
+        """
+        ever = self._most_seconds(whole)
+        if needed <= ever:
+            self._refuse(
+                Refusal.DEADLINE,
+                f"The request takes {needed / self._lanes:.3g} seconds of work, and "
+                f"{most / self._lanes:.3g} can be computed in the time that is left of its "
+                f"{whole:.3g} seconds",
+                needed - most,
+            )
+        fitting = int(ever / needed * work.tokens)
+        raise InvalidRequestError(
+            f"The request takes {work.tokens} tokens through the network, which takes about "
+            f"{needed / self._lanes:.3g} seconds here, and it may take {ever / self._lanes:.3g} "
+            f"of the {whole:.3g} that it has: "
+            f"{work.advice(max(fitting, self._max_batch_tokens))}."
+        )
+
     def _check_room(
         self, client: Hashable, work: Work | _Usual, most: float, before: _Share, name: str
     ) -> None:
@@ -269,6 +297,7 @@ class Admission:
             in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
             if in_queue > self._max_queue_tokens:
                 self._refuse(
+                    Refusal.QUEUE_FULL,
                     f"{in_queue - tokens:.0f} tokens are waiting, {name} has {tokens:.0f}, "
                     f"and the queue holds {self._max_queue_tokens}",
                     (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
@@ -278,6 +307,7 @@ class Admission:
             in_time = (before.amount + self._fair_amount(client, work.amount, room)) * cost
             if in_time > most:
                 self._refuse(
+                    Refusal.DEADLINE,
                     f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "
                     f"{name} takes {seconds / self._lanes:.3g}, and {most / self._lanes:.3g} can "
                     "be computed in the time that it has",
@@ -310,8 +340,9 @@ class Admission:
         everybody = sum([min(work(share), mine) for share in self._shares.values()])
         return everybody + own
 
-    def _refuse(self, reason: str, missing: float) -> NoReturn:
+    def _refuse(self, refusal: Refusal, reason: str, missing: float) -> NoReturn:
         raise OverloadedError(
             f"{reason}: come back later, or try another replica.",
+            refusal=refusal,
             retry_after=missing / self._lanes,
         )

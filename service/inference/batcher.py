@@ -33,6 +33,7 @@ from service.inference.supervision import Ends
 from service.inference.work import Entry, Job, Pass, Task, Waiter, failure
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
+from service.tracing.record import CURRENT
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.batcher")
@@ -60,6 +61,7 @@ class Batcher:
         use_threads: called before a pass with its number of threads, if that changes.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
         max_queue_tokens: tokens that may wait.
+        computes_padding: whether padding goes through the network too; for the metrics.
         costs: of a token of each path; what is known before the first pass. None: nothing.
         metrics: counts passes and the queue.
         on_pass: called after each pass with its path, when it began, and its error or None.
@@ -80,6 +82,7 @@ class Batcher:
         use_threads: Callable[[int], None] = lambda _: None,
         max_batch_tokens: int,
         max_queue_tokens: int,
+        computes_padding: bool = True,
         costs: dict[PathName, Cost] | None = None,
         metrics: Metrics,
         on_pass: Callable[[PathName, float, Exception | None], None],
@@ -101,9 +104,12 @@ class Batcher:
             max_queue_tokens=max_queue_tokens,
             costs=costs,
         )
-        self._waiters: set[Waiter[Any]] = set()
+        self._max_batch_tokens = max_batch_tokens
+        self._computes_padding = computes_padding
+        self._waiters: dict[Waiter[Any], float] = {}  # since when; the oldest is first
         metrics.queue_tokens.set_function(lambda: float(self._queue.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
+        metrics.queue_oldest_seconds.set_function(self._oldest)
         self._loop = asyncio.get_running_loop()
         self._executor = executor
         self._passes = 0
@@ -113,6 +119,10 @@ class Batcher:
         self._workers = [
             self._loop.run_in_executor(executor, self._work, place) for place in places
         ]
+
+    def work_seconds(self) -> float:
+        """Returns how many seconds the admitted work takes; 0 if idle."""
+        return self._queue.work_seconds()
 
     def longest_pass(self) -> float:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
@@ -262,7 +272,9 @@ class Batcher:
         extra: float = 0.0,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Any]:
-        waiter: Waiter[Any] = Waiter(self._loop.create_future(), len(items), caller.client)
+        waiter: Waiter[Any] = Waiter(
+            self._loop.create_future(), len(items), caller.client, trace=CURRENT.get()
+        )
         entries = [
             Entry(task, waiter, index, item, encodings, finish)
             for index, (item, encodings) in enumerate(items)
@@ -276,17 +288,22 @@ class Batcher:
         waiter.cost += extra / max(tokens, 1)
         waiter.predictions = waiter.cost * self._queue.times_a_prediction(task.path)
         work = Work(tokens, tokens * waiter.predictions, advice)
-        seconds = deadline - self._loop.time()
-        flow = self._queue.admit(sized, caller, work, seconds, is_job=is_job)
-        self._waiters.add(waiter)
+        now = self._loop.time()
+        flow = self._queue.admit(sized, caller, work, deadline - now, is_job=is_job)
+        self._waiters[waiter] = now
         answered = False
         try:
             results = await waiter.future
             answered = True
             return results
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
             self._queue.leave(waiter, flow, caller, work, answered=answered)
+
+    def _oldest(self) -> float:
+        """Returns for how many seconds the oldest request has been waiting; 0 if none waits."""
+        since = next(iter(self._waiters.values()), None)
+        return 0.0 if since is None else self._loop.time() - since
 
     def _work(self, place: int) -> None:
         """Runs a lane on a thread of the executor, and has it replaced if it ends unasked."""
@@ -376,5 +393,11 @@ class Batcher:
                 "texts failed alone", exc_info=first, extra={**counts, **safe_fault(first)}
             )
         if encodings := batch.encodings:
-            self._metrics.observe_pass(encodings, seconds, batch.path)
+            self._metrics.observe_pass(
+                encodings,
+                seconds,
+                batch.path,
+                max_tokens=self._max_batch_tokens,
+                computes_padding=self._computes_padding and batch.path != GRADIENT,
+            )
             self._on_pass(batch.path, batch.began, None)

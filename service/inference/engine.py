@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import torch
 
 from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
+from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
@@ -103,6 +104,20 @@ class Engine:
             self._logged_stuck = True
             logger.critical("a forward pass does not end", extra={"seconds": round(seconds, 1)})
         return _STUCK.format(self._watchdog_seconds)
+
+    def backlog_seconds(self, *, full: float) -> float:
+        """Returns how many seconds the admitted work takes.
+
+        A replica that computes nothing must not look idle. So a pass that takes longer than
+        expected counts by the time that it has taken.
+
+        Args:
+            full: what such a pass counts at most, and what a replica says that has to be restarted.
+        """
+        if self._batcher is None:
+            return 0.0
+        running = full if self.stuck is not None else self._batcher.longest_pass()
+        return max(self._batcher.work_seconds(), min(running, full))
 
     @property
     def predictor(self) -> Predictor:
@@ -218,6 +233,7 @@ class Engine:
             use_threads=torch.set_num_threads,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
+            computes_padding=self._backend.computes_padding,
             costs=self._costs,
             metrics=self._metrics,
             on_pass=self._note_pass,
@@ -230,7 +246,9 @@ class Engine:
                 "model": predictor.info.name,
                 "version": predictor.info.version,
                 "device": predictor.info.device,
+                "engine": self._backend.name,
                 "dtype": predictor.info.dtype,
+                "dtype_reason": predictor.info.dtype_reason,
                 "threads": self._backend.threads,
                 "lanes": self._backend.workers,
             },
@@ -244,6 +262,8 @@ class Engine:
         # process would stop for a fifth of a second.
         gc.collect()
         gc.freeze()
+        # Loading took the weights several times over.
+        return_memory()
         return predictor
 
     def _measure(self, predictor: Predictor) -> None:

@@ -67,6 +67,8 @@ class Lanes:
     def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
         self.count = count
         self._worth_sharing = worth_sharing
+        # Where little work is worth sharing, two threads share it.
+        self._fewest = max(1, min(_FEWEST_TOKENS_PER_THREAD, worth_sharing // 2))
         self._busy = 0
         self._heavy = 0
         self._gradient = 0
@@ -103,7 +105,7 @@ class Lanes:
         self._busy += 1
         self._count(weight, 1)
         alone = self._busy == 1 and is_all and tokens >= self._worth_sharing
-        return min(self.count, tokens // _FEWEST_TOKENS_PER_THREAD) if alone else 1
+        return min(self.count, tokens // self._fewest) if alone else 1
 
     def end(self, weight: Weight) -> None:
         """Notes that a batch of a lane ended."""

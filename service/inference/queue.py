@@ -112,6 +112,11 @@ class Queue:
         with self._changed:
             return not self._started and self._admission.is_empty
 
+    def work_seconds(self) -> float:
+        """Returns how many seconds the admitted work takes; 0 if idle."""
+        with self._changed:
+            return self._admission.seconds
+
     def longest_pass(self) -> float:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
         with self._changed:
@@ -152,6 +157,8 @@ class Queue:
             caller.spend(work.tokens)
             others = self._admission.tokens_of(caller.client)
             self._admission.begin(caller.client, work)
+            if waiter.trace is not None:
+                waiter.trace.begin_waiting()
             light = not is_job and is_light(work.tokens * waiter.cost, others)
             waiter.weight = Weight(light, gradient=is_job and work.tokens > 0)
             flow = self._schedule.add(

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -16,6 +17,7 @@ from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
 from service.inference.lanes import LIGHT, Weight
 from service.logs import safe_fault
+from service.tracing.record import NOTHING, Together, Trace, stage_of
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.work")
@@ -32,6 +34,7 @@ class Waiter(Generic[Result]):
         weight: how long its passes keep a core busy.
         cost: what a token of it costs, in tokens of a plain pass of its task.
         predictions: the same in tokens of a prediction, as estimated when it came.
+        trace: notes its wait and its passes; None if it is not traced.
         results: the others, by index.
     """
 
@@ -41,6 +44,7 @@ class Waiter(Generic[Result]):
     weight: Weight = LIGHT
     cost: float = 1.0
     predictions: float = 1.0
+    trace: Trace | None = None
     results: dict[int, Result] = field(default_factory=dict)
 
     def deliver(self, index: int, result: Result) -> None:
@@ -184,13 +188,33 @@ class Pass:
         Raises:
             Exception: the pass failed. `fail` then answers the entries without a result.
         """
-        results = self.entries[0].task.run([entry.item for entry in self.entries])
+        with self._noted():
+            results = self.entries[0].task.run([entry.item for entry in self.entries])
         if len(results) != len(self.entries):  # else those at the end would wait for ever
             raise RuntimeError(f"{len(self.entries)} entries got {len(results)} results")
         if self.entries[0].finish is None:
             checked = [self._check(result) for result in results]
             return partial(self._deliver, self.entries, checked)
         return self._finish_each(results, call_soon)
+
+    def _noted(self) -> AbstractContextManager[object]:
+        """Notes the pass for each of its requests that is traced."""
+        traced = [entry.waiter.trace for entry in self.entries if entry.waiter.trace is not None]
+        if not traced:
+            return NOTHING
+        lengths = [len(encoding.input_ids) for encoding in self.encodings]
+        described: dict[str, str | int] = {
+            "headlight.path": self.path,
+            "headlight.batch.requests": len({entry.waiter for entry in self.entries}),
+            "headlight.batch.texts": len(lengths),
+            "headlight.batch.tokens": sum(lengths),
+            "headlight.batch.padded_tokens": max(lengths, default=0) * len(lengths),
+        }
+        began = round(self.began * 1e9)
+        return Together(
+            trace.begin_pass(began, {**described, "headlight.texts": traced.count(trace)})
+            for trace in dict.fromkeys(traced)
+        )
 
     def _finish_each(
         self, results: Sequence[Any], call_soon: Callable[[Callable[[], None]], object]
@@ -207,7 +231,8 @@ class Pass:
         if entry.finish is None or isinstance(checked, InternalError):
             return checked
         try:
-            return entry.finish(entry.index, result)
+            with stage_of(entry.waiter.trace, "write", 1):
+                return entry.finish(entry.index, result)
         except Exception as error:  # the other entries still get their results
             logger.exception("a result could not be finished", extra=safe_fault(error))
             # The frames of its traceback would keep the weights alive.

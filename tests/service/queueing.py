@@ -79,6 +79,7 @@ class Setting:
         lanes: int = 1,
         cores: int | None = None,
         extra: bool = False,
+        computes_padding: bool = True,
     ) -> None:
         self.recorder = Recorder()
         self.metrics = Metrics([])
@@ -96,6 +97,7 @@ class Setting:
             use_threads=self.threads.append,
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
+            computes_padding=computes_padding,
             metrics=self.metrics,
             on_pass=lambda _path, _began, error: self.passes.append(error),
             on_lost=lambda: self.lost.append(True),

@@ -5,7 +5,17 @@ import inspect
 import orjson
 
 from service import errors
-from service.errors import ALL_ERRORS, FieldError, OverloadedError, ServiceError
+from service.errors import (
+    ALL_ERRORS,
+    DeadlineError,
+    DrainingError,
+    FieldError,
+    NotReadyError,
+    OverloadedError,
+    RateLimitedError,
+    Refusal,
+    ServiceError,
+)
 
 TABLE = {
     "malformed-json": 400,
@@ -46,17 +56,17 @@ def test_every_class_is_in_the_table_and_in_the_docstring() -> None:
 
 
 def test_a_complete_answer() -> None:
-    error = OverloadedError(
+    error = DeadlineError(
         "full", errors=[FieldError(("body", "sentences", 3), "bad")], retry_after=1.2
     )
     response = error.response()
-    assert response.status_code == 503
+    assert response.status_code == 504
     assert response.headers["retry-after"] == "2"
     assert response.headers["content-type"] == "application/problem+json"
     assert orjson.loads(response.body) == {
-        "type": "/problems/overloaded",
-        "title": "The service is overloaded",
-        "status": 503,
+        "type": "/problems/timeout",
+        "title": "The request took too long",
+        "status": 504,
         "detail": "full",
         "errors": [{"loc": ["body", "sentences", 3], "msg": "bad"}],
         "retry_after": 2,
@@ -64,4 +74,13 @@ def test_a_complete_answer() -> None:
 
 
 def test_retry_after_is_at_least_one_second() -> None:
-    assert OverloadedError("full", retry_after=0.0).retry_after == 1
+    assert DeadlineError("late", retry_after=0.0).retry_after == 1
+
+
+def test_a_refusal_says_why() -> None:
+    assert OverloadedError("full", refusal=Refusal.MEMORY).refusal is Refusal.MEMORY
+    assert RateLimitedError("much", refusal=Refusal.QUOTA).refusal is Refusal.QUOTA
+    assert NotReadyError("loading").refusal is Refusal.NOT_READY
+    assert DrainingError("ending").refusal is Refusal.DRAINING
+    assert DrainingError("a probe is no request", refusal=None).refusal is None
+    assert DeadlineError("late").refusal is None

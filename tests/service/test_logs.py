@@ -1,12 +1,16 @@
 """Log lines, for machines and for people."""
 
+import asyncio
+import io
 import json
 import logging
 import os
+import time
+from collections.abc import Iterator
 
 import pytest
 
-from service.logs import JsonFormatter, TextFormatter, configure_logging
+from service.logs import JsonFormatter, TextFormatter, configure_logging, log_request
 
 SECRET = "what the user wrote"
 
@@ -72,3 +76,89 @@ def test_the_form_follows_setting_and_stream(
         line = lines.readline()
     assert line.startswith("{") == as_json
     assert "hello" in line
+
+
+class Writes(io.StringIO):
+    """A stream that remembers each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.pieces.append(text)
+        return len(text)
+
+
+@pytest.fixture
+def stream() -> Iterator[Writes]:
+    """Where all logs go, as text."""
+    root = logging.getLogger()
+    before, level = root.handlers, root.level
+    stream = Writes()
+    configure_logging("text", stream)
+    yield stream
+    root.handlers = before
+    root.setLevel(level)
+
+
+def messages(piece: str) -> list[str]:
+    assert piece.endswith("\n")
+    return [line.partition(": ")[2] for line in piece.splitlines()]
+
+
+def test_lines_of_one_round_of_the_event_loop_are_one_write(stream: Writes) -> None:
+    async def answer_many() -> None:
+        for number in range(3):
+            log_request(route="/predict", status=200 + number)
+        assert stream.pieces == []
+        await asyncio.sleep(0)
+        log_request(route="/model", status=200)
+        await asyncio.sleep(0)
+
+    asyncio.run(answer_many())
+    assert [messages(piece) for piece in stream.pieces] == [
+        [f"request route=/predict status={status}" for status in (200, 201, 202)],
+        ["request route=/model status=200"],
+    ]
+
+
+def test_a_warning_is_written_at_once_behind_what_came_before(stream: Writes) -> None:
+    async def warn() -> None:
+        log_request(status=200)
+        logging.getLogger("headlight.test").warning("careful")
+        assert [messages(piece) for piece in stream.pieces] == [["request status=200", "careful"]]
+
+    asyncio.run(warn())
+    assert len(stream.pieces) == 1
+
+
+def test_lines_of_other_threads_are_written_at_once(stream: Writes) -> None:
+    log_request(status=200)
+    assert [messages(piece) for piece in stream.pieces] == [["request status=200"]]
+
+
+def test_the_line_of_a_request_is_that_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.25)
+    fields = {"request_id": "abc", "route": "/predict", "status": 200, "milliseconds": 1.5}
+    root = logging.getLogger()
+    before, level = root.handlers, root.level
+    short, whole = Writes(), Writes()
+    try:
+        configure_logging("json", short)
+        log_request(**fields)
+        configure_logging("json", whole)
+        # With a second handler there is no short way.
+        root.addHandler(logging.NullHandler())
+        log_request(**fields)
+    finally:
+        root.handlers = before
+        root.setLevel(level)
+    assert short.pieces == whole.pieces
+    assert json.loads(short.pieces[0]) == {
+        "time": "2023-11-14T22:13:20.250+00:00",
+        "level": "info",
+        "logger": "headlight.request",
+        "message": "request",
+        **fields,
+    }

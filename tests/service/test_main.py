@@ -34,23 +34,23 @@ def refuse(
     return refuse
 
 
-WHOLE = "input should be a valid integer, unable to parse string as an integer"
+WHOLE = "must be a whole number"
 WRONG = [
     ("HOST", "", "must not be blank, got ''"),
-    ("PORT", "65536", "input should be less than or equal to 65535, got '65536'"),
+    ("PORT", "65536", "must be at most 65535, got '65536'"),
     ("PORT", "", f"{WHOLE}, got ''"),
     (
         "DEVICE",
         "gpu",
-        r"string should match pattern '^(auto|cpu|cuda|cuda:\d{1,3})$', got 'gpu'",
+        "must be auto, cpu, cuda or cuda:N (cuda is the GPU), got 'gpu'",
     ),
     (
         "DTYPE",
         "float64",
-        "input should be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', got 'float64'",
+        "must be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', got 'float64'",
     ),
-    ("THREADS", "-1", "input should be greater than or equal to 0, got '-1'"),
-    ("MAX_SENTENCES", "0", "input should be greater than or equal to 1, got '0'"),
+    ("THREADS", "-1", "must be at least 0, got '-1'"),
+    ("MAX_SENTENCES", "0", "must be at least 1, got '0'"),
     ("MAX_BODY_BYTES", "1.5", f"{WHOLE}, got '1.5'"),
     *(
         (
@@ -61,12 +61,12 @@ WRONG = [
         for value in ("0", "-1", "1.5", "many", "1000000000")
     ),
     ("MAX_QUEUE_TOKENS", "many", f"{WHOLE}, got 'many'"),
-    ("MAX_ATTENTION_WEIGHTS", "0", "input should be greater than or equal to 1, got '0'"),
-    ("MAX_SENDING_BYTES", "0", "input should be greater than or equal to 1, got '0'"),
+    ("MAX_ATTENTION_WEIGHTS", "0", "must be at least 1, got '0'"),
+    ("MAX_SENDING_BYTES", "0", "must be at least 1, got '0'"),
     ("MAX_CONNECTIONS", "0", "must be auto, or a whole number from 1 to 999,999,999, got '0'"),
-    ("REQUEST_TIMEOUT", "0", "input should be greater than 0, got '0'"),
+    ("REQUEST_TIMEOUT", "0", "must be more than 0, got '0'"),
     ("REQUEST_TIMEOUT", "inf", "must be a finite number of seconds, got 'inf'"),
-    ("DRAIN_SECONDS", "-1", "input should be greater than or equal to 0, got '-1'"),
+    ("DRAIN_SECONDS", "-1", "must be at least 0, got '-1'"),
     ("API_KEYS", ",", "is set but holds no key; unset it to let everybody in"),
     (
         "API_KEYS",
@@ -75,10 +75,16 @@ WRONG = [
     ),
     ("CHECKPOINT_KEY", "no/where", "no/where: cannot be read: No such file or directory"),
     ("API_KEYS_FILE", "no/where", "cannot read no/where: No such file or directory"),
-    ("WATCHDOG_SECONDS", "0", "input should be greater than 0, got '0'"),
-    ("METRICS", "no", "input should be 'open', 'key' or 'off', got 'no'"),
-    ("DOCS", "", "input should be 'open', 'key' or 'off', got ''"),
-    ("PAGE", "ON", "input should be 'open', 'key' or 'off', got 'ON'"),
+    ("WATCHDOG_SECONDS", "0", "must be more than 0, got '0'"),
+    ("METRICS", "no", "must be 'open', 'key' or 'off', got 'no'"),
+    ("DOCS", "", "must be 'open', 'key' or 'off', got ''"),
+    ("PAGE", "ON", "must be 'open', 'key' or 'off', got 'ON'"),
+    (
+        "COMPAT",
+        "on,tei",
+        "must be on, off, or some of huggingface, openinference, classify, mlflow, with commas "
+        "between, got 'on,tei'",
+    ),
     (
         "METRICS",
         "key",
@@ -113,7 +119,7 @@ WRONG = [
         "1/week",
         "must be a number for each second, minute, hour or day, such as 600/minute, got '1/week'",
     ),
-    ("LOG_FORMAT", "xml", "input should be 'auto', 'json' or 'text', got 'xml'"),
+    ("LOG_FORMAT", "xml", "must be 'auto', 'json' or 'text', got 'xml'"),
 ]
 
 
@@ -142,7 +148,7 @@ def test_a_missing_device(refuse: Refuse) -> None:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     assert refuse("--device", "cuda:999") == (
         "headlight-serve: 1 setting is wrong:\n"
-        f"  HEADLIGHT_DEVICE: device cuda:999 was asked for, but torch finds {count} CUDA devices: "
+        f"  --device: device cuda:999 was asked for, but torch finds {count} CUDA devices: "
         "use cpu or auto, or install torch with CUDA\n"
     )
 
@@ -153,9 +159,9 @@ def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     monkeypatch.setattr("model.backends.device.computes_int8", lambda _: False)
     assert refuse("--dtype", "int8", "--max-queue-tokens", "8191") == (
         "headlight-serve: 2 settings are wrong:\n"
-        "  HEADLIGHT_DTYPE: dtype int8 needs a processor that multiplies bytes natively (AVX-512 "
+        "  --dtype: dtype int8 needs a processor that multiplies bytes natively (AVX-512 "
         "VNNI), which cpu is not: use auto\n"
-        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
+        "  --max-queue-tokens: is 8191, but a request may have 256 sentences of 32 tokens: "
         "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
     )
 
@@ -166,7 +172,7 @@ def test_a_type_that_the_network_does_not_support(
     monkeypatch.setattr("model.backends.device.computes_int8", lambda _: True)
     course = tiny_conv_checkpoint(tmp_path / "course")
     assert refuse("--dtype", "int8", checkpoint=course).startswith(
-        "headlight-serve: 1 setting is wrong:\n  HEADLIGHT_DTYPE: dtype int8 is for encoders, and "
+        "headlight-serve: 1 setting is wrong:\n  --dtype: dtype int8 is for encoders, and "
         "course is a "
     )
 
@@ -175,14 +181,14 @@ def test_a_checkpoint_that_cannot_be_read(refuse: Refuse, tmp_path: Path) -> Non
     folder = tmp_path / ("x" * 300)
     assert refuse(checkpoint=folder) == (
         "headlight-serve: 1 setting is wrong:\n"
-        f"  HEADLIGHT_CHECKPOINT: {folder}: cannot be read: File name too long\n"
+        f"  --checkpoint: {folder}: cannot be read: File name too long\n"
     )
 
 
 def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
     assert refuse("--max-queue-tokens", "8191") == (
         "headlight-serve: 1 setting is wrong:\n"
-        "  HEADLIGHT_MAX_QUEUE_TOKENS: is 8191, but a request may have 256 sentences of 32 tokens: "
+        "  --max-queue-tokens: is 8191, but a request may have 256 sentences of 32 tokens: "
         "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
     )
 
@@ -190,7 +196,7 @@ def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
 def test_the_largest_answer_must_fit_into_its_room(refuse: Refuse) -> None:
     assert refuse("--max-sending-bytes", "63999999") == (
         "headlight-serve: 1 setting is wrong:\n"
-        "  HEADLIGHT_MAX_SENDING_BYTES: is 63999999, but an answer of 2000000 weights takes up to "
+        "  --max-sending-bytes: is 63999999, but an answer of 2000000 weights takes up to "
         "64000000 bytes while it is made: raise it to 64000000, or lower "
         "HEADLIGHT_MAX_ATTENTION_WEIGHTS\n"
     )
@@ -200,7 +206,7 @@ def test_the_connections_must_fit_into_the_open_files(refuse: Refuse) -> None:
     said = refuse("--max-connections", "900000000")
     assert said.startswith(
         "headlight-serve: 1 setting is wrong:\n"
-        "  HEADLIGHT_MAX_CONNECTIONS: 900000000 connections do not fit into "
+        "  --max-connections: 900000000 connections do not fit into "
     )
 
 
@@ -214,9 +220,7 @@ def test_a_damaged_checkpoint_is_refused_with_the_name_of_the_file(
     damaged = folder / name
     damaged.write_bytes(damaged.read_bytes()[:-10])
     told = refuse(checkpoint=folder)
-    assert told.startswith(
-        f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_CHECKPOINT: {damaged}: "
-    )
+    assert told.startswith(f"headlight-serve: 1 setting is wrong:\n  --checkpoint: {damaged}: ")
 
 
 @pytest.mark.parametrize("host", ["no such host", "a..b", ".example", f"{'x' * 64}.org"])
@@ -224,7 +228,7 @@ def test_an_unknown_host(refuse: Refuse, host: str) -> None:
     told = refuse("--host", host, "--port", "0")
     assert told.startswith(f"headlight-serve: cannot listen on {host} port 0: ")
     assert told.count("\n") == 1
-    assert told.endswith("; choose others with HEADLIGHT_HOST and HEADLIGHT_PORT\n")
+    assert told.endswith("; choose others with --host and --port\n")
 
 
 def test_every_setting_but_the_keys_is_an_option_with_help(
@@ -246,5 +250,6 @@ def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--prot", "1"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "headlight-serve: unrecognized arguments: --prot 1; see headlight-serve --help\n"
+        "headlight-serve: unrecognized arguments: --prot 1; did you mean --port?; see "
+        "headlight-serve --help\n"
     )

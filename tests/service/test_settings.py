@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from service.settings import Rate, Settings, read_settings
+from service.settings import FAMILIES, Families, Family, Rate, Settings, name_of, read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +45,7 @@ def test_defaults() -> None:
         "metrics": "open",
         "docs": "open",
         "page": "open",
+        "compat": {"names": frozenset(FAMILIES)},
         "allowed_hosts": None,
         "allowed_origins": None,
         "trusted_proxies": None,
@@ -72,6 +75,7 @@ VALUES = {
     "metrics": ("off", "off"),
     "docs": ("key", "key"),
     "page": ("off", "off"),
+    "compat": (" MLflow, classify", Families(frozenset({"classify", "mlflow"}))),
     "allowed_hosts": ("example.org, *.Example.com", ("example.org", "*.example.com")),
     "allowed_origins": ("https://example.org", ("https://example.org",)),
     "rate_limit": ("600/minute", Rate(600, "minute")),
@@ -145,6 +149,38 @@ def test_a_wrong_part_of_a_list_is_reported(field: str, value: str, wanted: str)
     assert getattr(settings, field) is None
 
 
+@pytest.mark.parametrize(
+    ("value", "names", "shown"),
+    [
+        ("on", FAMILIES, "on"),
+        ("", FAMILIES, "on"),
+        ("off", (), "off"),
+        ("mlflow,huggingface", ("huggingface", "mlflow"), "huggingface,mlflow"),
+        (",".join(FAMILIES), FAMILIES, "on"),
+    ],
+)
+def test_families_are_switched_on_and_off(
+    value: str, names: tuple[Family, ...], shown: str
+) -> None:
+    settings, faults = read_settings({"compat": value})
+
+    assert faults == []
+    assert settings.compat == Families(frozenset(names))
+    assert str(settings.compat) == shown
+    assert [family for family in FAMILIES if family in settings.compat] == list(names)
+
+
+@pytest.mark.parametrize("value", ["hugginface", "on,off", "mlflow,off", "true"])
+def test_a_wrong_family_is_reported(value: str) -> None:
+    settings, faults = read_settings({"compat": value})
+
+    assert faults == [
+        "--compat: must be on, off, or some of huggingface, openinference, classify, mlflow, with "
+        f"commas between, got {value!r}"
+    ]
+    assert str(settings.compat) == "on"
+
+
 @pytest.mark.parametrize("value", ["0/minute", "10", "10/week", "1.5/day", "-1/day"])
 def test_a_wrong_rate_is_reported(value: str) -> None:
     settings, faults = read_settings({"rate_limit": value})
@@ -156,8 +192,53 @@ def test_a_wrong_rate_is_reported(value: str) -> None:
     assert settings.rate_limit is None
 
 
+@pytest.mark.parametrize("field", ["rate_limit", "token_quota"])
+@pytest.mark.parametrize("value", ["10", '{"count": 1, "period": "day"}', '"600/minute"', "[]"])
+def test_a_wrong_rate_of_the_environment_is_not_read_as_json(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: str
+) -> None:
+    name = f"HEADLIGHT_{field.upper()}"
+    monkeypatch.setenv(name, value)
+    settings, faults = read_settings({})
+
+    assert faults == [
+        f"{name}: must be a number for each second, minute, hour or day, such as 600/minute, "
+        f"got {value!r}"
+    ]
+    assert getattr(settings, field) is None
+
+
 @pytest.mark.parametrize("field", ["allowed_origins", "trusted_proxies"])
 def test_a_star_alone_stands_for_all(field: str) -> None:
     settings, faults = read_settings({field: " * "})
 
     assert (getattr(settings, field), faults) == (("*",), [])
+
+
+@pytest.mark.parametrize("field", [name for name in Settings.model_fields if name != "api_keys"])
+@given(value=st.text(max_size=12) | st.integers().map(str) | st.floats().map(str))
+@example(value="9" * 5000)
+@example(value="gpu")
+def test_every_fault_is_in_words_of_this_service(field: str, value: str) -> None:
+    _, faults = read_settings({field: value})
+    for fault in faults:
+        name, _, told = fault.partition(": ")
+        assert name == f"--{field.replace('_', '-')}"
+        assert told.endswith(f", got {value!r}")
+        said = told.removesuffix(f", got {value!r}").lower()
+        for phrase in ("input should", "value error", "valid integer", "match", "not of the form"):
+            assert phrase not in said
+
+
+@pytest.mark.parametrize("value", ["gpu", "GPU:0"])
+def test_the_gpu_has_another_name(value: str) -> None:
+    _, faults = read_settings({"device": value})
+    assert faults == [
+        f"--device: must be auto, cpu, cuda or cuda:N (cuda is the GPU), got {value!r}"
+    ]
+
+
+def test_a_setting_is_named_as_it_was_given() -> None:
+    assert name_of("max_sentences") == "HEADLIGHT_MAX_SENTENCES"
+    assert name_of("max_sentences", ["port"]) == "HEADLIGHT_MAX_SENTENCES"
+    assert name_of("max_sentences", {"max_sentences": "5"}) == "--max-sentences"

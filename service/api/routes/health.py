@@ -20,7 +20,7 @@ async def live(request: Request) -> Response:
     """Says that the process can answer at all, and that no forward pass hangs."""
     stuck = state_of(request).engine.stuck
     if stuck is not None:
-        raise NotReadyError(stuck, retry_after=1)
+        raise NotReadyError(stuck, refusal=None, retry_after=1)
     return json_response({"status": "live"})
 
 
@@ -29,7 +29,7 @@ async def ready(request: Request) -> Response:
     """Says whether requests should be sent here."""
     state = state_of(request)
     if state.lifecycle.draining:
-        raise DrainingError("This replica is shutting down.", retry_after=1)
+        raise DrainingError("This replica is shutting down.", refusal=None, retry_after=1)
     if state.engine.fault is not None:
-        raise NotReadyError(state.engine.fault, retry_after=1)
+        raise NotReadyError(state.engine.fault, refusal=None, retry_after=1)
     return json_response({"status": "ready"})

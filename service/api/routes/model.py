@@ -5,6 +5,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.api.limits import describe_limits
 from service.api.openapi import MODEL
 from service.api.requests import choose_form, require_api_key
 from service.api.routes import answer_get
@@ -16,9 +17,11 @@ router = APIRouter()
 
 @answer_get(router, "/model", **MODEL)
 async def model(request: Request) -> Response:
-    """Says which model answers, its sizes, and how accurate it was when it was trained."""
+    """Says which model answers, its sizes, its accuracy in training, and what it refuses."""
     require_api_key(request)
     choose_form(request, JSON)
-    info = state_of(request).engine.info
+    state = state_of(request)
+    info = state.engine.info
     metrics = [metric.model_dump() for metric in info.metrics]
-    return json_response({**asdict(info), "metrics": metrics})
+    limits = describe_limits(state)
+    return json_response({**asdict(info), "metrics": metrics, "limits": limits})

@@ -22,7 +22,7 @@ from service.api.state import state_of
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
 
-_HTML = "text/html"
+HTML = "text/html"
 _ASSET_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -34,27 +34,27 @@ _DOCS_POLICY = (
     "frame-ancestors 'none'"
 )
 _FOLDER = Path(__file__).parents[2] / "page"
-_UNCHANGED = {304: {"description": "What the browser has is still right."}}
+UNCHANGED = {304: {"description": "What the browser has is still right."}}
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _ENTRY = re.compile(r'src="static/([^"]+)" type="module"')
 _IMPORT = re.compile(r' from "\./([^"]+)"')
-_REVALIDATE = {"Cache-Control": "no-cache"}
+REVALIDATE = {"Cache-Control": "no-cache"}
 
 router = APIRouter(include_in_schema=False)
 
 
-@answer_get(router, "/", responses={**PAGE, **_UNCHANGED})
+@answer_get(router, "/", responses={**PAGE, **UNCHANGED})
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
     require_access(request, state_of(request).settings.page)
-    return _answer_page(request, "index.html", _REVALIDATE)
+    return _answer_page(request, "index.html", REVALIDATE)
 
 
-@answer_get(router, "/docs", responses={**PAGE, **_UNCHANGED})
+@answer_get(router, "/docs", responses={**PAGE, **UNCHANGED})
 async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
     require_access(request, state_of(request).settings.docs)
-    headers = {**_REVALIDATE, "Content-Security-Policy": _DOCS_POLICY}
+    headers = {**REVALIDATE, "Content-Security-Policy": _DOCS_POLICY}
     return _answer_page(request, "docs.html", headers)
 
 
@@ -66,24 +66,37 @@ async def openapi(request: Request) -> Response:
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
-@answer_get(router, "/static/{name}", responses={**ASSET, **_UNCHANGED})
+@answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
 async def asset(request: Request, name: str) -> Response:
     """Sends a file that a page loads."""
     return await _answer_file(request, name, None)
 
 
-@answer_get(router, "/static/{version}/{name}", responses={**ASSET, **_UNCHANGED})
+@answer_get(router, "/static/{version}/{name}", responses={**ASSET, **UNCHANGED})
 async def versioned_asset(request: Request, version: str, name: str) -> Response:
     """Sends such a file under the version of all of them."""
     return await _answer_file(request, name, version)
 
 
 def _answer_page(request: Request, name: str, headers: dict[str, str]) -> Response:
-    choose_form(request, _HTML)
-    content = _html(name)
+    choose_form(request, HTML)
+    return answer_kept(request, _html(name), HTML, headers)
+
+
+def answer_kept(
+    request: Request, content: bytes, media_type: str, headers: dict[str, str]
+) -> Response:
+    """Answers with what a browser keeps, or with 304 if it has it already.
+
+    Args:
+        request: its headers may name what the browser has.
+        content: the whole body.
+        media_type: of the body.
+        headers: of the answer.
+    """
     # A browser takes the headers of a 304 too, so they are those of the whole answer.
     headers = {**headers, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
-    response = Response(content, media_type=_HTML, headers=headers)
+    response = Response(content, media_type=media_type, headers=headers)
     if _static().is_not_modified(response.headers, request.headers):
         return Response(status_code=304, headers=headers)
     return response
@@ -98,7 +111,7 @@ async def _answer_file(request: Request, name: str, version: str | None) -> Resp
     # A server may ignore ranges (RFC 9110, section 14.2); a refused one would not be a problem.
     request.scope["headers"] = [each for each in request.scope["headers"] if each[0] != b"range"]
     response = await _static().get_response(name, request.scope)
-    response.headers.update({**_REVALIDATE, "Accept-Ranges": "none"})
+    response.headers.update({**REVALIDATE, "Accept-Ranges": "none"})
     # While replicas are replaced, a page of one version asks a replica of another; and files can
     # be replaced under a running process. Nobody keeps such an answer.
     if version == current and response.headers["ETag"] == tags[name]:
@@ -127,10 +140,21 @@ def _assets() -> tuple[str, dict[str, str]]:
     return digest.hexdigest()[:12], tags
 
 
+def asset_version() -> str:
+    """The version under which pages name their files."""
+    return _assets()[0]
+
+
+@cache
+def source(name: str) -> str:
+    """A page as it lies in its folder."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
 @cache
 def _html(name: str) -> bytes:
     """A page whose files have their version, and whose modules are all named at its head."""
-    html = (_FOLDER / name).read_text(encoding="utf-8")
+    html = source(name)
     modules = _ENTRY.findall(html)
     entries = len(modules)
     for module in modules:  # grows as imports are found
@@ -140,4 +164,4 @@ def _html(name: str) -> bytes:
         f'  <link rel="modulepreload" href="static/{module}">\n' for module in modules[entries:]
     ]
     html = html.replace("</head>", "".join([*links, "</head>"]))
-    return html.replace('="static/', f'="static/{_assets()[0]}/').encode()
+    return html.replace('="static/', f'="static/{asset_version()}/').encode()

@@ -3,10 +3,10 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.api.compat.inputs import InputsRequest, answer_inputs, read_predict
 from service.api.openapi import PREDICT
 from service.api.predict import classify
-from service.api.requests import admit, caller_of, read_input, unless_gone
-from service.api.schemas import PredictRequest
+from service.api.requests import admit, caller_of, unless_gone
 from service.api.state import state_of
 from service.errors import ServiceError
 from service.formats.json import json_response, predict_answer
@@ -20,11 +20,13 @@ async def predict(request: Request) -> Response:
     """Tells the sentiment of each sentence, in their order."""
     admit(request)
     state = state_of(request)
-    body = await read_input(request, PredictRequest)
+    body = await read_predict(request)
+    if isinstance(body, InputsRequest):
+        return await answer_inputs(request, body, flat=True)
     caller, deadline = caller_of(request), deadline_of(request.scope)
     classifying = classify(state.engine, body, deadline=deadline, caller=caller)
     predictions = await unless_gone(request, classifying)
     for item in predictions:
         if isinstance(item, ServiceError):
-            state.metrics.problems.labels(item.type).inc()
+            state.metrics.count_problem(item)
     return json_response(predict_answer(state.engine.info, predictions))

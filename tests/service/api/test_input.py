@@ -14,7 +14,7 @@ from starlette.types import Message
 
 from model.errors import InputError
 from model.text import check_text
-from service.api.input import _INLINE_BYTES, read_body, read_query, validate
+from service.api.input import INLINE_BYTES, read_body, read_query, validate
 from service.api.schemas import AttentionRequest, PredictRequest
 from service.errors import (
     InvalidRequestError,
@@ -58,7 +58,7 @@ def read(
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
 def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: bool) -> None:
-    content = b"[]".ljust(_INLINE_BYTES + surplus)
+    content = b"[]".ljust(INLINE_BYTES + surplus)
     threads: list[threading.Thread] = []
 
     def check(value: object) -> object:

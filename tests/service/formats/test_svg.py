@@ -23,6 +23,7 @@ INFO = ModelInfo(
     temperature=1.0,
     device="cpu",
     dtype="float32",
+    dtype_reason="set by the caller",
     metrics=(),
 )
 PREDICTION = Prediction("go<od", 0.75, {"bad": 0.25, "go<od": 0.75}, 3, truncated=False)

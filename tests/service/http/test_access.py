@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
-from service.http.access import ApiKeys, client_of, cors_headers, load_api_keys
+from service.http.access import (
+    ApiKeys,
+    challenge,
+    client_of,
+    cors_headers,
+    explain_refusal,
+    load_api_keys,
+)
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
 
@@ -29,6 +36,67 @@ def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
     assert keys.admits(authorization) is right
     assert keys.admits(b"Bearer two")
     assert not keys.admits(None)
+
+
+MISSING = "This service needs an API key: send it as Authorization: Bearer KEY"
+OTHER = (
+    "Authorization must be the word Bearer, a space and the key: this is another scheme, or a key "
+    "alone."
+)
+QUOTED = "The API key stands in quotation marks: send it without them, as Bearer KEY."
+UNSENDABLE = (
+    "The API key holds a space, a comma or a character that is not ASCII, which no key does: send "
+    "one key, as Bearer KEY."
+)
+WRONG = (
+    "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs the "
+    "service for one."
+)
+INVALID = 'Bearer error="invalid_token"'
+REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
+    ([], f"{MISSING}.", "Bearer"),
+    ([(b"x-api-key", b"one")], f"{MISSING}, not in X-API-Key.", "Bearer"),
+    ([(b"api-key", b"one")], f"{MISSING}, not in Api-Key.", "Bearer"),
+    (
+        [(b"authorization", b"Bearer one")] * 2,
+        "Authorization is given 2 times: send it once, as Bearer KEY.",
+        "Bearer",
+    ),
+    ([(b"authorization", b"Basic b25l")], OTHER, "Bearer"),
+    ([(b"authorization", b"one")], OTHER, "Bearer"),
+    ([(b"authorization", b"")], OTHER, "Bearer"),
+    ([(b"authorization", b"Bearer:one")], OTHER, "Bearer"),
+    (
+        [(b"authorization", b"Bearer")],
+        "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+        "Bearer",
+    ),
+    (
+        [(b"authorization", b"bearer   ")],
+        "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+        "Bearer",
+    ),
+    ([(b"authorization", b'Bearer "one"')], QUOTED, INVALID),
+    ([(b"authorization", b"Bearer one'")], QUOTED, INVALID),
+    ([(b"authorization", b"Bearer one,two")], UNSENDABLE, INVALID),
+    ([(b"authorization", b"Bearer \xff")], UNSENDABLE, INVALID),
+    ([(b"authorization", b"Bearer three")], WRONG, INVALID),
+    ([(b"authorization", b"BEARER three"), (b"x-api-key", b"one")], WRONG, INVALID),
+]
+
+
+@pytest.mark.parametrize(("sent", "detail", "challenged"), REFUSALS)
+def test_a_refusal_says_what_to_send(
+    sent: list[tuple[bytes, bytes]], detail: str, challenged: str
+) -> None:
+    assert (explain_refusal(sent), challenge(sent)) == (detail, challenged)
+
+
+@given(st.binary(min_size=3, max_size=40).filter(lambda sent: sent not in b"Bearer Basic"))
+def test_no_refusal_repeats_what_was_sent(key: bytes) -> None:
+    known = {detail for _, detail, _ in REFUSALS}
+    for value in (key, b"Bearer " + key):
+        assert explain_refusal([(b"authorization", value)]) in known
 
 
 def test_blank_settings_are_no_keys() -> None:

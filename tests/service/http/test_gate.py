@@ -1,6 +1,7 @@
 """How many requests the gate admits in one round of the event loop."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -9,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
-from service.errors import OverloadedError
+from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
@@ -32,11 +33,11 @@ class Queue:
 
     def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
         """Refuses requests beyond its room."""
-        assert caller == Caller(PEER, "/predict")
+        assert caller == Caller(PEER, "/predict")  # the route, whatever the path
         assert deadline > asyncio.get_running_loop().time()
         self.aheads.append(ahead)
         if ahead >= self.room:
-            raise OverloadedError("full.", retry_after=3)
+            raise OverloadedError("full.", refusal=Refusal.DEADLINE, retry_after=3)
 
 
 def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
@@ -48,7 +49,8 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
         metrics,
         memory,
         api_keys=ApiKeys(frozenset()),
-        routes=[("POST", "/predict")],
+        routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
+        tells_error={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
@@ -105,12 +107,31 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
     assert body.startswith(b'{"type":"/problems/overloaded"')
 
 
+@pytest.mark.parametrize("path", [PATH, b"/hf"])
+def test_a_refusal_tells_error_where_clients_of_other_systems_ask(path: bytes) -> None:
+    async def work() -> list[bytes]:
+        gate, _ = make(Queue(0))
+        refused = [gate.refuse(b"POST", path, [], peer=PEER) for _ in range(2)]
+        full = OverloadedError("too many connections.", refusal=Refusal.CONNECTIONS)
+        answers = [*refused, gate.answer(full, (b"POST", path), [], closes=True)]
+        return [answer.partition(b"\r\n\r\n")[2] for answer in answers if answer is not None]
+
+    problems = [json.loads(body) for body in asyncio.run(work())]
+    assert [problem["detail"] for problem in problems] == [
+        *["full."] * 2,
+        "too many connections.",
+    ]
+    told = [problem.get("error") for problem in problems]
+    assert told == ([problem["detail"] for problem in problems] if path == b"/hf" else [None] * 3)
+
+
 @pytest.mark.parametrize(
     ("used", "headers", "admitted"),
     [
         (900, [(b"content-length", b"65537")], True),
         (901, [(b"content-length", b"65537")], False),
         (901, [(b"transfer-encoding", b"chunked")], False),
+        (901, [(b"content-length", b"9"), (b"content-encoding", b"gzip")], False),
         (950, [(b"content-length", b"65536")], True),
         (951, [(b"content-length", b"1")], False),
         (951, [], False),

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 
 from service.http import connections
 from service.http.access import ApiKeys
-from service.http.connections import Connections, plan_capacity
+from service.http.connections import Capacity, Connections, plan_capacity
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
 from service.http.memory import MemoryWatch
@@ -32,7 +32,7 @@ class Parts:
             self.metrics,
             MemoryWatch(self.metrics.memory_refused),
             api_keys=ApiKeys(frozenset()),
-            routes=[],
+            routes={},
             seconds=1.0,
         )
 
@@ -214,6 +214,12 @@ def test_what_the_open_files_do_not_allow(wanted: int, files: int, fault: str) -
     assert str(caught.value) == fault
     raised = int(fault.partition("-n) to ")[2].split()[0])
     assert plan_capacity(wanted, raised).connections >= 16
+
+
+def test_without_limits_of_open_files_as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "resource", None)
+
+    assert plan_capacity("auto") == Capacity(connections=4096, backlog=2048, files=-1)
 
 
 def test_nothing_is_left_of_connections_that_are_gone(run: Run) -> None:

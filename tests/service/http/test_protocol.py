@@ -141,7 +141,7 @@ def test_trailers_do_not_become_headers(run: Run) -> None:
 def test_trailers_have_a_largest_size(
     run: Run, monkeypatch: pytest.MonkeyPatch, trailer: bytes
 ) -> None:
-    monkeypatch.setattr(protocol, "_LARGEST_HEAD", 3000)
+    monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
     async def work() -> None:
         async with serving(Paced()) as served:
@@ -153,7 +153,7 @@ def test_trailers_have_a_largest_size(
 
 
 def test_small_chunks_do_not_count_as_trailers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "_LARGEST_HEAD", 3000)
+    monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
     async def work() -> None:
         async with serving(Paced()) as served:

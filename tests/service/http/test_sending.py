@@ -1,5 +1,7 @@
 """The room that large answers share."""
 
+from collections.abc import Callable
+
 import pytest
 from starlette.types import Scope
 
@@ -21,6 +23,9 @@ class Holder:
 
     def hold(self, room: Room) -> None:
         self.room = room
+
+    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+        raise AssertionError(call)
 
 
 def make(most: int) -> tuple[SendingLimit, Metrics]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import InvalidRequestError, OverloadedError
+from service.errors import InvalidRequestError, OverloadedError, Refusal
 from service.inference.admission import Admission, Caller, Work
 from service.inference.cost import Cost
 from tests.matching import exactly
@@ -62,11 +62,24 @@ def test_what_no_replica_can_compute_in_time_is_refused_with_the_size_that_fits(
     admission.check(Caller("a"), work(1400), 10.0)
     message = (
         "The request takes 1401 tokens through the network, which takes about 7 seconds here, and "
-        "it may take 7 of the 10 that are left until its deadline: send at most 1400 tokens at "
-        "once."
+        "it may take 7 of the 10 that it has: send at most 1400 tokens at once."
     )
     with pytest.raises(InvalidRequestError, match=exactly(message)):
         admission.check(Caller("a"), work(1401), 10.0)
+
+
+def test_time_lost_before_its_turn_does_not_make_a_request_invalid() -> None:
+    caller = Caller("a", seconds=10.0)
+    with pytest.raises(OverloadedError) as caught:
+        make().check(caller, work(1400), 6.0)  # 7 seconds of work, of 10 that it had
+    assert caught.value.refusal is Refusal.DEADLINE
+    assert caught.value.detail == (
+        "The request takes 7 seconds of work, and 4.2 can be computed in the time that is left of "
+        "its 10 seconds: come back later, or try another replica."
+    )
+    assert caught.value.retry_after == 3  # 2.8, in whole seconds
+    with pytest.raises(InvalidRequestError, match=r"7 of the 10 that it has: send at most 1400 "):
+        make().check(caller, work(1401), 6.0)
 
 
 def test_the_size_that_fits_is_told_in_the_words_of_the_request() -> None:

@@ -59,3 +59,8 @@ def test_who_is_alone_has_all_threads(tokens: int, *, is_all: bool, threads: int
 @pytest.mark.parametrize(("tokens", "threads"), [(15, 1), (16, 2), (31, 3), (32, 4), (500, 4)])
 def test_a_short_text_has_no_more_threads_than_it_has_work_for(tokens: int, threads: int) -> None:
     assert Lanes(4, worth_sharing=16).begin(LIGHT, tokens, is_all=True) == threads
+
+
+@pytest.mark.parametrize(("tokens", "threads"), [(7, 1), (8, 2), (11, 2), (12, 3), (16, 4)])
+def test_where_sharing_costs_little_threads_share_shorter_texts(tokens: int, threads: int) -> None:
+    assert Lanes(4, worth_sharing=8).begin(LIGHT, tokens, is_all=True) == threads

@@ -1,0 +1,163 @@
+"""Answers clients of vLLM, SGLang and Dynamo: `/classify`, `/v1/classify`, `/v1/models`."""
+
+import time
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from pydantic import Field, ValidationInfo, field_validator
+from starlette.responses import Response
+
+from model import Prediction
+from service.api.compat.answers import ClassifyAnswer, ModelsAnswer
+from service.api.compat.bases import Body, TextOrList
+from service.api.compat.operations import Examples, computes, describes
+from service.api.compat.texts import Loc, Texts, predict_texts, truncated_header
+from service.api.requests import admit, choose_form, read_input, require_api_key
+from service.api.routes import answer_get
+from service.api.state import state_of
+from service.errors import NotFoundError
+from service.formats.json import JSON, json_response
+from service.http.middleware import id_of
+
+router = APIRouter()
+
+_FIELD = "input"
+_MOST = 1_000_000_000
+_TOKENS = "token ids are given, and only text is taken: send strings"
+_EXAMPLES: Examples = {
+    "one": ("One text", {"input": "A warm, funny film."}),
+    "several": (
+        "The logits of two texts",
+        {"input": ["A warm, funny film.", "A waste of time."], "use_activation": False},
+    ),
+}
+
+
+class ClassifyRequest(Body):
+    """The body of `POST /classify`."""
+
+    model: str | None = Field(None, description="The name of the served model, if it is named.")
+    input: TextOrList = Field(description="A text or a list of texts.")
+    truncate_prompt_tokens: int | None = Field(
+        None,
+        le=_MOST,
+        description="-1, or the most tokens that the model reads; no other number is taken.",
+    )
+    truncation_side: Literal["left", "right"] | None = Field(
+        None, description="The end that is cut off; `right` if left out."
+    )
+    use_activation: bool | None = Field(
+        None, description="False: `probs` are logits; else calibrated probabilities."
+    )
+    add_special_tokens: bool | None = Field(
+        None, description="False is refused: the model reads no text without them."
+    )
+    user: str | None = Field(None, description="Ignored: clients are told apart by their keys.")
+    priority: int | None = Field(None, description="Ignored: all clients have the same share.")
+
+    @field_validator("input")
+    @classmethod
+    def _only_texts(cls, given: object) -> object:
+        if isinstance(given, str):
+            return given
+        if not isinstance(given, list):
+            raise ValueError("must be a text or a list of texts")  # noqa: TRY004 - pydantic's rule
+        if any(isinstance(each, int | list) for each in given):
+            raise ValueError(_TOKENS)
+        return given
+
+    @field_validator("truncate_prompt_tokens")
+    @classmethod
+    def _only_the_model_decides(cls, count: int | None, info: ValidationInfo) -> int | None:
+        most = (info.context or {}).get("max_length")
+        if count is not None and count != -1 and most is not None and count < most:
+            raise ValueError(
+                f"texts are cut at the {most} tokens that the model reads, and nowhere else: send "
+                f"-1, {most} or nothing, and cut the text yourself if it shall be shorter"
+            )
+        return count
+
+    @field_validator("add_special_tokens")
+    @classmethod
+    def _not_without(cls, add: bool | None) -> bool | None:
+        if add is False:
+            raise ValueError("the model reads no text without its special tokens: leave this out")
+        return add
+
+
+@router.post(
+    "/classify",
+    **computes("classify", ClassifyRequest, _EXAMPLES, NotFoundError, answer=ClassifyAnswer),
+)
+@router.post(
+    "/v1/classify",
+    **computes("classify_v1", ClassifyRequest, _EXAMPLES, NotFoundError, answer=ClassifyAnswer),
+)
+async def classify_input(request: Request) -> Response:
+    """Tells the most probable label of each text and the probabilities of all."""
+    admit(request)
+    state = state_of(request)
+    body = await read_input(request, ClassifyRequest)
+    name = state.engine.info.name
+    if body.model not in (None, name):
+        # The other name is text of the client's own, so it is not repeated.
+        raise NotFoundError(
+            f"model: no model of that name is served: name {name}, or leave model out."
+        )
+    predictions = await predict_texts(request, _texts_of(body))
+    count = sum(each.token_count for each in predictions)
+    answer = {
+        "id": f"classify-{id_of(request.scope)}",
+        "object": "list",
+        "created": int(time.time()),
+        "model": name,
+        "data": [
+            _entry(index, each, logits=body.use_activation is False)
+            for index, each in enumerate(predictions)
+        ],
+        "usage": {
+            "prompt_tokens": count,
+            "total_tokens": count,
+            "completion_tokens": 0,
+            "prompt_tokens_details": None,
+        },
+    }
+    return json_response(answer, truncated_header(predictions))
+
+
+@answer_get(router, "/v1/models", **describes("models", ModelsAnswer))
+async def models(request: Request) -> Response:
+    """Lists the served model, as OpenAI's clients read it."""
+    require_api_key(request)
+    choose_form(request, JSON)
+    model = state_of(request).engine.info
+    entry = {
+        "id": model.name,
+        "object": "model",
+        "created": int(time.time()),
+        "owned_by": "headlight",
+        "root": model.name,
+        "parent": None,
+        "max_model_len": model.max_length,
+    }
+    return json_response({"object": "list", "data": [entry]})
+
+
+def _texts_of(body: ClassifyRequest) -> Texts:
+    is_one = isinstance(body.input, str)
+
+    def locate(index: int) -> Loc:
+        return (_FIELD,) if is_one else (_FIELD, index)
+
+    items = body.input if isinstance(body.input, list) else [body.input]
+    return Texts(items, (_FIELD,), locate, body.truncation_side or "right")
+
+
+def _entry(index: int, prediction: Prediction, *, logits: bool) -> dict[str, object]:
+    probabilities = prediction.probabilities
+    return {
+        "index": index,
+        "label": prediction.label,
+        "probs": list(prediction.logits if logits else probabilities.values()),
+        "num_classes": len(probabilities),
+    }

@@ -1,0 +1,154 @@
+"""Says what is wrong with a request, with the right form first where its text is misplaced."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from model.faults import nearest, tell_fault
+from service.errors import FieldError, InvalidRequestError
+
+# What this service and others call the field of the text. Whoever sends one of these names where
+# it is not known gets the right form of the request.
+TEXT_FIELDS = (
+    *("sentences", "sentence", "inputs", "input", "texts", "text"),
+    *("instances", "documents", "document", "content", "prompt", "data"),
+)
+# The right form of a request, by the name of its field of the text.
+_FORMS = {
+    ("body", "sentences"): '{"sentences": ["…"]}',
+    ("body", "sentence"): '{"sentence": "…"}',
+    ("query", "sentence"): "?sentence=…",
+}
+_PARTS = {"body": "field", "query": "parameter"}
+# Faults that the right form mends. Of any other the text has its right place and kind.
+_MISPLACED = frozenset({"missing", "string_type", "list_type", "too_short"})
+# What is longer is read as this number, or as its negative: no field takes it.
+LONGEST_INTEGER = 18
+OUT_OF_RANGE: int = 10**LONGEST_INTEGER
+# Faults of which a number tells the value without repeating any text.
+_LIMITS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
+_WRONG_COUNT = frozenset({"too_short", "too_long"})
+
+
+def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict[str, Any]:
+    """Leaves out all unknown fields but one: reporting 100,000 of them would take seconds.
+
+    Args:
+        value: an object of a request.
+        known: the fields that it may have.
+
+    Returns:
+        The object with its known fields, and with one unknown: a name of the text if there is one.
+    """
+    if value.keys() <= known.keys():
+        return value
+    unknown = _misnamed(value, known) or next((name for name in value if name not in known), None)
+    return {name: item for name, item in value.items() if name in known or name == unknown}
+
+
+def refusal(
+    error: ValidationError, schema: type[BaseModel], value: object, *, place: str, several: bool
+) -> InvalidRequestError:
+    """Makes the answer to a request that does not fit its schema.
+
+    Args:
+        error: what pydantic found.
+        schema: what the request must be.
+        value: the request.
+        place: `body` or `query`, the first word of every `loc`.
+        several: whether the same path takes a list of texts too.
+    """
+    found = error.errors(include_url=False)
+    # A union reports the same fault for each of its members: say it once.
+    faults = list(dict.fromkeys(_field_error(fault, schema, value, place) for fault in found))
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    reason = _misplaced(found, schema, value, place, several=several)
+    if reason is not None:
+        return InvalidRequestError(reason, errors=faults)
+    first = faults[0]
+    where = ".".join(str(part) for part in first.loc)
+    return InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+
+
+def _misplaced(
+    found: Sequence[ErrorDetails],
+    schema: type[BaseModel],
+    value: object,
+    place: str,
+    *,
+    several: bool,
+) -> str | None:
+    """Tells the right form, and why; None if the text is where it belongs."""
+    known = schema.model_fields
+    own = next((name for name in known if (place, name) in _FORMS), None)
+    if own is None:
+        return None
+    form = _FORMS[place, own]
+    part = _PARTS[place]
+    if not isinstance(value, dict):
+        return f"Send {form}: the {place} must be an object, got {_kind(value)}."
+    unknown = _misnamed(value, known)
+    if unknown is not None and own in value:
+        return f'Send {form}: leave out "{unknown}", because "{own}" is given too.'
+    if unknown is not None:
+        if several and isinstance(value[unknown], list):
+            form = _FORMS["body", "sentences"]
+        return f'Send {form}: there is no {part} "{unknown}" here.'
+    fault = next((fault for fault in found if fault["loc"] == (own,)), None)
+    if fault is None or fault["type"] not in _MISPLACED:
+        return None
+    hint = ""
+    if own == "sentence" and isinstance(fault["input"], list):
+        hint = f"; of several texts send {_FORMS['body', 'sentences']}" if several else (
+            "; ask once for each text"
+        )  # fmt: skip
+    return f'Send {form}: the {part} "{own}" {_told(fault, place)}{hint}.'
+
+
+def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | None:
+    """The name that others give the text, if the request has one that is not known."""
+    return next((name for name in TEXT_FIELDS if name in value and name not in known), None)
+
+
+def _field_error(
+    fault: ErrorDetails, schema: type[BaseModel], value: object, place: str
+) -> FieldError:
+    loc = fault["loc"]
+    if fault["type"] != "extra_forbidden":
+        return FieldError((place, *loc), _told(fault, place))
+    known, part = schema.model_fields, _PARTS.get(place, "field")
+    listed = f"known are {', '.join(known)}"
+    given = str(loc[-1])
+    if isinstance(value, dict) and given == _misnamed(value, known):
+        return FieldError((place, given), f"there is no such {part}; {listed}")
+    # Any other name is the client's own text, so it is not repeated.
+    near = nearest(given, known)
+    hint = "" if near is None else f"did you mean {near}? "
+    return FieldError((place, *loc[:-1]), f"an unknown {part} is given; {hint}{listed}")
+
+
+def _told(fault: ErrorDetails, place: str) -> str:
+    """Tells a fault and, without any text of it, the value."""
+    kind, value, told = fault["type"], fault["input"], tell_fault(fault)
+    if kind in _LIMITS:
+        is_long = isinstance(value, int) and abs(value) >= OUT_OF_RANGE
+        shown = f"a number of {LONGEST_INTEGER} digits or more" if is_long else value
+        return f"{told}, got {shown}"
+    if kind in _WRONG_COUNT:
+        return f"{told}, got {fault['ctx']['actual_length']}"
+    is_of_a_kind = kind.endswith("_type") or (
+        kind in {"literal_error", "int_from_float"} and not isinstance(value, str)
+    )
+    return f"{told}, got {_kind(value)}" if is_of_a_kind and place == "body" else told
+
+
+def _kind(value: object) -> str:
+    """What JSON calls a value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    names = {int: "a number", float: "a decimal number", str: "a string", list: "a list"}
+    return names.get(type(value), "an object")

@@ -1,0 +1,234 @@
+"""Reads and writes the tensors of the Open Inference Protocol, as JSON and as bytes behind it.
+
+A body is JSON, or JSON with bytes behind it; then a header of HTTP says how long the JSON is. Bytes
+are little-endian and in row-major order. An element of type BYTES is its length in four bytes, and
+then its content. What a client says of lengths is compared with what it sent before it is used.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, NoReturn, cast
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from service.errors import FieldError, InvalidRequestError
+
+Datatype = Literal["BYTES", "BOOL", "INT32", "FP32"]
+Loc = tuple[str | int, ...]
+
+HEADER = "Inference-Header-Content-Length"
+
+_LENGTH = struct.Struct("<I")
+_LAYOUTS = {"BOOL": "?", "INT32": "<i4", "FP32": "<f4"}
+# No body has so many bytes; longer numbers are not read.
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor of an answer.
+
+    Args:
+        name: of the output.
+        datatype: by the protocol.
+        shape: of the tensor.
+        values: in this shape; of type BYTES, its texts in row-major order.
+        written: its values as JSON, if they are written already.
+        binary: whether its values go as bytes behind the JSON.
+    """
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+    values: NDArray[Any] | Sequence[str]
+    binary: bool
+    written: memoryview | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body of the protocol.
+
+    Args:
+        content: all of it.
+        header_length: bytes of the JSON if others follow, else None.
+    """
+
+    content: bytes
+    header_length: int | None
+
+
+def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]:
+    """Splits a body into its JSON and the bytes behind it.
+
+    Args:
+        content: the body, unpacked.
+        given: values of the header `Inference-Header-Content-Length`.
+
+    Raises:
+        InvalidRequestError: the header is no length, or the body is shorter.
+    """
+    if not given:
+        return content, memoryview(b"")
+    digits = given[0]
+    if len(given) > 1 or not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+        message = "must be the number of bytes of the JSON, given once"
+    elif int(digits) > len(content):
+        message = (
+            f"says {int(digits)} bytes, but the body has {len(content)}: give those of its JSON"
+        )
+    else:
+        length = int(digits)
+        return content[:length], memoryview(content)[length:]
+    raise InvalidRequestError(
+        f"{HEADER}: {message}.", errors=[FieldError(("header", HEADER), message)]
+    )
+
+
+def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryview | None]:
+    """Cuts the bytes behind the JSON into those of each input.
+
+    Args:
+        behind: the JSON.
+        sizes: bytes of each input by its `binary_data_size`; None for one whose data is JSON.
+
+    Raises:
+        InvalidRequestError: the sizes are not those of the bytes.
+    """
+    total = sum(size or 0 for size in sizes)
+    if total != len(behind):
+        _refuse(
+            ("inputs",),
+            f"binary_data_size is {total} bytes in all, but {len(behind)} follow the JSON: give "
+            "the size of every input that is sent as bytes, and the length of the JSON in "
+            f"{HEADER}",
+        )
+    parts: list[memoryview | None] = []
+    start = 0
+    for size in sizes:
+        parts.append(None if size is None else behind[start : start + size])
+        start += size or 0
+    return parts
+
+
+def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]:
+    """Reads the elements of a tensor of type BYTES from bytes.
+
+    Args:
+        content: of the tensor.
+        shape: that it should have.
+        loc: where it stands in the body.
+
+    Raises:
+        InvalidRequestError: the content holds fewer elements, or more, or one that is not UTF-8.
+    """
+    count, start, texts = prod(shape), 0, []
+    for index in range(count):
+        left = len(content) - start - _LENGTH.size
+        if left < 0:
+            _refuse(loc, f"its shape means {count} elements, but its bytes hold {index}")
+        (length,) = _LENGTH.unpack_from(content, start)
+        if length > left:
+            _refuse(
+                loc,
+                f"element {index} says that it has {length} bytes, but {left} are left: write each "
+                "as its length in 4 bytes, little-endian, and its content",
+            )
+        start += _LENGTH.size + length
+        texts.append(_decode(content[start - length : start], (*loc, index)))
+    if start != len(content):
+        left = len(content) - start
+        _refuse(loc, f"its shape means {count} elements, but {left} bytes follow them")
+    return texts
+
+
+def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
+    """Reads the elements of a tensor from JSON: flat in row-major order, or nested as its shape.
+
+    Args:
+        data: the list that was sent.
+        shape: that it should have.
+        loc: where it stands in the body.
+
+    Returns:
+        The elements, of any type.
+
+    Raises:
+        InvalidRequestError: the list does not have the shape.
+    """
+    fault = f"must be a list of {prod(shape)} elements, or lists in lists, as its shape says"
+    rows = [data]
+    is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)
+    for size in [prod(shape)] if is_flat else shape:
+        if not all(isinstance(row, list) and len(row) == size for row in rows):
+            _refuse(loc, fault)
+        rows = [item for row in rows for item in cast("list[object]", row)]
+    if any(isinstance(item, list) for item in rows):
+        _refuse(loc, fault)
+    return rows
+
+
+def write_body(head: Mapping[str, object], outputs: Sequence[Output]) -> Body:
+    """Writes an answer.
+
+    Args:
+        head: members of the JSON before `outputs`, at least one.
+        outputs: in the order in which they are sent.
+    """
+    # By hand, because values that are written already may be large: they are copied once.
+    pieces: list[bytes | memoryview] = [orjson.dumps(head)[:-1], b',"outputs":[']
+    behind: list[bytes] = []
+    for number, output in enumerate(outputs):
+        member: dict[str, object] = {
+            "name": output.name,
+            "datatype": output.datatype,
+            "shape": output.shape,
+        }
+        if output.binary:
+            content = _to_bytes(output)
+            behind.append(content)
+            data: bytes | memoryview = orjson.dumps({"binary_data_size": len(content)})
+        else:
+            data = _to_json(output)
+        name = b',"parameters":' if output.binary else b',"data":'
+        pieces += [b"," * (number > 0), orjson.dumps(member)[:-1], name, data, b"}"]
+    pieces.append(b"]}")
+    length = sum(len(piece) for piece in pieces)
+    return Body(b"".join([*pieces, *behind]), length if behind else None)
+
+
+def _to_bytes(output: Output) -> bytes:
+    if isinstance(output.values, np.ndarray):
+        return output.values.astype(_LAYOUTS[output.datatype], copy=False).tobytes()
+    parts: list[bytes] = []
+    for text in output.values:
+        content = text.encode("utf-8")
+        parts += [_LENGTH.pack(len(content)), content]
+    return b"".join(parts)
+
+
+def _to_json(output: Output) -> bytes | memoryview:
+    if output.written is not None:
+        return output.written
+    if isinstance(output.values, np.ndarray):
+        flat = np.ascontiguousarray(output.values).reshape(-1)
+        return orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(output.values)
+
+
+def _decode(content: memoryview, loc: Loc) -> str:
+    try:
+        return str(content, "utf-8")
+    except UnicodeDecodeError as error:
+        _refuse(loc, f"is not UTF-8: its byte {error.start} does not belong there")
+
+
+def _refuse(loc: Loc, message: str) -> NoReturn:
+    name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    raise InvalidRequestError(
+        f"body{name}: {message}.", errors=[FieldError(("body", *loc), message)]
+    )

@@ -1,0 +1,143 @@
+"""Notes what a traced request does and when, for the layer that makes spans of it.
+
+It needs no package of OpenTelemetry. A request that is not traced has no record, and whoever would
+note something finds None.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+# Further stages are counted but not kept: a request of many passes must not hold up others.
+MOST_STAGES = 64
+
+IDS_KEY = "headlight.trace"
+PROBLEM_KEY = "headlight.problem"
+# The id of a trace that can be looked up, because its spans are sent.
+TRACE_ID_KEY = "headlight.trace_id"
+
+_NO_IDS: Mapping[str, str] = {}
+# Stands for the stages of work for which no request is traced.
+NOTHING = nullcontext()
+
+
+@dataclass(slots=True, eq=False)
+class Stage:
+    """A part of the work on a request; as a context manager it ends with its block.
+
+    Args:
+        name: of the span.
+        attributes: numbers, and names of the project's own; never text of a user.
+        began: in nanoseconds, by the monotonic clock.
+        ended: the same; None while it goes on.
+        fault: the type of the exception that ended it.
+    """
+
+    name: str
+    attributes: dict[str, str | int] = field(default_factory=dict)
+    began: int = field(default_factory=time.monotonic_ns)
+    ended: int | None = None
+    fault: str | None = None
+
+    def __enter__(self) -> "Stage":
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Notes when the stage ended, and the type of an error."""
+        self.ended = time.monotonic_ns()
+        self.fault = None if kind is None else kind.__name__
+
+
+class Trace:
+    """The stages of one request. Threads may add to it."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+        self.passes = 0
+        self._waiting: Stage | None = None
+        self._lock = threading.Lock()
+
+    def begin(self, stage: Stage) -> Stage:
+        """Adds a stage that goes on, and returns it."""
+        with self._lock:
+            if len(self.stages) < MOST_STAGES:
+                self.stages.append(stage)
+        return stage
+
+    def begin_waiting(self) -> None:
+        """Notes that the request was let into the queue."""
+        self._waiting = self.begin(Stage("wait"))
+
+    def begin_pass(self, began: int, attributes: dict[str, str | int]) -> Stage:
+        """Adds a pass; the first one ends the wait.
+
+        Args:
+            began: when a lane took the texts.
+            attributes: of the pass, and of the request's part in it.
+        """
+        with self._lock:
+            waiting, self._waiting = self._waiting, None
+            self.passes += 1
+        if waiting is not None:
+            waiting.ended = max(began, waiting.began)
+        return self.begin(Stage("forward", attributes, began))
+
+
+# The record of the request that the current task works for.
+CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+def stage(name: str, texts: int) -> AbstractContextManager[object]:
+    """Notes the work of a block, if the current request is traced.
+
+    Args:
+        name: of the stage.
+        texts: that it works on.
+    """
+    return stage_of(CURRENT.get(), name, texts)
+
+
+def stage_of(trace: Trace | None, name: str, texts: int) -> AbstractContextManager[object]:
+    """The same for another request than the current one, which is not traced if None."""
+    return NOTHING if trace is None else trace.begin(Stage(name, {"headlight.texts": texts}))
+
+
+class Together:
+    """One piece of work for several requests; as a context manager it ends with its block.
+
+    Args:
+        stages: one for each traced request.
+    """
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = tuple(stages)
+
+    def __enter__(self) -> None:
+        """Does nothing: the stages have begun."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends all stages."""
+        for stage in self._stages:
+            stage.__exit__(kind, error, traceback)
+
+
+def ids_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
+    """The `trace_id` and `span_id` of a request; empty if it has none."""
+    ids: Mapping[str, str] = scope.get(IDS_KEY, _NO_IDS)
+    return ids

@@ -1,0 +1,1 @@
+"""Clients of other systems, unchanged, against a real service."""

@@ -1,0 +1,136 @@
+"""`InferenceClient` and `AsyncInferenceClient` of huggingface_hub, unchanged."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import AsyncInferenceClient, InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
+
+from tests.end_to_end.servers import RunningService, service, wait_until
+
+Ask = Callable[..., Any]
+TEXTS = ["A superb film.", "a dull, boring plot"]
+
+
+def ask_client(url: str, *given: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
+    """Classifies with an `InferenceClient`."""
+    with InferenceClient(url, token=token, timeout=60) as client:
+        return client.text_classification(*given, **named)
+
+
+def ask_async_client(url: str, *given: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
+    """Classifies with an `AsyncInferenceClient`."""
+
+    async def ask() -> Any:  # noqa: ANN401
+        async with AsyncInferenceClient(url, token=token, timeout=60) as client:
+            return await client.text_classification(*given, **named)
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(autouse=True)
+def _without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The client sends the token of this machine's user to any server."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "none"))
+
+
+@pytest.fixture(params=[ask_client, ask_async_client], ids=["sync", "async"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Asks with the one client and with the other."""
+    return request.param  # type: ignore[no-any-return]
+
+
+def ranked(running: RunningService, text: str) -> list[tuple[str, float]]:
+    """The labels that `/predict` gives, with their probabilities, the best first."""
+    with running.client() as client:
+        (verdict,) = client.post("/predict", json={"sentences": [text]}).json()["predictions"]
+    return sorted(verdict["probabilities"].items(), key=lambda each: -float(each[1]))
+
+
+def pairs(labels: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    """What the client gives, to compare."""
+    return [(each.label, pytest.approx(each.score)) for each in labels]
+
+
+@pytest.mark.parametrize("path", ["", "/", "/hf"])
+def test_labels_come_the_best_first(running: RunningService, ask: Ask, path: str) -> None:
+    labels = ask(running.url + path, TEXTS[0])
+
+    assert pairs(labels) == ranked(running, TEXTS[0])
+    assert all(type(each).__name__ == "TextClassificationOutputElement" for each in labels)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_top_k(running: RunningService, ask: Ask, count: int) -> None:
+    labels = ask(f"{running.url}/hf", TEXTS[0], top_k=count)
+
+    assert pairs(labels) == ranked(running, TEXTS[0])[:count]
+
+
+def test_function_to_apply(running: RunningService, ask: Ask) -> None:
+    url = f"{running.url}/hf"
+    logits = ask(url, TEXTS[0], function_to_apply="none")
+    chances = ask(url, TEXTS[0], function_to_apply="sigmoid")
+
+    assert pairs(ask(url, TEXTS[0], function_to_apply="softmax")) == ranked(running, TEXTS[0])
+    assert [each.label for each in logits] == [each.label for each in chances]
+    assert all(0 < each.score < 1 for each in chances)
+    assert logits[0].score > logits[1].score
+    assert min(each.score for each in logits) < 0
+
+
+def test_a_list_of_texts(running: RunningService) -> None:
+    """The client is typed for one text, and passes a list on; it returns the first entry."""
+    labels = ask_client(f"{running.url}/hf", TEXTS)
+
+    assert pairs(labels) == ranked(running, TEXTS[0])
+
+
+def test_health_and_info(running: RunningService) -> None:
+    with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
+        assert client.health_check() is True
+        told = client.get_endpoint_info()
+    assert told["model_id"] == "tiny"
+    assert told["max_client_batch_size"] == 8
+
+
+def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask) -> None:
+    with pytest.raises(HfHubHTTPError) as raised:
+        ask(f"{running.url}/hf", " ")
+
+    assert raised.value.response.status_code == 422
+    assert "inputs: the text is blank: send at least one character that" in str(raised.value)
+
+
+def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
+    for token, told in (
+        ("wrong", "The API key is wrong: it is none of this service's keys."),
+        (None, "This service needs an API key: send it as Authorization"),
+    ):
+        with pytest.raises(HfHubHTTPError) as raised:
+            ask(f"{keyed.url}/hf", TEXTS[0], token=token)
+        assert raised.value.response.status_code == 401
+        assert told in str(raised.value)
+    assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
+
+
+def test_a_service_that_is_not_ready_is_explained(
+    checkpoint_folder: Path, tmp_path: Path, ask: Ask
+) -> None:
+    (tmp_path / "load").write_text("hold 0", encoding="ascii")
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with service(checkpoint_folder, tmp_path, program=program, ready=False) as running:
+        with pytest.raises(HfHubHTTPError) as raised:
+            ask(f"{running.url}/hf", TEXTS[0])
+        assert raised.value.response.status_code == 503
+        assert "The model is still loading: come back in a moment." in str(raised.value)
+        (tmp_path / "load").unlink()
+        running.wait_for(200)
+        running.process.send_signal(signal.SIGTERM)
+        with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
+            wait_until(lambda: not client.health_check())

@@ -1,0 +1,79 @@
+"""`@huggingface/inference` in Node reads what `POST /` and `POST /hf` answer."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.end_to_end.servers import RunningService
+from tests.interop.conftest import JAVASCRIPT
+
+Node = tuple[str, Path]
+TEXT = "A superb film."
+
+
+def ask(node: Node, url: str, body: object, token: str = "") -> dict[str, Any]:
+    """What the client makes of the answer."""
+    program, folder = node
+    done = subprocess.run(
+        [program, str(JAVASCRIPT / "ask.mjs"), url, token, json.dumps(body)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+@pytest.mark.parametrize("path", ["/", "/hf"])
+@pytest.mark.parametrize(
+    ("parameters", "count"), [({}, 2), ({"parameters": {"top_k": 1}}, 1)], ids=["all", "best"]
+)
+def test_labels_come_the_best_first(
+    node: Node, running: RunningService, path: str, parameters: dict[str, Any], count: int
+) -> None:
+    said = ask(node, running.url + path, {"inputs": TEXT, **parameters})
+
+    with running.client() as client:
+        (verdict,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
+    ranked = sorted(verdict["probabilities"].items(), key=lambda each: -each[1])
+    listed = [{"label": label, "score": pytest.approx(score)} for label, score in ranked]
+    assert said == {"answer": listed[:count]}
+
+
+def test_a_problem_reaches_the_user_in_our_words(node: Node, running: RunningService) -> None:
+    said = ask(node, f"{running.url}/hf", {"inputs": " "})
+
+    assert (said["status"], said["body"]["type"]) == (422, "/problems/invalid-request")
+    assert "inputs: the text is blank: send at least one character" in json.dumps(said)
+
+
+def test_the_token_is_the_key(node: Node, keyed: RunningService) -> None:
+    refused = ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="wrong")
+    assert refused["status"] == 401
+    assert "The API key is wrong" in json.dumps(refused)
+    assert len(ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="right")["answer"]) == 2
+
+
+def test_the_lock_names_no_registry_and_the_version_that_is_documented() -> None:
+    lock = (JAVASCRIPT / "package-lock.json").read_text(encoding="utf-8")
+
+    assert not re.search(r'"resolved"|https?:', lock)
+    wanted = json.loads((JAVASCRIPT / "package.json").read_text("utf-8"))["dependencies"]
+    packages = json.loads(lock)["packages"]
+    assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert all("integrity" in each for name, each in packages.items() if name)
+
+
+def test_a_flat_answer_would_not_do(node: Node, running: RunningService) -> None:
+    """What TEI's clients get from `/predict` is refused by this one, so the paths must differ."""
+    said = ask(node, f"{running.url}/predict", {"inputs": TEXT})
+
+    assert httpx.post(f"{running.url}/predict", json={"inputs": TEXT}).status_code == 200
+    assert "malformed response" in said["message"].lower()

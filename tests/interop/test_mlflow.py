@@ -1,0 +1,121 @@
+"""MLflow's own client of its scoring server, and what SageMaker sends, against `/invocations`."""
+
+import warnings
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.end_to_end.servers import RunningService
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # MLflow warns of its own types while it is imported
+    from mlflow.pyfunc.scoring_server.client import ScoringServerClient
+
+TEXTS = ["A superb film.", "a dull, boring plot"]
+FIELDS = ["label", "score", "probabilities", "token_count", "truncated"]
+
+
+@pytest.fixture
+def scoring(running: RunningService) -> ScoringServerClient:
+    """MLflow's client."""
+    return ScoringServerClient("127.0.0.1", running.port)
+
+
+def verdicts(running: RunningService, texts: list[str]) -> list[dict[str, Any]]:
+    """What `/predict` says, scores to compare with those of another batch."""
+    with running.client() as client:
+        answer = client.post("/predict", json={"sentences": texts}).json()
+    return [
+        {**each, "score": pytest.approx(each["score"]), "probabilities": pytest.approx(shares)}
+        for each in answer["predictions"]
+        if (shares := each["probabilities"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pd.DataFrame({"text": TEXTS}),
+        pd.DataFrame({"id": [1, 2], "text": TEXTS}, index=["x", "y"]),
+        pd.DataFrame({"review": TEXTS}),
+        np.array(TEXTS),
+        np.array([[text] for text in TEXTS]),
+        TEXTS,
+        '{"instances": ["A superb film.", "a dull, boring plot"]}',
+        '{"inputs": {"text": ["A superb film.", "a dull, boring plot"]}}',
+    ],
+    ids=["frame", "columns", "one-column", "array", "matrix", "list", "instances", "inputs"],
+)
+def test_every_kind_of_data_gives_predictions(
+    running: RunningService,
+    scoring: ScoringServerClient,
+    data: Any,  # noqa: ANN401
+) -> None:
+    assert scoring.invoke(data)["predictions"] == verdicts(running, TEXTS)
+
+
+def test_predictions_become_a_frame(running: RunningService, scoring: ScoringServerClient) -> None:
+    frame = scoring.invoke(pd.DataFrame({"text": TEXTS})).get_predictions()
+
+    expected = verdicts(running, TEXTS)
+    assert list(frame.columns) == FIELDS
+    assert list(frame["label"]) == [each["label"] for each in expected]
+    assert list(frame["score"]) == [each["score"] for each in expected]
+    assert list(frame["truncated"]) == [False, False]
+
+
+def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:
+    long = pd.DataFrame({"text": ["good " * 100]})
+
+    (prediction,) = scoring.invoke(long, params={"truncation": "left"})["predictions"]
+
+    assert prediction["truncated"] is True
+    with pytest.raises(Exception, match="error code 422") as raised:
+        scoring.invoke(long, params={"truncation": "error"})
+    assert "shorten it, or set params.truncation to right or left" in str(raised.value)
+
+
+def test_a_frame_without_a_column_of_texts_is_explained(scoring: ScoringServerClient) -> None:
+    with pytest.raises(Exception, match="error code 422") as raised:
+        scoring.invoke(pd.DataFrame({"title": ["a"], "body": ["b"]}))
+
+    assert "several columns are given, and none is named text" in str(raised.value)
+
+
+def test_ping_and_version(running: RunningService, scoring: ScoringServerClient) -> None:
+    scoring.wait_server_ready()
+    scoring.ping()
+    with running.client() as client:
+        told = client.get("/openapi.json").json()["info"]["version"]
+    assert scoring.get_version() == told
+
+
+def test_what_sagemaker_sends(running: RunningService) -> None:
+    """A probe, then a body that the caller of `InvokeEndpoint` chose, with SageMaker's headers."""
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "*/*",
+        "X-Amzn-SageMaker-Custom-Attributes": "trace-id=1",
+    }
+    with running.client(**headers) as client:
+        assert client.get("/ping").status_code == 200
+        for body, texts in (({"inputs": TEXTS[0]}, TEXTS[:1]), ({"inputs": TEXTS}, TEXTS)):
+            answer = client.post("/invocations", json=body)
+            assert answer.status_code == 200
+            assert answer.json() == {"predictions": verdicts(running, texts)}
+
+
+def test_a_key_is_sent_as_a_header(keyed: RunningService) -> None:
+    """MLflow's client sends none, so with keys a caller adds the header."""
+    with pytest.raises(Exception, match="error code 401"):
+        ScoringServerClient("127.0.0.1", keyed.port).invoke(TEXTS)
+    answer = httpx.post(
+        f"{keyed.url}/invocations",
+        json={"inputs": TEXTS},
+        headers={"Authorization": "Bearer right"},
+        timeout=60,
+    )
+    assert answer.status_code == 200

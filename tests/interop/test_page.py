@@ -1,0 +1,38 @@
+"""The JavaScript of docs/reference/compatible.md runs, and prints the verdict of the model."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.answers import ADDRESS
+from tests.documentation.markdown import REFERENCE, blocks
+from tests.end_to_end.servers import ROOT, RunningService, service
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service with the model that ships."""
+    with service(ROOT / "checkpoints" / "default", tmp_path_factory.mktemp("default")) as running:
+        yield running
+
+
+def test_the_example_in_javascript(
+    node: tuple[str, Path], default: RunningService, tmp_path: Path
+) -> None:
+    program, folder = node
+    (example,) = blocks(REFERENCE / "compatible.md", "js")
+    assert ADDRESS in example.content
+    script = tmp_path / "example.mjs"
+    script.write_text(example.content.replace(ADDRESS, default.url), encoding="utf-8")
+    # Node looks for packages beside the script.
+    (tmp_path / "node_modules").symlink_to(folder / "node_modules")
+    shutil.copy(folder / "package.json", tmp_path)
+
+    done = subprocess.run(
+        [program, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (0, "positive 1.0\n"), done.stderr

@@ -1,0 +1,461 @@
+"""`tritonclient.http` and `tritonclient.http.aio`, unchanged."""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+from tritonclient.http.aio import InferenceServerClient as AsyncInferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from tests.builders import MAX_LENGTH, WORDS
+from tests.end_to_end.servers import RunningService
+
+# The awaiting client leaves the answers of its questions for health unread.
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed connection:ResourceWarning")
+
+Call = Callable[..., Any]
+TEXTS = ["A superb film.", "a dull, boring plot", "good \u00e9\U0001f600"]
+DEFAULT = ["label", "probabilities", "logits", "token_count", "truncated"]
+
+
+def call_client(running: RunningService, method: str, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    """Calls a method of the client that waits."""
+    with InferenceServerClient(f"127.0.0.1:{running.port}") as client:
+        return getattr(client, method)(*given, **named)
+
+
+def call_async_client(running: RunningService, method: str, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    """Calls a method of the client that awaits."""
+
+    async def call() -> Any:  # noqa: ANN401
+        async with AsyncInferenceServerClient(f"127.0.0.1:{running.port}") as client:
+            return await getattr(client, method)(*given, **named)
+
+    return asyncio.run(call())
+
+
+@pytest.fixture(params=[call_client, call_async_client], ids=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Call:
+    """Calls a method of the one client and of the other."""
+    return request.param  # type: ignore[no-any-return]
+
+
+def texts_input(
+    texts: Sequence[object], *, binary: bool = True, shape: Sequence[int] | None = None
+) -> list[InferInput]:
+    """The input that holds texts."""
+    shape = [len(texts)] if shape is None else list(shape)
+    values = np.array(texts, np.object_).reshape(shape)
+    return [InferInput("text", shape, "BYTES").set_data_from_numpy(values, binary_data=binary)]
+
+
+def wanted(*names: str, binary: bool = True) -> list[InferRequestedOutput]:
+    """Outputs to ask for."""
+    return [InferRequestedOutput(name, binary_data=binary) for name in names]
+
+
+def spelled(labels: Any) -> list[str]:  # noqa: ANN401
+    """The texts of a BYTES tensor: bytes where they came behind the JSON, else strings."""
+    return [each.decode() if isinstance(each, bytes) else each for each in labels.reshape(-1)]
+
+
+def verdicts(running: RunningService, texts: Sequence[str], **fields: str) -> list[dict[str, Any]]:
+    """What `/predict` says of texts."""
+    with running.client() as client:
+        answer = client.post("/predict", json={"sentences": list(texts), **fields})
+    predictions: list[dict[str, Any]] = answer.json()["predictions"]
+    return predictions
+
+
+def shares(predictions: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
+    """The probabilities of predictions, to compare."""
+    return [list(each["probabilities"].values()) for each in predictions]
+
+
+def refused(call: Call, *given: Any, **named: Any) -> tuple[str, str]:  # noqa: ANN401
+    """The status and the message that a client shows."""
+    with pytest.raises(InferenceServerException) as caught:
+        call(*given, **named)
+    return caught.value.status(), caught.value.message()
+
+
+def version(running: RunningService) -> str:
+    """The version of the served model."""
+    with running.client() as client:
+        return str(client.get("/model").json()["version"])
+
+
+def test_health_and_metadata(call: Call, running: RunningService) -> None:
+    right = version(running)
+    assert call(running, "is_server_live") is True
+    assert call(running, "is_server_ready") is True
+    assert call(running, "is_model_ready", "tiny") is True
+    assert call(running, "is_model_ready", "tiny", right) is True
+    assert call(running, "is_model_ready", "tiny", "1") is False
+    assert call(running, "is_model_ready", "other") is False
+    server = call(running, "get_server_metadata")
+    assert (server["name"], server["extensions"]) == ("headlight", ["binary_tensor_data"])
+    expected = {
+        "name": "tiny",
+        "versions": [right],
+        "platform": "pytorch_safetensors",
+        "inputs": [{"name": "text", "datatype": "BYTES", "shape": [-1]}],
+        "outputs": [
+            {"name": "label", "datatype": "BYTES", "shape": [-1]},
+            {"name": "probabilities", "datatype": "FP32", "shape": [-1, 2]},
+            {"name": "logits", "datatype": "FP32", "shape": [-1, 2]},
+            {"name": "token_count", "datatype": "INT32", "shape": [-1]},
+            {"name": "truncated", "datatype": "BOOL", "shape": [-1]},
+            {"name": "attention", "datatype": "FP32", "shape": [1, 2, 2, -1, -1]},
+            {"name": "tokens", "datatype": "BYTES", "shape": [1, -1]},
+        ],
+        "parameters": {"labels": ["negative", "positive"]},
+    }
+    assert call(running, "get_model_metadata", "tiny") == expected
+    assert call(running, "get_model_metadata", "tiny", right) == expected
+
+
+@pytest.mark.parametrize("binary_in", [True, False], ids=["bytes-in", "json-in"])
+@pytest.mark.parametrize("binary_out", [True, False, None], ids=["bytes-out", "json-out", "all"])
+def test_texts_are_classified(
+    call: Call, running: RunningService, binary_in: bool, binary_out: bool | None
+) -> None:
+    outputs = None if binary_out is None else wanted(*DEFAULT, binary=binary_out)
+    result = call(
+        running,
+        "infer",
+        "tiny",
+        texts_input(TEXTS, binary=binary_in),
+        outputs=outputs,
+        request_id="a-7",
+    )
+
+    expected = verdicts(running, TEXTS)
+    answer = result.get_response()
+    assert (answer["model_name"], answer["model_version"]) == ("tiny", version(running))
+    assert answer["id"] == "a-7"
+    assert [output["name"] for output in answer["outputs"]] == DEFAULT
+    for output in answer["outputs"]:
+        assert ("data" in output) is (binary_out is False)
+    assert spelled(result.as_numpy("label")) == [each["label"] for each in expected]
+    probabilities = result.as_numpy("probabilities")
+    assert (probabilities.dtype, probabilities.shape) == (np.float32, (3, 2))
+    np.testing.assert_allclose(probabilities, shares(expected), rtol=0, atol=1e-5)
+    logits = result.as_numpy("logits")
+    assert (logits.dtype, logits.shape) == (np.float32, (3, 2))
+    powers = np.exp(logits.astype(np.float64) / 1.5)  # the temperature of the tiny model
+    np.testing.assert_allclose(powers / powers.sum(1, keepdims=True), probabilities, atol=1e-5)
+    counts = result.as_numpy("token_count")
+    assert counts.dtype == np.int32
+    assert counts.tolist() == [each["token_count"] for each in expected]
+    assert result.as_numpy("truncated").dtype == np.bool_
+    assert result.as_numpy("truncated").tolist() == [False, False, False]
+
+
+def test_only_what_is_asked_for_is_answered(call: Call, running: RunningService) -> None:
+    outputs = [*wanted("truncated"), *wanted("label", binary=False)]
+    result = call(running, "infer", "tiny", texts_input(["good " * MAX_LENGTH]), outputs=outputs)
+
+    first, second = result.get_response()["outputs"]
+    assert first == {
+        "name": "truncated",
+        "datatype": "BOOL",
+        "shape": [1],
+        "parameters": {"binary_data_size": 1},
+    }
+    assert (second["name"], "data" in second) == ("label", True)
+    assert result.as_numpy("truncated").tolist() == [True]
+    assert "id" not in result.get_response()
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
+def test_one_text_is_answered_with_its_attention(
+    call: Call, running: RunningService, binary: bool
+) -> None:
+    text = "A superb, warm film."
+    names = ("attention", "tokens", *DEFAULT)
+    result = call(
+        running, "infer", "tiny", texts_input([text]), outputs=wanted(*names, binary=binary)
+    )
+
+    with running.client() as client:
+        whole = client.post("/attention", json={"sentence": text}).json()
+    attention = result.as_numpy("attention")
+    tokens = [token["text"] for token in whole["tokens"]]
+    assert attention.dtype == np.float32
+    assert attention.shape == (1, 2, 2, len(tokens), len(tokens))
+    np.testing.assert_allclose(attention[0], whole["attention"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(attention.sum(-1), 1.0, rtol=0, atol=1e-5)
+    assert result.as_numpy("tokens").shape == (1, len(tokens))
+    assert spelled(result.as_numpy("tokens")) == tokens
+    assert spelled(result.as_numpy("label")) == [whole["prediction"]["label"]]
+    expected = [list(whole["prediction"]["probabilities"].values())]
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+    assert result.as_numpy("logits").shape == (1, 2)
+    assert result.as_numpy("token_count").tolist() == [len(tokens)]
+
+
+@pytest.mark.parametrize("algorithm", ["gzip", "deflate"])
+def test_an_answer_that_may_be_compressed_is_read(
+    call: Call, running: RunningService, algorithm: str
+) -> None:
+    result = call(
+        running, "infer", "tiny", texts_input(TEXTS), response_compression_algorithm=algorithm
+    )
+
+    expected = shares(verdicts(running, TEXTS))
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
+def test_a_request_may_be_compressed(call: Call, running: RunningService, binary: bool) -> None:
+    inputs = texts_input(TEXTS, binary=binary)
+    result = call(running, "infer", "tiny", inputs, request_compression_algorithm="gzip")
+
+    expected = shares(verdicts(running, TEXTS))
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+    assert refused(
+        call, running, "infer", "tiny", inputs, request_compression_algorithm="deflate"
+    ) == (
+        "415",
+        "The body is encoded (Content-Encoding): send it as it is, or compress it with gzip.",
+    )
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
+def test_texts_may_stand_in_a_column(call: Call, running: RunningService, binary: bool) -> None:
+    inputs = texts_input(TEXTS, binary=binary, shape=(3, 1))
+    result = call(running, "infer", "tiny", inputs, model_version=version(running))
+
+    expected = shares(verdicts(running, TEXTS))
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+
+
+def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
+    long = "bad " * 40 + "good " * 40
+    left = {"truncation": "left"}
+    result = call(running, "infer", "tiny", texts_input([long]), parameters=left)
+    expected = shares(verdicts(running, [long], truncation="left"))
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+    assert result.as_numpy("truncated").tolist() == [True]
+
+    assert refused(
+        call, running, "infer", "tiny", texts_input([long]), parameters={"truncation": "error"}
+    ) == (
+        "422",
+        "inputs[0].data[0]: the text has 82 tokens and the model reads at most 32: shorten it, or "
+        "set truncation to right or left.",
+    )
+    # Those that say nothing to a model without state.
+    ignored = {"sequence_id": 7, "sequence_start": True, "priority": 3, "timeout": 60_000_000}
+    assert call(running, "infer", "tiny", texts_input(["good"]), **ignored) is not None
+
+
+def wrong(name: str, shape: Sequence[int], datatype: str, values: Any) -> list[InferInput]:  # noqa: ANN401
+    """An input that the model does not have."""
+    return [InferInput(name, list(shape), datatype).set_data_from_numpy(values)]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named", "status", "message"),
+    [
+        (
+            wrong("sentence", [1], "BYTES", np.array(["a"], np.object_)),
+            {},
+            "422",
+            "body.inputs.0.name: the model has one input: text.",
+        ),
+        (
+            wrong("text", [2], "FP32", np.ones(2, np.float32)),
+            {},
+            "422",
+            "body.inputs.0.datatype: must be BYTES, because the input is text.",
+        ),
+        (
+            texts_input(["a", "b"], shape=(1, 2)),
+            {},
+            "422",
+            "body.inputs.0.shape: must be [N] or [N, 1] for N texts.",
+        ),
+        (
+            texts_input(["a"], shape=()),
+            {},
+            "422",
+            "body.inputs.0.shape: must be [N] or [N, 1] for N texts.",
+        ),
+        (
+            texts_input([]),
+            {},
+            "422",
+            "body.inputs[0].data: no text is given: send at least one.",
+        ),
+        (
+            [],
+            {},
+            "422",
+            "body.inputs: must be a list of the one input that the model has: text.",
+        ),
+        (
+            texts_input(["a"] * 9),
+            {},
+            "422",
+            "body.inputs.0.shape: at most 8 texts are taken at once, got 9.",
+        ),
+        (
+            texts_input(["good", b"caf\xe9"]),
+            {},
+            "422",
+            "body.inputs[0].data[1]: is not UTF-8: its byte 3 does not belong there.",
+        ),
+        (
+            texts_input(["good", " \n"]),
+            {},
+            "422",
+            "inputs[0].data[1]: the text is blank: send at least one character that is not white "
+            "space, a control or a format character.",
+        ),
+        (
+            texts_input(["good"]),
+            {"outputs": wanted("score")},
+            "422",
+            "body.outputs.0.name: the model has the outputs label, probabilities, logits, "
+            "token_count, truncated, attention, tokens.",
+        ),
+        (
+            texts_input(["good"]),
+            {"outputs": wanted("label", "label")},
+            "422",
+            "body: outputs: ask for each output once.",
+        ),
+        (
+            texts_input(["good"]),
+            {"outputs": [InferRequestedOutput("probabilities", class_count=2)]},
+            "422",
+            "body.outputs.0.parameters.classification: classification is not offered: ask for "
+            "probabilities, which has every class.",
+        ),
+        (
+            texts_input(["good", "bad"]),
+            {"outputs": wanted("attention")},
+            "422",
+            "body.outputs: attention and tokens are answered for one text, got 2: send it alone, "
+            "or leave both out.",
+        ),
+        (
+            texts_input(["good"]),
+            {"parameters": {"truncaton": "left"}},
+            "422",
+            "body.parameters: an unknown field is given; did you mean truncation? known are "
+            "binary_data_output, truncation, timeout, priority, sequence_id, sequence_start, "
+            "sequence_end, content_type.",
+        ),
+        (
+            texts_input(["good"]),
+            {"request_id": "7" * 257},
+            "422",
+            "body.id: must have at most 256 characters.",
+        ),
+        (
+            texts_input(["good"]),
+            {"model_version": "1"},
+            "404",
+            "This version of the model is not served: ask for {version}, or for none.",
+        ),
+        (
+            texts_input(["good"]),
+            {"headers": {"Content-Type": "text/plain"}},
+            "415",
+            "The body must be application/json or application/octet-stream: name its type in "
+            "Content-Type, or none.",
+        ),
+        (
+            texts_input(["good"]),
+            {"timeout": 1},
+            "504",
+            "No answer was ready within 1e-06 seconds, and the work was dropped: send fewer or "
+            "shorter sentences at once, or try again later.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_shown(
+    call: Call,
+    running: RunningService,
+    inputs: list[InferInput],
+    named: dict[str, Any],
+    status: str,
+    message: str,
+) -> None:
+    shown = refused(call, running, "infer", "tiny", inputs, **named)
+    assert shown == (status, message.format(version=version(running)))
+
+
+def test_shared_memory_is_refused(call: Call, running: RunningService) -> None:
+    held = InferInput("text", [1], "BYTES")
+    held.set_shared_memory("region", 8)
+    assert refused(call, running, "infer", "tiny", [held]) == (
+        "422",
+        "body.inputs.0.parameters.shared_memory_region: shared memory is not offered: send the "
+        "tensor in the body.",
+    )
+
+
+def test_what_is_not_offered_is_not_found(call: Call, running: RunningService) -> None:
+    nothing = ("404", "Nothing is at this path: GET /docs shows what there is.")
+    unknown = ("404", "No model of this name is served: GET /v2/models lists what is.")
+    assert refused(call, running, "infer", "other", texts_input(["good"])) == unknown
+    assert refused(call, running, "get_model_metadata", "other") == unknown
+    assert refused(call, running, "get_inference_statistics", "tiny") == nothing
+    assert refused(call, running, "get_model_repository_index") == nothing
+    assert refused(call, running, "get_model_config", "tiny") == nothing
+    assert refused(call, running, "load_model", "tiny") == nothing
+    assert refused(call, running, "get_log_settings") == nothing
+    assert refused(call, running, "get_system_shared_memory_status") == nothing
+
+
+def test_a_key_is_sent_as_a_header(call: Call, keyed: RunningService) -> None:
+    right, wrong_key = {"Authorization": "Bearer right"}, {"Authorization": "Bearer left"}
+    missing = ("401", "This service needs an API key: send it as Authorization: Bearer KEY.")
+    assert call(keyed, "is_server_live") is True
+    assert call(keyed, "is_server_ready") is True
+    assert call(keyed, "is_model_ready", "tiny") is False
+    assert call(keyed, "is_model_ready", "tiny", headers=right) is True
+    assert refused(call, keyed, "get_server_metadata") == missing
+    assert call(keyed, "get_model_metadata", "tiny", headers=right)["name"] == "tiny"
+    assert refused(call, keyed, "infer", "tiny", texts_input(["good"])) == missing
+    status, told = refused(call, keyed, "infer", "tiny", texts_input(["good"]), headers=wrong_key)
+    assert (status, told.split(":")[0]) == ("401", "The API key is wrong")
+    assert call(keyed, "infer", "tiny", texts_input(["good"]), headers=right) is not None
+
+
+def random_texts(seed: int) -> list[str]:
+    """One to eight texts of many lengths."""
+    chance = random.Random(seed)
+    return [
+        " ".join(chance.choices(WORDS, k=chance.randint(1, 25)))
+        for _ in range(chance.randint(1, 8))
+    ]
+
+
+def test_concurrent_requests_agree_with_predict(running: RunningService) -> None:
+    requests = [random_texts(seed) for seed in range(60)]
+
+    async def infer_all() -> list[Any]:
+        async with AsyncInferenceServerClient(f"127.0.0.1:{running.port}", conn_limit=16) as client:
+            asked = [
+                client.infer("tiny", texts_input(texts, binary=number % 2 == 0))
+                for number, texts in enumerate(requests)
+            ]
+            return await asyncio.gather(*asked)
+
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(lambda: [verdicts(running, texts) for texts in requests])
+        results = asyncio.run(infer_all())
+    for result, expected in zip(results, beside.result(), strict=True):
+        found = result.as_numpy("probabilities")
+        np.testing.assert_allclose(found, shares(expected), rtol=0, atol=1e-5)
+        assert spelled(result.as_numpy("label")) == [each["label"] for each in expected]

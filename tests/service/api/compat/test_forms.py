@@ -1,0 +1,212 @@
+"""The forms in which other systems send texts: read to the end, or refused by one kind of error."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from service.api.compat import inputs, invocations
+from service.api.compat.classify import ClassifyRequest
+from service.api.compat.infer_schemas import InferRequest
+from service.api.compat.inputs import InputsRequest
+from service.api.compat.invocations import InvocationsRequest
+from service.api.compat.texts import Texts
+from service.api.input import validate
+from service.errors import InvalidRequestError
+
+MOST = 5
+LIMITS = {"max_sentences": MOST, "max_length": 32}
+TEXT = st.sampled_from(["a", "b c", ""])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | TEXT,
+    lambda inner: (
+        st.lists(inner, max_size=7)
+        | st.dictionaries(st.sampled_from(["text", "columns", "data", "x"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+TENSOR = {"name": "text", "datatype": "BYTES", "data": ["a"]}
+FORMS = st.sampled_from(["inputs", "instances", "dataframe_split", "dataframe_records"])
+
+
+def read_inputs(body: object) -> Texts:
+    return inputs.texts_of(checked(InputsRequest, body))
+
+
+def read_invocations(body: object) -> Texts:
+    return invocations.texts_of(checked(InvocationsRequest, body))
+
+
+def checked(schema: type[BaseModel], body: object) -> Any:  # noqa: ANN401
+    """A body as a route gets it."""
+    return validate(schema, body, place="body", context=LIMITS)
+
+
+def at(body: Any, loc: tuple[str | int, ...]) -> Any:  # noqa: ANN401
+    """What stands at a place of a body."""
+    for part in loc:
+        if isinstance(body, dict) and isinstance(part, int):
+            (body,) = body.values()  # the only column, whose name is the client's own
+        body = body[part]
+    return body
+
+
+@given(JSON)
+def test_whatever_inputs_hold_they_are_read_or_refused(value: object) -> None:
+    check(read_inputs, {"inputs": value})
+
+
+@given(st.dictionaries(FORMS, JSON, min_size=1, max_size=2))
+def test_whatever_invocations_hold_they_are_read_or_refused(body: dict[str, object]) -> None:
+    check(read_invocations, body)
+
+
+@given(JSON)
+def test_whatever_input_holds_it_is_read_or_refused(value: object) -> None:
+    request = unless_refused(lambda body: checked(ClassifyRequest, body), {"input": value})
+
+    assert request is None or isinstance(request.input, str) or len(request.input) <= MOST
+
+
+def unless_refused(read: Callable[[object], Any], body: object) -> Any:  # noqa: ANN401
+    """What is read; None if the body is refused, which must name a place."""
+    refusal = None
+    try:
+        return read(body)
+    except InvalidRequestError as error:
+        refusal = error
+    assert refusal.errors
+    assert {fault.loc[0] for fault in refusal.errors} == {"body"}
+    return None
+
+
+def check(read: Callable[[object], Texts], body: dict[str, Any]) -> None:
+    """What is read is not more than allowed, and every item is found where it is said to be."""
+    texts = unless_refused(read, body)
+    if texts is None:
+        return
+    assert len(texts.items) <= MOST
+    for index, item in enumerate(texts.items):
+        found = at(body, texts.locate(index))
+        # The place of a row, where the name of its column is the client's own; or of a list of one.
+        within = list(found.values()) if isinstance(found, dict) else found
+        assert item == found or isinstance(within, list)
+        assert item == found or item in within
+
+
+@pytest.mark.parametrize(
+    ("body", "items", "place"),
+    [
+        ({"inputs": "a"}, ["a"], ("inputs",)),
+        ({"inputs": ["a", "b"]}, ["a", "b"], ("inputs", 0)),
+        ({"inputs": [["a"], ["b"]]}, ["a", "b"], ("inputs", 0, 0)),
+        ({"inputs": ["a", ["b"]]}, ["a", ["b"]], ("inputs", 0)),
+    ],
+)
+def test_inputs_and_their_places(
+    body: object, items: list[object], place: tuple[str | int, ...]
+) -> None:
+    texts = read_inputs(body)
+
+    assert (texts.items, texts.locate(0), texts.field) == (items, place, ("inputs",))
+
+
+@pytest.mark.parametrize(
+    ("more", "truncation"),
+    [
+        ({}, "right"),
+        ({"truncate": True}, "right"),
+        ({"truncate": False}, "error"),
+        ({"truncation_direction": "left"}, "left"),
+        ({"truncation_direction": "Left", "truncate": False}, "error"),
+        ({"parameters": {"truncation": True}}, "right"),
+        ({"parameters": {"truncation": False}}, "error"),
+        ({"parameters": {"truncation": False}, "truncate": False}, "error"),
+        ({"parameters": {}, "options": {"wait_for_model": True}}, "right"),
+    ],
+)
+def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
+    assert read_inputs({"inputs": "a", **more}).truncation == truncation
+
+
+@pytest.mark.parametrize("form", ["instances", "dataframe_records"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"text": "a", "id": "7"}, {"id": "8"}],
+        [{"text": "a"}, {"text": "b"}, {"id": "8"}],
+        [{"id": "8"}, {"text": "a"}],
+        [{"mine": "a"}, {"yours": "b"}],
+    ],
+)
+def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list[object]) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        read_invocations({form: rows})
+
+    assert caught.value.detail == (
+        f"body.{form}[{len(rows) - 1}]: has its text in another column than the row before it: "
+        "name the same one in every row."
+    )
+    assert caught.value.errors[0].loc == ("body", form, len(rows) - 1)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "hint"),
+    [("topk", "did you mean top_k? "), ("secret", ""), ("x" * 1000, "")],
+)
+def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        read_inputs({"inputs": "a", "parameters": {parameter: 1}})
+
+    assert caught.value.detail == (
+        f"body.parameters: an unknown field is given; {hint}known are top_k, function_to_apply, "
+        "truncation."
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "items", "place"),
+    [
+        ({"inputs": {"text": "a"}}, ["a"], ("inputs", "text")),
+        ({"inputs": {"mine": ["a"]}}, ["a"], ("inputs", 0)),
+        ({"instances": [{"mine": "a"}]}, ["a"], ("instances", 0)),
+        ({"dataframe_records": [{"x": 1, "text": "a"}]}, ["a"], ("dataframe_records", 0)),
+        (
+            {"dataframe_split": {"columns": ["x", "text"], "data": [[1, "a"]]}},
+            ["a"],
+            ("dataframe_split", "data", 0, 1),
+        ),
+        (
+            {"dataframe_split": {"columns": [0], "data": [["a"]]}},
+            ["a"],
+            ("dataframe_split", "data", 0, 0),
+        ),
+    ],
+)
+def test_invocations_and_their_places(
+    body: object, items: list[object], place: tuple[str | int, ...]
+) -> None:
+    """The name of a column is text of the client's own, unless it is ours."""
+    texts = read_invocations(body)
+
+    assert (texts.items, texts.locate(0)) == (items, place)
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "most"),
+    [
+        (InvocationsRequest, {"dataframe_split": {"columns": [0.5] * 2_000, "data": []}}, 2),
+        (InferRequest, {"inputs": [{**TENSOR, "shape": ["1"] * 2_000}]}, 1),
+        (InferRequest, {"inputs": [{**TENSOR, "shape": [-1] * 2_000}]}, 1),
+    ],
+)
+def test_a_list_of_a_million_faults_is_not_told_one_by_one(
+    schema: type[BaseModel], body: object, most: int
+) -> None:
+    with pytest.raises(InvalidRequestError) as raised:
+        checked(schema, body)
+
+    assert len(raised.value.errors) == most

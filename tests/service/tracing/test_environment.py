@@ -1,0 +1,106 @@
+"""Which variables ask for traces, and which values are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.tracing.environment import empty_names, find_faults, is_wanted
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+URL = "http://collector:4318"
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_SERVICE_NAME": "reviews"}, False),
+        ({ENDPOINT: ""}, False),
+        ({ENDPOINT: "  "}, False),
+        ({ENDPOINT: URL}, True),
+        ({TRACES: URL}, True),
+        ({ENDPOINT: URL, "OTEL_SDK_DISABLED": "true"}, False),
+        ({ENDPOINT: URL, "OTEL_SDK_DISABLED": " True "}, False),
+        ({ENDPOINT: URL, "OTEL_SDK_DISABLED": "false"}, True),
+        ({ENDPOINT: URL, "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({ENDPOINT: URL, "OTEL_TRACES_EXPORTER": "otlp"}, True),
+    ],
+)
+def test_traces_are_wanted_with_a_collector(variables: dict[str, str], *, wanted: bool) -> None:
+    assert is_wanted(variables) is wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (ENDPOINT, "https://user:key@collector/path"),
+        (ENDPOINT, "http://[::1]:4318"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "GZIP"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5"),
+        ("OTEL_TRACES_SAMPLER", "Always_Off"),
+        ("OTEL_TRACES_SAMPLER", "traceidratio"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "512"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048"),
+        ("OTEL_TRACES_SAMPLER_ARG", "7"),  # of no sampler
+        ("OTEL_PROPAGATORS", "b3"),  # OpenTelemetry's own affair
+    ],
+)
+def test_what_is_right(name: str, value: str) -> None:
+    assert find_faults({ENDPOINT: URL, name: value}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (ENDPOINT, "collector:4318"),
+        (ENDPOINT, "grpc://collector:4317"),
+        (ENDPOINT, "http://"),
+        (ENDPOINT, "http://collector:port"),
+        (ENDPOINT, "http://collector:99999"),
+        (ENDPOINT, "http://[::1"),
+        (TRACES, "/v1/traces"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "nan"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "inf"),
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "1.5"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "511"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_name(name: str, value: str) -> None:
+    [fault] = find_faults({ENDPOINT: URL, name: value})
+    named = fault.partition(":")[0]
+    assert named == name or (named, name) == (
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+        "OTEL_BSP_MAX_QUEUE_SIZE",
+    )
+    assert "must" in fault
+
+
+def test_nothing_is_wrong_while_no_traces_are_wanted() -> None:
+    assert find_faults({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}) == []
+
+
+@given(st.floats())
+def test_a_share_is_a_number_from_0_to_1(share: float) -> None:
+    variables = {
+        ENDPOINT: URL,
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": repr(share),
+    }
+    assert (find_faults(variables) == []) is (0 <= share <= 1)
+
+
+@given(st.text())
+def test_any_text_is_judged_and_a_url_is_not_shown(text: str) -> None:
+    for fault in find_faults({ENDPOINT: f"{text}: key@secret"}):
+        assert "secret" not in fault
+
+
+def test_empty_variables_are_those_of_opentelemetry_alone() -> None:
+    variables = {"OTEL_A": "", "OTEL_B": " ", "OTEL_C": "1", "HEADLIGHT_X": "", "PATH": ""}
+    assert empty_names(variables) == ["OTEL_A", "OTEL_B"]
