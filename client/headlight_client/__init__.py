@@ -15,6 +15,7 @@ from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.client import Client
 from headlight_client.errors import (
+    FailedPart,
     HeadlightError,
     InvalidRequestError,
     NoAnswerError,
@@ -26,6 +27,7 @@ from headlight_client.errors import (
     UnexpectedAnswerError,
 )
 from headlight_client.plot import plot_heads
+from headlight_client.predictions import Predictions
 from headlight_client.version import __version__
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Attention",
     "Attributions",
     "Client",
+    "FailedPart",
     "FieldError",
     "HeadlightError",
     "Importance",
@@ -43,6 +46,7 @@ __all__ = [
     "ModelName",
     "NoAnswerError",
     "Prediction",
+    "Predictions",
     "Problem",
     "ProblemError",
     "ServiceTimedOutError",

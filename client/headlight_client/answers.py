@@ -3,6 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_LONGEST_SHOWN = 60
+
+
+def shortened(text: str) -> str:
+    """A text of the user as a `repr` shows it: of a long one, the beginning."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -32,7 +39,7 @@ class ModelName:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Prediction:
     """The model's prediction for one text.
 
@@ -51,6 +58,11 @@ class Prediction:
     token_count: int
     truncated: bool
     model: ModelName
+
+    def __repr__(self) -> str:
+        """The label, its probability and how much was read."""
+        cut = ", truncated" if self.truncated else ""
+        return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{cut})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +105,7 @@ class ItemError(Problem):
     """The error of one bad sentence, in its place, when `on_error` is `item`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Token:
     """One token that the model read, or one word.
 
@@ -111,6 +123,11 @@ class Token:
     end: int
     special: bool
     word: int | None
+
+    def __repr__(self) -> str:
+        """The text, a long one shortened, and its place."""
+        place = "special" if self.special else f"{self.start}:{self.end}"
+        return f"Token({shortened(self.text)!r}, {place})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,7 @@ class Metric:
     ece: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ModelInfo:
     """The served model, as `GET /model` describes it.
 
@@ -152,6 +169,9 @@ class ModelInfo:
         device: where the network computes.
         dtype: the type it computes in.
         metrics: recorded with the checkpoint.
+        dtype_reason: why it computes in that type; blank from a service that does not tell.
+        limits: beyond which a request is refused, by the names of settings; none from a service
+            that does not tell.
     """
 
     name: str
@@ -167,3 +187,13 @@ class ModelInfo:
     device: str
     dtype: str
     metrics: tuple[Metric, ...]
+    dtype_reason: str = ""
+    limits: Mapping[str, float | str | None] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        """Name, network and labels; the figures are attributes."""
+        return (
+            f"ModelInfo({self.name!r}, version {self.version}, {self.architecture}, "
+            f"{self.num_layers} layers x {self.num_heads} heads, labels {list(self.labels)}, "
+            f"{self.device} {self.dtype})"
+        )

@@ -1,5 +1,6 @@
 """Asks a Headlight service from asyncio."""
 
+import asyncio
 from asyncio import sleep
 from collections.abc import Sequence
 from types import TracebackType
@@ -13,8 +14,12 @@ from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
 from headlight_client.config import make_config
+from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
 from headlight_client.indices import Indices
+from headlight_client.portions import Limits, Portions, limits_of
+from headlight_client.predictions import Predictions
+from headlight_client.progress import Progress
 from headlight_client.sending import send_async
 
 T = TypeVar("T")
@@ -50,6 +55,7 @@ class AsyncClient:
         self._config = make_config(base_url, api_key=api_key, timeout=timeout, retries=retries)
         self._owns_http = http_client is None
         self._http = httpx.AsyncClient() if http_client is None else http_client
+        self._limits: Limits | None = None
 
     @overload
     async def predict(
@@ -58,22 +64,52 @@ class AsyncClient:
         *,
         truncation: Truncation = "right",
         on_error: Literal["request"] = "request",
-    ) -> list[Prediction]: ...
+        progress: bool = False,
+        concurrency: int = 4,
+    ) -> Predictions[Prediction]: ...
     @overload
     async def predict(
-        self, sentences: Sequence[str], *, truncation: Truncation = "right", on_error: OnError
-    ) -> list[Prediction | ItemError]: ...
+        self,
+        sentences: Sequence[str],
+        *,
+        truncation: Truncation = "right",
+        on_error: OnError,
+        progress: bool = False,
+        concurrency: int = 4,
+    ) -> Predictions[Prediction | ItemError]: ...
     async def predict(
         self,
         sentences: Sequence[str],
         *,
         truncation: Truncation = "right",
         on_error: OnError = "request",
-    ) -> list[Prediction] | list[Prediction | ItemError]:
-        """Predicts labels and calibrated probabilities, as `Client.predict`."""
-        return await self._carry_out(
-            calls.predict_call(sentences, truncation=truncation, on_error=on_error)
-        )
+        progress: bool = False,
+        concurrency: int = 4,
+    ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
+        """Predicts labels and calibrated probabilities, as `Client.predict`.
+
+        Of several requests, up to `concurrency` are under way at once. If one fails, the others
+        are given up.
+
+        Raises:
+            ValueError: `concurrency` is less than 1.
+        """
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        portions = Portions(sentences, truncation=truncation, on_error=on_error)
+        with Progress(len(portions), shown=progress) as shown:
+            for is_last in (False, True):
+                if is_last or (self._limits is None and not portions.fit(Limits())):
+                    self._limits = limits_of((await self.model()).limits)
+                try:
+                    cut = portions.cut(self._limits or Limits())
+                    await self._predict_all(portions, cut, shown, concurrency)
+                    break
+                except InvalidRequestError as error:
+                    # The service takes less at once than it did, or than others do.
+                    if is_last or not portions.exceeds_limits(error):
+                        raise
+        return portions.result()
 
     async def attention(
         self,
@@ -172,6 +208,29 @@ class AsyncClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    async def _predict_all(
+        self, portions: Portions, cut: Sequence[range], shown: Progress, concurrency: int
+    ) -> None:
+        waiting = iter(cut)
+
+        async def work() -> None:
+            for portion in waiting:
+                try:
+                    answers = await self._carry_out(portions.call(portion))
+                except HeadlightError as error:
+                    portions.fail(portion, error)
+                else:
+                    portions.take(portion, answers)
+                shown.update(portions.answered)
+
+        workers = [asyncio.create_task(work()) for _ in range(min(concurrency, len(cut)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
     async def _carry_out(self, call: Call[T]) -> T:
         steps = exchange(call, self._config)

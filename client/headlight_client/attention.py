@@ -4,14 +4,19 @@ L layers, H heads, T tokens or words.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headlight_client.answers import ModelName, Prediction, Token
+from headlight_client.answers import ModelName, Prediction, Token, shortened
+from headlight_client.tables import frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attention:
     """The weights of one sentence, or a view of them, with the prediction of the same pass.
 
@@ -35,6 +40,14 @@ class Attention:
     view: str
     weights: NDArray[np.float32]
 
+    def __repr__(self) -> str:
+        """What it holds, without the weights."""
+        shape = " x ".join(str(size) for size in self.weights.shape)
+        return (
+            f"Attention({self.view!r}, {self.prediction.label!r}, weights {shape}, "
+            f"tokens {shortened(' '.join(self.texts))!r})"
+        )
+
     @property
     def texts(self) -> list[str]:
         """The text of each token, as plots and BertViz expect them."""
@@ -53,3 +66,28 @@ class Attention:
     @property
     def _parts(self) -> set[str]:
         return set(self.view.split("+"))
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Returns a table with a row for each weight, in the order of `weights`.
+
+        Its columns are `layer`, `head`, `query`, `key`, `query_text`, `key_text` and `weight`, as
+        in the service's form `csv`. A layer or head is missing where several were merged. All
+        layers and heads of a long text make millions of rows: ask for some of them, or for a view.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        places = (index.ravel() for index in np.indices(self.weights.shape))
+        layer, head, query, key = places
+        texts = np.array(self.texts, dtype=object)
+        columns = {
+            "layer": np.array(self.layer_names, dtype=object)[layer],
+            "head": np.array(self.head_names, dtype=object)[head],
+            "query": query,
+            "key": key,
+            "query_text": texts[query],
+            "key_text": texts[key],
+            "weight": self.weights.ravel(),
+        }
+        types = {"layer": "Int64", "head": "Int64", "query_text": "string", "key_text": "string"}
+        return frame(columns, types)

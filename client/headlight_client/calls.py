@@ -4,7 +4,7 @@ Both clients build their calls here. They differ only in how they send them.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, SupportsIndex, TypeVar
@@ -58,10 +58,10 @@ class Call(Generic[T]):
 
 
 def predict_call(
-    sentences: Sequence[str], *, truncation: Truncation, on_error: OnError
+    sentences: Sequence[str | None], *, truncation: Truncation, on_error: OnError
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
-    texts = _several(sentences)
+    texts = texts_of(sentences)
     read = partial(read_predictions, count=len(texts))
     return _post("/predict", read, sentences=texts, truncation=truncation, on_error=on_error)
 
@@ -77,7 +77,8 @@ def attention_call(
 ) -> Call[Attention]:
     """Asks for the attention of one sentence."""
     options = _options(layers, heads, reduce=reduce, level=level, truncation=truncation)
-    return _post("/attention", read_attention, accept=_NPZ, sentence=_text(sentence), **options)
+    text = _one("attention", sentence, "use attentions for several")
+    return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
 
 
 def attentions_call(
@@ -90,7 +91,7 @@ def attentions_call(
     truncation: Truncation,
 ) -> Call[list[Attention]]:
     """Asks for the attention of several sentences."""
-    texts = _several(sentences)
+    texts = texts_of(sentences)
     options = _options(layers, heads, reduce=reduce, level=level, truncation=truncation)
     read = partial(read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
@@ -113,7 +114,8 @@ def attributions_call(
         level=level,
         truncation=truncation,
     )
-    return _post("/attributions", read_attributions, sentence=_text(sentence), **options)
+    text = _one("attributions", sentence, "call it once for each")
+    return _post("/attributions", read_attributions, sentence=text, **options)
 
 
 def importance_call(
@@ -121,7 +123,8 @@ def importance_call(
 ) -> Call[Importance]:
     """Asks how much the answer depends on each head."""
     options = _given(label=label, truncation=truncation)
-    return _post("/importance", read_importance, sentence=_text(sentence), **options)
+    text = _one("importance", sentence, "call it once for each")
+    return _post("/importance", read_importance, sentence=text, **options)
 
 
 def model_call() -> Call[ModelInfo]:
@@ -148,10 +151,27 @@ def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - what JSON holds
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _several(sentences: Sequence[str]) -> list[str | None]:
+def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
+    """Returns the sentences as they are sent.
+
+    Raises:
+        TypeError: it is one string.
+    """
     if isinstance(sentences, str):
         raise TypeError("sentences is one string: put it in a list")
     return [_text(sentence) for sentence in sentences]
+
+
+def _one(method: str, sentence: object, instead: str) -> str | None:
+    """Returns the sentence as it is sent.
+
+    Raises:
+        TypeError: it is a list or another collection.
+    """
+    if isinstance(sentence, Iterable) and not isinstance(sentence, str | bytes):
+        kind = type(sentence).__name__
+        raise TypeError(f"{method} takes one sentence, got a {kind}: {instead}")
+    return _text(sentence)
 
 
 def _text(sentence: object) -> str | None:
@@ -166,7 +186,12 @@ def _text(sentence: object) -> str | None:
 def _post(
     path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
 ) -> Call[T]:
+    return Call("POST", path, read, accept, as_json(content))
+
+
+def as_json(content: object) -> bytes:
+    """Writes JSON without spaces, in UTF-8."""
     text = json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     # A lone surrogate has no UTF-8. It is sent as a JSON escape, so that the service can say which
     # sentence is wrong.
-    return Call("POST", path, read, accept, text.encode("utf-8", "backslashreplace"))
+    return text.encode("utf-8", "backslashreplace")

@@ -13,8 +13,12 @@ from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
 from headlight_client.config import make_config
+from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
 from headlight_client.indices import Indices
+from headlight_client.portions import Limits, Portions, limits_of
+from headlight_client.predictions import Predictions
+from headlight_client.progress import Progress
 from headlight_client.sending import send
 
 T = TypeVar("T")
@@ -60,6 +64,7 @@ class Client:
         self._config = make_config(base_url, api_key=api_key, timeout=timeout, retries=retries)
         self._owns_http = http_client is None
         self._http = httpx.Client() if http_client is None else http_client
+        self._limits: Limits | None = None
 
     @overload
     def predict(
@@ -68,32 +73,57 @@ class Client:
         *,
         truncation: Truncation = "right",
         on_error: Literal["request"] = "request",
-    ) -> list[Prediction]: ...
+        progress: bool = False,
+    ) -> Predictions[Prediction]: ...
     @overload
     def predict(
-        self, sentences: Sequence[str], *, truncation: Truncation = "right", on_error: OnError
-    ) -> list[Prediction | ItemError]: ...
+        self,
+        sentences: Sequence[str],
+        *,
+        truncation: Truncation = "right",
+        on_error: OnError,
+        progress: bool = False,
+    ) -> Predictions[Prediction | ItemError]: ...
     def predict(
         self,
         sentences: Sequence[str],
         *,
         truncation: Truncation = "right",
         on_error: OnError = "request",
-    ) -> list[Prediction] | list[Prediction | ItemError]:
-        """Predicts labels and calibrated probabilities, in one request.
+        progress: bool = False,
+    ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
+        """Predicts labels and calibrated probabilities.
+
+        More sentences than the service takes at once are sent in several requests, one after the
+        other, by the limits that the service tells. Each has `timeout` for itself. If one fails,
+        the error's `part` says which sentences it had, and holds the answers of the others.
 
         Args:
-            sentences: up to the service's limit, 256 by default.
+            sentences: any number.
             truncation: which end of a long text is cut off; `error` refuses a long text.
             on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
                 place.
+            progress: whether to show how many are answered, on standard error: by tqdm if it is
+                installed, else by lines.
 
         Returns:
-            One prediction per sentence, in order.
+            One prediction per sentence, in order: a list that can become a table of pandas.
         """
-        return self._carry_out(
-            calls.predict_call(sentences, truncation=truncation, on_error=on_error)
-        )
+        portions = Portions(sentences, truncation=truncation, on_error=on_error)
+        with Progress(len(portions), shown=progress) as shown:
+            for is_last in (False, True):
+                if is_last or (self._limits is None and not portions.fit(Limits())):
+                    self._limits = limits_of(self.model().limits)
+                try:
+                    for portion in portions.cut(self._limits or Limits()):
+                        self._predict(portions, portion)
+                        shown.update(portions.answered)
+                    break
+                except InvalidRequestError as error:
+                    # The service takes less at once than it did, or than others do.
+                    if is_last or not portions.exceeds_limits(error):
+                        raise
+        return portions.result()
 
     def attention(
         self,
@@ -226,6 +256,14 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _predict(self, portions: Portions, portion: range) -> None:
+        try:
+            answers = self._carry_out(portions.call(portion))
+        except HeadlightError as error:
+            portions.fail(portion, error)
+        else:
+            portions.take(portion, answers)
 
     def _carry_out(self, call: Call[T]) -> T:
         steps = exchange(call, self._config)

@@ -15,16 +15,44 @@ Any other refusal, such as a wrong path, is a plain ProblemError. No message hol
 sentence or the key.
 """
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
-from headlight_client.answers import FieldError, Problem
+from headlight_client.answers import FieldError, ItemError, Prediction, Problem
 
 _SERVER_ERROR = 500
 
 
+@dataclass(frozen=True, slots=True)
+class FailedPart:
+    """The part of many sentences that failed, when they were sent in several requests.
+
+    Args:
+        start: index of its first sentence.
+        stop: index behind its last sentence.
+        total: number of all sentences.
+        predictions: what is answered, by the index of the sentence; None for the rest.
+    """
+
+    start: int
+    stop: int
+    total: int
+    predictions: tuple[Prediction | ItemError | None, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        done = sum(prediction is not None for prediction in self.predictions)
+        return (
+            f"sentences {self.start} to {self.stop - 1} of {self.total} failed; the {done} "
+            "answers so far are in part.predictions of this error"
+        )
+
+
 class HeadlightError(Exception):
     """Base of every error that this package raises on purpose during a call.
+
+    `part` tells which sentences failed if they were sent in several requests, and holds the
+    answers of the others; else it is None.
 
     Args:
         message: what is wrong, and what to do.
@@ -35,6 +63,11 @@ class HeadlightError(Exception):
     def __init__(self, message: str, *, request_id: str | None = None) -> None:
         super().__init__(message)
         self.request_id = request_id
+        self.part: FailedPart | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.part is None else f"{message} ({self.part})"
 
 
 class NoAnswerError(HeadlightError):
@@ -58,12 +91,13 @@ class ProblemError(HeadlightError):
     """
 
     def __init__(self, problem: Problem, *, request_id: str | None = None) -> None:
-        message = f"{problem.status} {problem.type}: {problem.detail}"
-        # The caller corrects a 4xx. For a 5xx somebody has to look into the log.
-        if problem.status >= _SERVER_ERROR and request_id is not None:
-            message = f"{message} (request {request_id})"
-        super().__init__(message, request_id=request_id)
+        super().__init__(_message(problem, request_id), request_id=request_id)
         self.problem = problem
+
+    def tell(self, problem: Problem) -> None:
+        """Tells the problem in other words."""
+        self.problem = problem
+        self.args = (_message(problem, self.request_id),)
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
         # By default an exception is copied by its message, which `__init__` does not take.
@@ -115,6 +149,14 @@ class UnavailableError(ProblemError):
 
 class ServiceTimedOutError(ProblemError, TimedOutError):
     """The service, or a balancer, gave up on the request."""
+
+
+def _message(problem: Problem, request_id: str | None) -> str:
+    message = f"{problem.status} {problem.type}: {problem.detail}"
+    # The caller corrects a 4xx. For a 5xx somebody has to look into the log.
+    if problem.status >= _SERVER_ERROR and request_id is not None:
+        message = f"{message} (request {request_id})"
+    return message
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {

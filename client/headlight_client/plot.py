@@ -1,5 +1,6 @@
 """Draws attention heads as heat maps; needs matplotlib, from the extra `plot`."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Chosen = SupportsIndex | Indices | None
+
+_CALLER = 3  # frames up to whoever called `plot_heads`
 _INCHES_PER_TOKEN = 0.2
 _LEAST_INCHES, _MOST_INCHES = 2.0, 6.0  # of one map
 _LARGEST_INCHES = 32.0  # of all maps, in either direction
@@ -20,10 +24,12 @@ _POINTS_PER_INCH = 72
 def plot_heads(
     attention: Attention,
     *,
-    layer: SupportsIndex | Indices | None = None,
-    head: SupportsIndex | Indices | None = None,
+    layers: Chosen = None,
+    heads: Chosen = None,
     vmax: float | None = None,
     cmap: str = "viridis",
+    layer: Chosen = None,
+    head: Chosen = None,
 ) -> "Figure":
     """Draws each chosen head as a heat map: one line per layer, one column per head.
 
@@ -32,18 +38,20 @@ def plot_heads(
 
     Args:
         attention: raw weights or a view. Layers or heads that a view merged are one map.
-        layer: one layer number or several; every layer in `attention` if None.
-        head: one head number or several; every head in `attention` if None.
+        layers: one layer number or several; every layer in `attention` if None.
+        heads: one head number or several; every head in `attention` if None.
         vmax: weight at the top of the colour scale, so that pictures can share a scale; the largest
             drawn weight if None.
         cmap: name of a matplotlib colour map.
+        layer: the old name of `layers`; it warns.
+        head: the old name of `heads`; it warns.
 
     Returns:
         A figure, independent of pyplot. A notebook shows it; `figure.savefig` saves it.
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: a layer or head is not a whole number.
+        TypeError: a layer or head is not a whole number, or is given by both names.
         ValueError: a layer or head is not in `attention`.
     """
     try:
@@ -52,8 +60,8 @@ def plot_heads(
         raise ImportError(
             "plot_heads needs matplotlib: pip install 'headlight-client[plot]'"
         ) from error
-    lines = _places("layer", layer, attention.layer_names)
-    columns = _places("head", head, attention.head_names)
+    lines = _places("layers", _renamed("layer", layer, layers), attention.layer_names)
+    columns = _places("heads", _renamed("head", head, heads), attention.head_names)
     weights = attention.weights[lines][:, columns]  # [L, H, T, T]
     inches, font = _sizes(len(lines), len(columns), len(attention.tokens))
     # The margins hold the names beside the maps, the titles and the colour bar.
@@ -77,9 +85,19 @@ def plot_heads(
     return figure
 
 
-def _places(
-    what: str, wanted: SupportsIndex | Indices | None, names: Sequence[int | None]
-) -> list[int]:
+def _renamed(old: str, given: Chosen, wanted: Chosen) -> Chosen:
+    """Takes an argument by its old name too."""
+    if given is None:
+        return wanted
+    if wanted is not None:
+        raise TypeError(f"{old} is the old name of {old}s: leave {old} out")
+    warnings.warn(
+        f"{old} of plot_heads is now called {old}s", DeprecationWarning, stacklevel=_CALLER
+    )
+    return given
+
+
+def _places(what: str, wanted: Chosen, names: Sequence[int | None]) -> list[int]:
     """Finds the positions of the wanted numbers on an axis."""
     if wanted is None:
         return list(range(len(names)))
@@ -88,11 +106,11 @@ def _places(
     else:
         numbers = [one_index(what, wanted)]
     if None in names:
-        raise ValueError(f"this view joined its {what}s to one: leave {what} out")
+        raise ValueError(f"this view joined its {what} to one: leave {what} out")
     missing = [number for number in numbers if number not in names]
     if missing or not numbers:
         there = ", ".join(map(str, names))
-        raise ValueError(f"{what} {missing} is not there: choose of {there}")
+        raise ValueError(f"{what} {missing} are not there: choose of {there}")
     return [names.index(number) for number in numbers]
 
 

@@ -78,6 +78,9 @@ def read_model(answer: Answer) -> ModelInfo:
         device=content["device"],
         dtype=content["dtype"],
         metrics=tuple(_metric(metric) for metric in content["metrics"]),
+        # An older service tells neither.
+        dtype_reason=content.get("dtype_reason", ""),
+        limits=dict(content.get("limits", {})),
     )
 
 

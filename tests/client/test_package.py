@@ -32,7 +32,17 @@ def test_it_imports_nothing_heavy_and_nothing_of_the_service() -> None:
     imported = set(json.loads(done.stdout))
     assert {"headlight_client", "httpx", "numpy"} <= imported
     assert imported.isdisjoint(
-        {"torch", "matplotlib", "pydantic", "fastapi", "model", "service", "training"}
+        {
+            "torch",
+            "matplotlib",
+            "pandas",
+            "tqdm",
+            "pydantic",
+            "fastapi",
+            "model",
+            "service",
+            "training",
+        }
     )
 
 
@@ -52,7 +62,7 @@ def test_the_import_rules_hold() -> None:
 
 def test_its_requirements() -> None:
     assert [re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]] == ["httpx", "numpy"]
-    assert list(PROJECT["optional-dependencies"]) == ["plot"]
+    assert list(PROJECT["optional-dependencies"]) == ["plot", "pandas", "progress"]
     assert PROJECT["requires-python"] == ">=3.11"
 
 

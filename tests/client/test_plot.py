@@ -61,7 +61,7 @@ def test_every_head_is_drawn_on_one_scale() -> None:
 
 def test_some_heads_by_their_numbers() -> None:
     shown = attention()
-    figure = plot_heads(shown, layer=2, head=[5, 1], vmax=2.0, cmap="Blues")
+    figure = plot_heads(shown, layers=2, heads=[5, 1], vmax=2.0, cmap="Blues")
 
     first, second = maps(figure)
     assert [first.get_title(), second.get_title()] == ["layer 2, head 5", "layer 2, head 1"]
@@ -77,7 +77,7 @@ def test_numbers_of_numpy_choose_too() -> None:
     names = np.array(shown.layers)[layer], np.array(shown.heads)[np.array([head, 0])]
 
     for axes, place in zip(
-        maps(plot_heads(shown, layer=names[0], head=names[1])), (1, 0), strict=True
+        maps(plot_heads(shown, layers=names[0], heads=names[1])), (1, 0), strict=True
     ):
         np.testing.assert_array_equal(drawn(axes), shown.weights[1, place])
     assert type(names[0]) is np.int64
@@ -86,9 +86,9 @@ def test_numbers_of_numpy_choose_too() -> None:
 @pytest.mark.parametrize("wrong", [0.5, "0", [2.0]])
 def test_what_is_no_number(wrong: Any) -> None:  # noqa: ANN401
     value = wrong[0] if isinstance(wrong, list) else wrong
-    message = exactly(f"layer takes whole numbers, got {value!r}: give an int")
+    message = exactly(f"layers takes whole numbers, got {value!r}: give an int")
     with pytest.raises(TypeError, match=message):
-        plot_heads(attention(), layer=wrong)
+        plot_heads(attention(), layers=wrong)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_views(view: str, titles: list[str]) -> None:
 
 
 def test_tokens_stand_on_both_axes_as_they_are(tmp_path: Path) -> None:
-    figure = plot_heads(attention(), layer=0, head=1)
+    figure = plot_heads(attention(), layers=0, heads=1)
     figure.savefig(tmp_path / "heads.svg")
     figure.savefig(tmp_path / "heads.png")
 
@@ -127,25 +127,25 @@ def test_names_that_nobody_could_read_are_left_out() -> None:
 
     assert all(list(axes.get_xticks()) == [] for axes in maps(figure))
     assert max(figure.get_size_inches()) < 40
-    (single,) = maps(plot_heads(attention([f"w{x}" for x in range(40)]), layer=0, head=1))
+    (single,) = maps(plot_heads(attention([f"w{x}" for x in range(40)]), layers=0, heads=1))
     assert len(single.get_xticklabels()) == 40
 
 
 @pytest.mark.parametrize(
     ("view", "layer", "head", "message"),
     [
-        ("raw", 1, None, "layer [1] is not there: choose of 0, 2"),
-        ("raw", None, [1, 7], "head [7] is not there: choose of 1, 3, 5"),
-        ("raw", None, [], "head [] is not there: choose of 1, 3, 5"),
-        ("mean", None, 1, "this view joined its heads to one: leave head out"),
-        ("rollout", 0, None, "this view joined its layers to one: leave layer out"),
+        ("raw", 1, None, "layers [1] are not there: choose of 0, 2"),
+        ("raw", None, [1, 7], "heads [7] are not there: choose of 1, 3, 5"),
+        ("raw", None, [], "heads [] are not there: choose of 1, 3, 5"),
+        ("mean", None, 1, "this view joined its heads to one: leave heads out"),
+        ("rollout", 0, None, "this view joined its layers to one: leave layers out"),
     ],
 )
 def test_what_is_not_there(
     view: str, layer: int | None, head: int | list[int] | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=exactly(message)):
-        plot_heads(attention(view=view), layer=layer, head=head)
+        plot_heads(attention(view=view), layers=layer, heads=head)
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,3 +154,22 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     message = exactly("plot_heads needs matplotlib: pip install 'headlight-client[plot]'")
     with pytest.raises(ImportError, match=message):
         plot_heads(attention())
+
+
+def test_the_old_names_warn() -> None:
+    shown = attention()
+    with pytest.warns(
+        DeprecationWarning, match=exactly("layer of plot_heads is now called layers")
+    ):
+        figure = plot_heads(shown, layer=2, heads=1)
+    assert [axes.get_title() for axes in maps(figure)] == ["layer 2, head 1"]
+    with pytest.warns(
+        DeprecationWarning, match=exactly("head of plot_heads is now called heads")
+    ) as caught:
+        figure = plot_heads(shown, layers=2, head=[5])
+    assert [axes.get_title() for axes in maps(figure)] == ["layer 2, head 5"]
+    assert caught[0].filename == __file__
+    with pytest.raises(
+        TypeError, match=exactly("layer is the old name of layers: leave layer out")
+    ):
+        plot_heads(shown, layers=0, layer=0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from headlight_client import (
@@ -75,7 +76,7 @@ def test_a_bad_sentence_refuses_all(ask: Ask, running: RunningService) -> None:
 @pytest.mark.parametrize(
     ("method", "given", "named", "kind"),
     [
-        ("predict", [["good"] * 6], {}, "invalid-request"),
+        ("attentions", [["good"] * 6], {}, "invalid-request"),
         ("predict", [[]], {}, "invalid-request"),
         ("predict", [["good " * 40]], {"truncation": "error"}, "text-too-long"),
         ("attention", ["good"], {"layers": [2]}, "invalid-request"),
@@ -93,15 +94,23 @@ def test_what_the_service_refuses(
     assert caught.value.type == kind
 
 
-@pytest.mark.parametrize("options", [{}, {"api_key": "another"}])
-def test_a_key_is_needed(ask: Ask, running: RunningService, options: Named) -> None:
+@pytest.mark.parametrize(
+    ("options", "detail"),
+    [
+        ({}, "This service needs an API key: send it as Authorization: Bearer KEY."),
+        (
+            {"api_key": "another"},
+            "The API key is wrong: it is none of this service's keys. Check it, or ask whoever "
+            "runs the service for one.",
+        ),
+    ],
+)
+def test_a_key_is_needed(ask: Ask, running: RunningService, options: Named, detail: str) -> None:
     with pytest.raises(UnauthorizedError) as caught:
         ask(running.url, "predict", ["good"], options=options)
 
     assert caught.value.type == "unauthorized"
-    assert caught.value.detail == (
-        "This service needs an API key: send it as Authorization: Bearer KEY."
-    )
+    assert caught.value.detail == detail
     assert "another" not in str(caught.value)
 
 
@@ -117,6 +126,23 @@ def test_a_wrong_path(ask: Ask, running: RunningService) -> None:
 def test_one_string_is_no_list_of_sentences(ask: Ask, running: RunningService, method: str) -> None:
     with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):
         ask(running.url, method, "good", options=KEY)
+
+
+@pytest.mark.parametrize("several", [["good"], ("good",), {"good"}, np.array(["good"])])
+@pytest.mark.parametrize(
+    ("method", "instead"),
+    [
+        ("attention", "use attentions for several"),
+        ("attributions", "call it once for each"),
+        ("importance", "call it once for each"),
+    ],
+)
+def test_several_are_no_sentence(ask: Ask, method: str, instead: str, several: Any) -> None:  # noqa: ANN401
+    kind = type(several).__name__
+    with pytest.raises(
+        TypeError, match=exactly(f"{method} takes one sentence, got a {kind}: {instead}")
+    ):
+        ask("http://127.0.0.1:9", method, several)
 
 
 def test_the_service_takes_the_name_of_a_call(running: RunningService) -> None:

@@ -1,0 +1,177 @@
+"""Cuts the sentences of one call into requests that the service takes, and joins their answers.
+
+Both clients send the portions in their own way: one after the other, or some at a time.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from headlight_client.answers import FieldError, ItemError, Prediction, Problem
+from headlight_client.calls import Call, OnError, Truncation, as_json, predict_call, texts_of
+from headlight_client.errors import (
+    FailedPart,
+    HeadlightError,
+    InvalidRequestError,
+    ProblemError,
+)
+from headlight_client.predictions import Predictions
+
+P = TypeVar("P", bound=Problem)
+
+_INDEX = re.compile(r"\Asentences\[([0-9]{1,9})\]")
+_LIST = ("body", "sentences")
+_TOO_LARGE = 413
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a service takes in one request; by default, a service with the default settings.
+
+    Args:
+        sentences: most sentences.
+        body_bytes: most bytes of the body.
+    """
+
+    sentences: int = 256
+    body_bytes: int = 2_000_000
+
+
+def limits_of(told: Mapping[str, float | str | None]) -> Limits:
+    """Reads the limits that `GET /model` tells; an older service tells none."""
+    default = Limits()
+    return Limits(
+        _whole(told.get("max_sentences"), default.sentences),
+        _whole(told.get("max_body_bytes"), default.body_bytes),
+    )
+
+
+def _whole(told: object, default: int) -> int:
+    return told if isinstance(told, int) and told > 0 else default
+
+
+class Portions:
+    """The sentences of one call and what is known of them.
+
+    Args:
+        sentences: any number.
+        truncation: of each.
+        on_error: what a bad one does.
+
+    Raises:
+        TypeError: `sentences` is one string.
+    """
+
+    def __init__(
+        self, sentences: Sequence[str | None], *, truncation: Truncation, on_error: OnError
+    ) -> None:
+        self._texts = texts_of(sentences)
+        self._truncation: Truncation = truncation
+        self._on_error: OnError = on_error
+        self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
+        self._answered = 0
+        self._several = False
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def answered(self) -> int:
+        """How many sentences have an answer."""
+        return self._answered
+
+    def fit(self, limits: Limits) -> bool:
+        """Whether one request takes all of them."""
+        return len(list(self._cut(limits))) <= 1
+
+    def cut(self, limits: Limits) -> list[range]:
+        """Cuts what has no answer yet into portions, in order; at least one.
+
+        Args:
+            limits: of each portion. A sentence that exceeds them alone is a portion of its own.
+        """
+        portions = list(self._cut(limits))
+        self._several |= len(portions) > 1
+        return portions or [range(0)]
+
+    def _cut(self, limits: Limits) -> Iterator[range]:
+        around = len(self.call(range(0)).body or b"") - 1  # the first text has no comma
+        start = size = 0
+        for index, text in enumerate(self._texts):
+            if self._answers[index] is not None:
+                if index > start:
+                    yield range(start, index)
+                start, size = index + 1, 0
+                continue
+            added = len(as_json(text)) + 1  # and a comma
+            is_full = index - start >= limits.sentences or around + size + added > limits.body_bytes
+            if index > start and is_full:
+                yield range(start, index)
+                start, size = index, 0
+            size += added
+        if start < len(self._texts):
+            yield range(start, len(self._texts))
+
+    def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
+        """The request of a portion."""
+        texts = self._texts[portion.start : portion.stop]
+        return predict_call(texts, truncation=self._truncation, on_error=self._on_error)
+
+    def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:
+        """Keeps the answers of a portion; an index in an error becomes one of all sentences."""
+        for index, answer in zip(portion, answers, strict=True):
+            if isinstance(answer, ItemError):
+                self._answers[index] = _moved(answer, portion.start)
+            else:
+                self._answers[index] = answer
+        self._answered += len(answers)
+
+    def fail(self, portion: range, error: HeadlightError) -> None:
+        """Keeps what a refused portion means for its sentences, or raises.
+
+        Args:
+            portion: that got the error.
+            error: the reason.
+
+        Raises:
+            HeadlightError: the error itself. If there are several portions, it tells which one
+                failed and what is answered.
+        """
+        is_item = len(portion) == 1 and self._on_error == "item"
+        if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
+            problem = error.problem
+            members = {name: getattr(problem, name) for name in Problem.__slots__}
+            self._answers[portion.start] = ItemError(**members)
+            self._answered += 1
+            return
+        if self._several:
+            if isinstance(error, ProblemError):
+                error.tell(_moved(error.problem, portion.start))
+            error.part = FailedPart(portion.start, portion.stop, len(self), tuple(self._answers))
+        raise error
+
+    def exceeds_limits(self, error: HeadlightError) -> bool:
+        """Whether a refusal says that a request had too many sentences or bytes."""
+        if not isinstance(error, InvalidRequestError) or len(self) < 2:
+            return False
+        counted = [fault.loc for fault in error.errors] == [_LIST]
+        return error.status == _TOO_LARGE or counted
+
+    def result(self) -> Predictions[Prediction | ItemError]:
+        """All answers, in the order of the sentences."""
+        return Predictions(answer for answer in self._answers if answer is not None)
+
+
+def _moved(problem: P, start: int) -> P:
+    """Counts the sentences that a problem names from the first of all, not of its portion."""
+    detail = _INDEX.sub(lambda found: f"sentences[{int(found[1]) + start}]", problem.detail)
+    errors = tuple(_moved_fault(fault, start) for fault in problem.errors)
+    return replace(problem, detail=detail, errors=errors)
+
+
+def _moved_fault(fault: FieldError, start: int) -> FieldError:
+    index = fault.loc[2] if len(fault.loc) > 2 and fault.loc[:2] == _LIST else None
+    if not isinstance(index, int):
+        return fault
+    return replace(fault, loc=(*_LIST, index + start, *fault.loc[3:]))

@@ -1,0 +1,266 @@
+"""More sentences than one request takes, of a real service and of a scripted one."""
+
+import asyncio
+import json
+import pickle
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from headlight_client import (
+    AsyncClient,
+    Client,
+    HeadlightError,
+    InvalidRequestError,
+    ItemError,
+    Prediction,
+    Predictions,
+    UnavailableError,
+)
+from tests.client.conftest import Ask, ask_client
+from tests.client.scripted import Reply, answered, predicted, prediction, problem, scripted
+from tests.end_to_end.servers import RunningService
+from tests.matching import exactly
+
+KEY = {"api_key": "the-key"}
+WORDS = ["good", "bad", "film", "not good", "a warm, funny film"]
+TEXTS = [f"{WORDS[index % 5]} {WORDS[index // 5 % 5]}" for index in range(23)]  # of 5 at once
+
+
+def told(**limits: int) -> Reply:
+    """The answer of `/model` with these limits."""
+    members = ("name", "version", "architecture", "device", "dtype")
+    numbers = ("num_layers", "num_heads", "hidden_size", "parameters", "max_length", "temperature")
+    content = {**dict.fromkeys(members, "x"), **dict.fromkeys(numbers, 1), "labels": ["a", "b"]}
+    return answered({**content, "metrics": [], "limits": limits})
+
+
+def asked_of(requests: list[Any]) -> list[int | str]:
+    """The number of sentences of each request, or its path if it had none."""
+    return [
+        len(json.loads(request.body)["sentences"]) if request.body else request.path
+        for request in requests
+    ]
+
+
+def one_at_a_time(ask: Ask) -> dict[str, int]:
+    """Options with which both clients send one request after the other, as a script needs it."""
+    return {} if ask is ask_client else {"concurrency": 1}
+
+
+def test_any_number_in_order(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "predict", TEXTS, options=KEY)
+
+    assert isinstance(found, Predictions)
+    assert [type(each) for each in found] == [Prediction] * 23
+    alone = [ask(running.url, "predict", [text], options=KEY)[0] for text in TEXTS[:6]]
+    for one, other in zip(found, alone, strict=False):
+        assert one.label == other.label
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_none_at_all_is_refused_as_before(ask: Ask, running: RunningService) -> None:
+    with pytest.raises(InvalidRequestError):
+        ask(running.url, "predict", [], options=KEY)
+
+
+def test_a_bad_sentence_far_behind_is_named_by_its_index(ask: Ask, running: RunningService) -> None:
+    texts = [*TEXTS[:17], " ", *TEXTS[17:]]
+    found = ask(running.url, "predict", texts, on_error="item", options=KEY)
+    assert [index for index, each in enumerate(found) if isinstance(each, ItemError)] == [17]
+    assert found[17].errors[0].loc == ("body", "sentences", 17)
+    assert found[17].detail.startswith("sentences[17]: ")
+
+    with pytest.raises(InvalidRequestError) as caught:
+        ask(running.url, "predict", texts, options=KEY)
+    error = caught.value
+    assert error.errors[0].loc == ("body", "sentences", 17)
+    assert error.part is not None
+    assert 17 in range(error.part.start, error.part.stop)
+    assert (error.part.total, len(error.part.predictions)) == (24, 24)
+    assert error.part.predictions[17] is None
+    kept = [each for each in error.part.predictions if each is not None]
+    assert all(isinstance(each, Prediction) for each in kept)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (str(again), again.part) == (str(error), error.part)
+
+
+def test_the_limits_are_asked_once(running: RunningService) -> None:
+    paths: list[str] = []
+    with (
+        httpx.Client(event_hooks={"request": [lambda sent: paths.append(sent.url.path)]}) as http,
+        Client(running.url, api_key="the-key", http_client=http) as client,
+    ):
+        client.predict(TEXTS[:5])
+        assert paths == ["/predict"]
+        client.predict(TEXTS)  # refused, because the service takes fewer than others
+        assert paths == ["/predict", "/predict", "/model", *["/predict"] * 5]
+        client.predict(TEXTS[:11])
+        assert paths[8:] == ["/predict"] * 3
+
+
+def test_more_than_any_service_takes_by_default_asks_first(ask: Ask) -> None:
+    replies = [told(max_sentences=200), *(predicted(*["x"] * size) for size in (200, 200, 1))]
+    with scripted(replies) as server:
+        options = one_at_a_time(ask)
+        found = ask(server.url, "predict", ["a"] * 401, **options)
+    assert asked_of(server.requests) == ["/model", 200, 200, 1]
+    assert found == [prediction("x")] * 401
+
+
+def test_an_older_service_tells_no_limits(ask: Ask) -> None:
+    replies = [told(), predicted(*["x"] * 256), predicted("x")]
+    with scripted(replies) as server:
+        options = one_at_a_time(ask)
+        assert len(ask(server.url, "predict", ["a"] * 257, **options)) == 257
+    assert asked_of(server.requests) == ["/model", 256, 1]
+
+
+def test_many_bytes_are_cut_too(ask: Ask) -> None:
+    large = "x" * 1_200_000
+    replies = [told(max_sentences=256, max_body_bytes=2_000_000), predicted("a"), predicted("b")]
+    with scripted(replies) as server:
+        options = one_at_a_time(ask)
+        found = ask(server.url, "predict", [large, large], **options)
+    assert asked_of(server.requests) == ["/model", 1, 1]
+    assert found == [prediction("a"), prediction("b")]
+
+
+COUNT = [{"loc": ["body", "sentences"], "msg": "at most 2 sentences"}]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [problem(422, "invalid-request", errors=COUNT), problem(413, "payload-too-large")],
+    ids=["sentences", "bytes"],
+)
+def test_a_service_that_takes_less_is_asked_for_its_limits(ask: Ask, refusal: Reply) -> None:
+    replies = [refusal, told(max_sentences=2), predicted("a", "b"), predicted("c")]
+    options = one_at_a_time(ask)
+    with scripted(replies) as server:
+        found = ask(server.url, "predict", ["1", "2", "3"], **options)
+    assert asked_of(server.requests) == [3, "/model", 2, 1]
+    assert found == [prediction(label) for label in "abc"]
+
+
+def test_a_refusal_that_goes_on_is_told(ask: Ask) -> None:
+    refusal = problem(422, "invalid-request", errors=COUNT)
+    with (
+        scripted([refusal, told(max_sentences=3), refusal]) as server,
+        pytest.raises(InvalidRequestError) as caught,
+    ):
+        ask(server.url, "predict", ["1", "2", "3"])
+    assert asked_of(server.requests) == [3, "/model", 3]
+    assert caught.value.part is None
+
+
+def test_a_failure_says_which_part_and_keeps_the_answers() -> None:
+    replies = [told(max_sentences=150), predicted(*["x"] * 150), problem(503, "overloaded")]
+    with (
+        scripted(replies) as server,
+        Client(server.url, retries=0) as client,
+        pytest.raises(UnavailableError) as caught,
+    ):
+        client.predict(["a private sentence"] * 400)
+    error = caught.value
+    assert asked_of(server.requests) == ["/model", 150, 150]
+    assert error.part is not None
+    assert (error.part.start, error.part.stop) == (150, 300)
+    assert error.part.predictions == (*[prediction("x")] * 150, *[None] * 250)
+    assert str(error).endswith(
+        "(sentences 150 to 299 of 400 failed; the 150 answers so far are in part.predictions of "
+        "this error)"
+    )
+    assert "private" not in str(error) + repr(error) + repr(error.part)
+
+
+class Counting(httpx.AsyncBaseTransport):
+    """Answers every request once `width` of them wait, and notes how many waited at most."""
+
+    def __init__(self, width: int, requests: int) -> None:
+        self.most = self.now = 0
+        self._left = requests
+        self._width = width
+        self._full = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, content=told(max_sentences=100).content)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.now == min(self._width, self._left):
+            self._full.set()
+        await self._full.wait()
+        self.now -= 1
+        self._left -= 1
+        count = len(json.loads(request.content)["sentences"])
+        return httpx.Response(200, content=predicted(*["x"] * count).content)
+
+
+@pytest.mark.parametrize(("concurrency", "width"), [(None, 4), (2, 2), (99, 6)])
+def test_only_so_many_requests_at_once(concurrency: int | None, width: int) -> None:
+    async def ask() -> tuple[list[Prediction], int]:
+        transport = Counting(width, 6)
+        async with httpx.AsyncClient(transport=transport) as http:
+            client = AsyncClient("http://there", http_client=http)
+            if concurrency is None:
+                return await client.predict(["a"] * 600), transport.most
+            return await client.predict(["a"] * 600, concurrency=concurrency), transport.most
+
+    found, most = asyncio.run(ask())
+    assert (len(found), most) == (600, width)
+
+
+def test_a_failure_gives_the_other_requests_up() -> None:
+    class Failing(httpx.AsyncBaseTransport):
+        cancelled = 0
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "GET":
+                return httpx.Response(200, content=told(max_sentences=100).content)
+            if json.loads(request.content)["sentences"][0] == "fail":
+                raise httpx.ReadError("broken")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                Failing.cancelled += 1
+                raise
+            raise AssertionError
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=Failing()) as http:
+            client = AsyncClient("http://there", http_client=http, retries=0)
+            with pytest.raises(HeadlightError) as caught:
+                await client.predict(["a"] * 200 + ["fail"] * 100)
+            assert caught.value.part is not None
+            assert caught.value.part.start == 200
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left
+
+    asyncio.run(ask())
+    assert Failing.cancelled == 2
+
+
+def test_concurrency_is_at_least_one() -> None:
+    async def ask() -> None:
+        async with AsyncClient("http://there") as client:
+            await client.predict(["a"], concurrency=0)
+
+    with pytest.raises(ValueError, match=exactly("concurrency must be at least 1, got 0")):
+        asyncio.run(ask())
+
+
+def test_threads_share_a_client(running: RunningService) -> None:
+    found: list[list[Prediction]] = []
+    with Client(running.url, api_key="the-key") as client:
+        threads = [
+            threading.Thread(target=lambda: found.append(client.predict(TEXTS))) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [len(each) for each in found] == [23] * 3
+    assert [item.label for item in found[0]] == [item.label for item in found[2]]

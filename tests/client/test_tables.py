@@ -1,0 +1,176 @@
+"""Answers as tables of pandas, and how they print themselves."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headlight_client import (
+    Attention,
+    Attributions,
+    Importance,
+    ItemError,
+    ModelName,
+    Prediction,
+    Predictions,
+    Token,
+)
+from tests.client.conftest import Ask
+from tests.client.test_plot import attention
+from tests.end_to_end.servers import RunningService
+from tests.matching import exactly
+
+KEY = {"api_key": "the-key"}
+MODEL = ModelName("m", "0123456789ab")
+GOOD = Prediction("yes", 0.75, {"no": 0.25, "yes": 0.75}, 5, truncated=False, model=MODEL)
+CUT = Prediction("no", 0.5, {"no": 0.5, "yes": 0.5}, 32, truncated=True, model=MODEL)
+BAD = ItemError("invalid-request", 422, "T", "sentences[1]: blank.")
+
+
+def importance() -> Importance:
+    values = np.array([[0.0, 0.5], [0.25, 0.125]])
+    return Importance(MODEL, GOOD, "yes", (0, 2), (1, 3), values)
+
+
+def attributions(text: str = "good") -> Attributions:
+    tokens = (
+        Token("[CLS]", 0, 0, special=True, word=None),
+        Token(text, 0, len(text), special=False, word=0),
+    )
+    values = np.array([0.0, 1.5])
+    return Attributions(
+        MODEL, GOOD, tokens, values, "yes", "gradient_x_input", None, 1.0, 0.5, -1.0
+    )
+
+
+def test_predictions() -> None:
+    frame = Predictions[Prediction | ItemError]([GOOD, BAD, CUT]).to_dataframe()
+    assert list(frame.columns) == [
+        *("label", "score", "probability_no", "probability_yes", "token_count", "truncated"),
+        *("model_version", "error"),
+    ]
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    assert rows == [
+        ["yes", 0.75, 0.25, 0.75, 5, False, "0123456789ab", None],
+        [None, None, None, None, None, None, None, "invalid-request"],
+        ["no", 0.5, 0.5, 0.5, 32, True, "0123456789ab", None],
+    ]
+    assert frame["score"].dtype == np.float64
+    assert str(frame["token_count"].dtype) == "Int64"
+    assert list(frame.index) == [0, 1, 2]
+
+
+def test_no_prediction_is_an_empty_table() -> None:
+    frame = Predictions([]).to_dataframe()
+    assert len(frame) == 0
+    assert "label" in frame
+
+
+def test_attention_has_a_row_for_each_weight() -> None:
+    held = attention()
+    frame = held.to_dataframe()
+    assert list(frame.columns) == [
+        *("layer", "head", "query", "key", "query_text", "key_text", "weight"),
+    ]
+    assert len(frame) == held.weights.size
+    for row in frame.sample(20, random_state=0).itertuples():
+        layer, head = held.layers.index(row.layer), held.heads.index(row.head)
+        assert row.weight == held.weights[layer, head, row.query, row.key]
+        assert row.query_text == held.texts[row.query]
+        assert row.key_text == held.texts[row.key]
+    shape = (2, 3, 3, 3)
+    np.testing.assert_array_equal(frame["weight"].to_numpy().reshape(shape), held.weights)
+
+
+@pytest.mark.parametrize(
+    ("view", "missing"), [("mean", ["head"]), ("rollout+word", ["layer", "head"]), ("word", [])]
+)
+def test_what_a_view_merged_is_missing(view: str, missing: list[str]) -> None:
+    frame = attention(view=view).to_dataframe()
+    assert [name for name in ("layer", "head") if frame[name].isna().all()] == missing
+
+
+def test_attributions_and_importance() -> None:
+    frame = attributions().to_dataframe()
+    assert frame.to_dict("list") == {
+        "text": ["[CLS]", "good"],
+        "start": [0, 0],
+        "end": [0, 4],
+        "special": [True, False],
+        "value": [0.0, 1.5],
+    }
+    assert importance().to_dataframe().to_dict("list") == {
+        "layer": [0, 0, 2, 2],
+        "head": [1, 3, 1, 3],
+        "value": [0.0, 0.5, 0.25, 0.125],
+    }
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Predictions([GOOD]), attention(), attributions(), importance()],
+    ids=lambda each: type(each).__name__,
+)
+def test_without_pandas(held: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    message = "to_dataframe needs pandas: pip install 'headlight-client[pandas]'"
+    with pytest.raises(ImportError, match=exactly(message)):
+        held.to_dataframe()
+
+
+def test_of_a_real_service(ask: Ask, running: RunningService) -> None:
+    texts = ["good", " ", "bad"]
+    frame = ask(running.url, "predict", texts, on_error="item", options=KEY).to_dataframe()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["error"].notna().tolist() == [False, True, False]
+    sums = frame.filter(like="probability_").sum(axis=1, min_count=1)
+    assert sums.dropna().to_numpy() == pytest.approx([1.0, 1.0])
+    held = ask(running.url, "attention", "good film", layers=[0], options=KEY)
+    rows = held.to_dataframe().groupby(["layer", "head", "query"])["weight"].sum()
+    assert rows.to_numpy() == pytest.approx(np.ones(len(rows)), abs=1e-5)
+
+
+LONG = "an unending sentence " * 50
+MADE: list[tuple[Callable[[], object], str]] = [
+    (lambda: GOOD, "Prediction('yes', 0.7500, 5 tokens)"),
+    (lambda: CUT, "Prediction('no', 0.5000, 32 tokens, truncated)"),
+    (
+        lambda: Predictions[Prediction | ItemError]([GOOD, BAD, GOOD]),
+        "Predictions(3: 2 yes, 1 error)",
+    ),
+    (lambda: Predictions([]), "Predictions(0)"),
+    (lambda: Token("[CLS]", 0, 0, special=True, word=None), "Token('[CLS]', special)"),
+    (lambda: Token("film", 2, 6, special=False, word=1), "Token('film', 2:6)"),
+    (
+        lambda: Token(LONG, 0, 1050, special=False, word=0),
+        f"Token({f'{LONG[:59]}…'!r}, 0:1050)",
+    ),
+    (
+        lambda: attention(["[CLS]", LONG], layers=[0], heads=[1]),
+        f"Attention('raw', 'x', weights 1 x 1 x 2 x 2, tokens {f'[CLS] {LONG[:53]}…'!r})",
+    ),
+    (
+        lambda: attributions(LONG),
+        "Attributions('gradient_x_input', of 'yes', gap -1.0000, 2 tokens "
+        f"{f'[CLS] {LONG[:53]}…'!r})",
+    ),
+    (
+        importance,
+        "Importance(of 'yes', 2 layers x 2 heads, largest 0.5000 in layer 0, head 3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "shown"), MADE)
+def test_an_answer_prints_itself_shortly(make: Callable[[], object], shown: str) -> None:
+    assert repr(make()) == shown
+
+
+def test_the_model_prints_itself_shortly(ask: Ask, running: RunningService) -> None:
+    shown = repr(ask(running.url, "model", options=KEY))
+    assert shown.startswith("ModelInfo('")
+    assert len(shown) < 200
+    assert isinstance(attention(), Attention)
