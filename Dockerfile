@@ -2,7 +2,7 @@
 #
 #   docker build --tag headlight .
 #   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
-#   docker build --build-arg EXTRA=signing --tag headlight .            # with signed checkpoints
+#   docker build --build-arg EXTRA="signing otel" --tag headlight .     # with signed checkpoints and traces
 #
 # pip uses fitting wheels from a folder wheels/ beside this file instead of downloading them.
 
@@ -28,9 +28,10 @@ RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
     else \
       pip install --no-compile --no-deps --requirement torch-cuda.lock; \
     fi
-# signing: what HEADLIGHT_CHECKPOINT_KEY needs
+# Any of: signing (HEADLIGHT_CHECKPOINT_KEY), otel (traces), hub (checkpoints by their names on the hub).
 ARG EXTRA=
-RUN pip install --no-compile --no-deps --requirement serve.lock ${EXTRA:+--requirement ${EXTRA}.lock} && pip check
+RUN for name in serve ${EXTRA}; do echo "--requirement ${name}.lock"; done >wanted.lock && \
+    pip install --no-compile --no-deps --requirement wanted.lock && pip check
 # Serving never reads headers for compilers and the tests of packages.
 WORKDIR /opt/venv/lib
 RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
@@ -40,14 +41,18 @@ RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager 
 RUN echo /opt/headlight >"$(/opt/venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/headlight.pth"
 
 FROM packages AS project
+# The compiler stays out of the image. Its version is that of the base image's distribution.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 ENV PIP_REQUIRE_HASHES=
-COPY LICENSE README.md pyproject.toml ./
+COPY LICENSE README.md pyproject.toml setup.py ./
 COPY model model
 COPY service service
 # The training command needs packages that are not installed here.
 # Built by the setuptools that is installed, which has a hash, and not by one that pip would fetch.
-RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && rm /opt/headlight/bin/headlight-train
+RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && \
+    rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels*.so
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints/default checkpoints/default
@@ -88,6 +93,15 @@ COPY --from=project /app /app
 COPY --from=project /opt/bytecode /opt/bytecode
 COPY --from=project /opt/headlight /opt/headlight
 COPY --from=sbom /build/sbom.cdx.json /usr/share/doc/headlight/
+# What a release says of itself. These stand late, so that they change no layer.
+ARG VERSION=
+ARG REVISION=
+ARG CREATED=
+ARG SOURCE=
+LABEL org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"
 USER 10001:10001
 EXPOSE 8000
 STOPSIGNAL SIGTERM

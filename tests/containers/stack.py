@@ -83,7 +83,7 @@ def running_stack(engine: Engine, image: str) -> Iterator["Stack"]:
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    variables = {**engine.environment, **compose_variables(image, port)}
+    variables = {**compose_variables(image, port), **engine.environment}
     engine = replace(engine, environment=variables)
     try:
         try:
@@ -146,41 +146,50 @@ class Stack:
     @contextmanager
     def load(self, *, clients: int = 6) -> Iterator[Outcomes]:
         """Keeps clients busy until the block ends; half of them reuse their connection."""
-        outcomes = Outcomes()
-        stop = threading.Event()
-        lock = threading.Lock()
-
-        def ask(*, keep_alive: bool) -> None:
-            connection = http.client.HTTPConnection(
-                "127.0.0.1", self.port, timeout=_TIMEOUT_SECONDS
-            )
-            while not stop.wait(0.02):
-                try:
-                    answer = _exchange(
-                        connection, "POST", "/predict", {"sentences": [SENTENCE]}, {}
-                    )
-                    outcome = (str(answer.status), answer.replica)
-                except (OSError, http.client.HTTPException) as error:
-                    outcome = (repr(error), None)
-                    connection.close()
-                with lock:
-                    outcomes.counts[outcome] += 1
-                if not keep_alive:
-                    connection.close()
-            connection.close()
-
-        threads = [
-            threading.Thread(target=ask, kwargs={"keep_alive": number % 2 == 0})
-            for number in range(clients)
-        ]
-        for thread in threads:
-            thread.start()
-        try:
+        with load(self.port, clients=clients) as outcomes:
             yield outcomes
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+
+
+@contextmanager
+def load(port: int, *, clients: int = 6, pause: float = 0.02) -> Iterator[Outcomes]:
+    """Keeps clients of a balancer busy until the block ends.
+
+    Args:
+        port: of the balancer, on this machine.
+        clients: how many; half of them reuse their connection.
+        pause: seconds between two requests of a client.
+    """
+    outcomes = Outcomes()
+    stop = threading.Event()
+    lock = threading.Lock()
+
+    def ask(*, keep_alive: bool) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
+        while not stop.wait(pause):
+            try:
+                answer = _exchange(connection, "POST", "/predict", {"sentences": [SENTENCE]}, {})
+                outcome = (str(answer.status), answer.replica)
+            except (OSError, http.client.HTTPException) as error:
+                outcome = (repr(error), None)
+                connection.close()
+            with lock:
+                outcomes.counts[outcome] += 1
+            if not keep_alive:
+                connection.close()
+        connection.close()
+
+    threads = [
+        threading.Thread(target=ask, kwargs={"keep_alive": number % 2 == 0})
+        for number in range(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield outcomes
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def ask(

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import tarfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from model.checkpoint import open_checkpoint
 from model.signing import sign_checkpoint
+from publish.image import build_image
+from publish.source import Source
 from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, CommandError, Engine
 from tests.deploy.locks import canonical, pins
@@ -63,6 +66,36 @@ def test_says_what_it_is(config: dict[str, Any]) -> None:
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
 
 
+def test_a_release_says_what_it_is(engine: Engine, image: str, tmp_path: Path) -> None:
+    assert image
+    source = Source(ROOT, "0.0.0.dev1", "a1b2" * 10, 1_700_000_000, "", unreleased=False)
+    tag = build_image(
+        source,
+        tmp_path,
+        docker=engine.docker_command,
+        address="https://example.org/headlight",
+        environment=engine.environment,
+    )
+    assert tag == "headlight:0.0.0.dev1"
+    labels = engine.inspect(tag)["Config"]["Labels"]
+    prefix = "org.opencontainers.image."
+    told = {name.removeprefix(prefix): labels[name] for name in labels if prefix in name}
+    assert {name: told[name] for name in ("version", "revision", "created", "source")} == {
+        "version": "0.0.0.dev1",
+        "revision": "a1b2" * 10,
+        "created": "2023-11-14T22:13:20Z",
+        "source": "https://example.org/headlight",
+    }
+    assert {"title", "licenses", "description"} <= set(told)
+    name = "headlight-0.0.0.dev1-image"
+    listed = json.loads((tmp_path / f"{name}.cdx.json").read_text(encoding="utf-8"))
+    assert listed["bomFormat"] == "CycloneDX"
+    with tarfile.open(tmp_path / f"{name}.tar") as saved:
+        manifest = saved.extractfile("manifest.json")
+        assert manifest is not None
+        assert json.loads(manifest.read())[0]["RepoTags"] == [tag]
+
+
 def test_holds_nothing_but_what_serving_needs(engine: Engine, image: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     serving = _names(project["dependencies"])
@@ -87,6 +120,15 @@ def test_lists_exactly_its_packages(engine: Engine, image: str, config: dict[str
     for part in content["components"]:
         if part["name"] != "headlight":
             assert part["purl"].startswith(f"pkg:pypi/{part['name'].lower().replace('_', '-')}@")
+
+
+def test_has_the_kernels_and_no_compiler(engine: Engine, image: str) -> None:
+    ask = "from model.backends.kernels import fault; print(fault())"
+    reason = engine.docker("run", "--rm", image, "python", "-c", ask).strip()
+    assert reason == "None" or reason.startswith("this processor has no ")
+    for compiler in ("c++", "g++", "cc"):
+        with pytest.raises(CommandError):
+            engine.docker("run", "--rm", image, "which", compiler)
 
 
 def test_the_tool_that_lists_stays_out(engine: Engine, image: str) -> None:
@@ -114,6 +156,14 @@ def test_a_package_without_a_hash_stops_the_build(engine: Engine, tmp_path: Path
     lock.write_text(f"{lock.read_text(encoding='utf-8')}six==1.17.0\n", encoding="utf-8")
     with pytest.raises(CommandError, match="Hashes are required"):
         engine.docker("build", "--target", "packages", str(tmp_path))
+
+
+def test_can_be_built_for_traces_and_names_of_the_hub(engine: Engine, image: str) -> None:
+    tag = f"{image}-extras"
+    engine.docker("build", "--build-arg", "EXTRA=otel hub", "--tag", tag, ".")
+    found = _installed(engine, tag)
+    del found["headlight"]
+    assert found == pins("torch-cpu", "serve", "otel", "hub")
 
 
 def test_can_be_built_for_signed_checkpoints(engine: Engine, image: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from packaging.markers import Marker, default_environment
 
 FOLDER = Path(__file__).parents[2] / "requirements"
-NAMES = ("serve", "torch-cpu", "torch-cuda", "signing", "sbom")
+NAMES = ("serve", "torch-cpu", "torch-cuda", "hub", "otel", "sbom", "signing")
 _ENTRY = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: ; (?P<marker>[^\\\n]+?))? \\\n"
     r"(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64} \\\n)*    --hash=sha256:[0-9a-f]{64}\n)"

@@ -13,6 +13,7 @@ import yaml
 
 from service.http import server
 from service.settings import PREFIX, Settings
+from service.tracing.export import FLUSH_SECONDS
 from tests.deploy import locks
 
 ROOT = Path(__file__).parents[2]
@@ -66,9 +67,20 @@ def test_the_balancer_notices_a_draining_replica_in_time() -> None:
 
 def test_no_container_is_killed_while_it_answers() -> None:
     longest = _compose_setting("DRAIN_SECONDS") + _compose_setting("REQUEST_TIMEOUT") + 1
+    longest += FLUSH_SECONDS
     for service in COMPOSE["services"].values():
         assert float(service["stop_grace_period"].removesuffix("s")) > longest
     assert _seconds("hard-stop-after") > _compose_setting("REQUEST_TIMEOUT")
+
+
+def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    given = COMPOSE["services"]["api"]["environment"]
+    passed_on = [name for name in given if name.startswith("OTEL_")]
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in passed_on
+    assert {name for name in passed_on if f"| `{name}` |" not in page} == set()
+    # Empty in the file: the value comes from Compose's environment.
+    assert {given[name] for name in passed_on} == {None}
 
 
 def test_a_pod_is_not_killed_while_it_answers() -> None:
@@ -76,7 +88,7 @@ def test_a_pod_is_not_killed_while_it_answers() -> None:
     given = {item["name"]: item["value"] for item in container["env"]}
     defaults = Settings.model_fields
     drain = float(given[f"{PREFIX}DRAIN_SECONDS"])
-    longest = drain + float(defaults["request_timeout"].default) + 1
+    longest = drain + float(defaults["request_timeout"].default) + 1 + FLUSH_SECONDS
     assert _deployment()["terminationGracePeriodSeconds"] > longest
 
 
@@ -122,8 +134,10 @@ def test_there_is_no_other_lock() -> None:
     [
         ("serving", ("serve", "torch-cpu")),
         ("serving", ("serve", "torch-cuda")),
-        ("signing", ("signing",)),
+        ("hub", ("hub",)),
+        ("otel", ("otel",)),
         ("sbom", ("sbom",)),
+        ("signing", ("signing",)),
     ],
 )
 def test_a_lock_pins_what_the_project_names(group: str, names: tuple[str, ...]) -> None:
@@ -135,7 +149,7 @@ def test_a_lock_pins_what_the_project_names(group: str, names: tuple[str, ...]) 
     assert {name: found.get(name) for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("name", ["serve", "signing", "sbom"])
+@pytest.mark.parametrize("name", ["serve", "hub", "otel", "sbom", "signing"])
 def test_a_lock_agrees_with_the_constraints(name: str) -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = dict(_pin(line) for line in lines if not line.startswith("#"))
@@ -160,7 +174,8 @@ def test_the_image_installs_only_files_with_a_hash() -> None:
     assert {"--no-build-isolation", "--no-deps"} <= set(own.split())
     for command in installs:
         for requirement in re.findall(r"--requirement (\S+)", command):
-            assert requirement.strip("}").endswith(".lock")
+            assert requirement.endswith(".lock")
+    assert 'echo "--requirement ${name}.lock"; done >wanted.lock' in steps
     assert steps.count("PIP_REQUIRE_HASHES=1") == 2
 
 

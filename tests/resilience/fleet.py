@@ -140,7 +140,7 @@ class PlainFleet:
         self._ports = {f"api{number}": port for number, port in enumerate(replicas)}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         path = folder / "haproxy.cfg"
-        path.write_text(_configuration(self.port, metrics, self._ports), encoding="utf-8")
+        path.write_text(balancer_configuration(self.port, metrics, self._ports), encoding="utf-8")
         with (folder / "haproxy.log").open("wb") as log:
             self._balancer = subprocess.Popen(
                 ["haproxy", "-f", str(path)],
@@ -206,7 +206,17 @@ class PlainFleet:
                 process.wait()
 
 
-def _configuration(port: int, metrics: int, replicas: dict[str, int]) -> str:
+def balancer_configuration(port: int, metrics: int, replicas: dict[str, int]) -> str:
+    """Makes HAProxy's configuration for processes of this machine.
+
+    Args:
+        port: that it listens on.
+        metrics: the port of its own metrics.
+        replicas: ports by name.
+
+    Raises:
+        RuntimeError: the file in `deploy` has changed, so that its addresses are not found.
+    """
     text = (ROOT / "deploy" / "haproxy.cfg").read_text(encoding="utf-8")
     servers = [f"    server {name} 127.0.0.1:{port}" for name, port in replicas.items()]
     for pattern, instead in {

@@ -1,0 +1,163 @@
+"""Runs two replicas behind HAProxy, and a Prometheus that asks all three by the project's rules."""
+
+import json
+import math
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.deploy.queries import RULES
+from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.resilience.fleet import balancer_configuration
+
+PATIENCE = 60.0
+# Shorter than in production, so that tests end soon.
+INTERVAL = "1s"
+
+
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """A running Prometheus.
+
+    Args:
+        url: without a slash at the end.
+    """
+
+    url: str
+
+    def ask(self, path: str, **parameters: str) -> dict[str, Any]:
+        """An answer of its API, with what was found under `data`."""
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=PATIENCE)
+        content: dict[str, Any] = answer.json()
+        assert content["status"] == "success", content
+        return content
+
+    def samples(self, expression: str) -> list[tuple[dict[str, str], float]]:
+        """The labels and values that an expression has now, without those that are no number."""
+        found = self.ask("query", query=expression)["data"]["result"]
+        samples = [(each["metric"], float(each["value"][1])) for each in found]
+        return [(labels, value) for labels, value in samples if not math.isnan(value)]
+
+    def value(self, expression: str) -> float | None:
+        """The one value of an expression; None if it has none."""
+        samples = self.samples(expression)
+        assert len(samples) < 2, samples
+        return samples[0][1] if samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Monitored:
+    """Everything that is monitored, and who does it.
+
+    Args:
+        replicas: both.
+        balancer: a client of HAProxy.
+        prometheus: asks them.
+    """
+
+    replicas: list[RunningService]
+    balancer: httpx.Client
+    prometheus: Prometheus
+
+
+# Requests that belong to a trace are traced. No collector listens at this port.
+_TRACED = {
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
+    "OTEL_TRACES_SAMPLER": "parentbased_always_off",
+}
+
+
+@contextmanager
+def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitored]:
+    """Starts everything, and waits until all of it is up.
+
+    Args:
+        checkpoint: what the replicas serve.
+        folder: for logs, configurations and the data of Prometheus.
+        options: of each replica.
+    """
+    with ExitStack() as stack:
+        replicas = []
+        for name in ("api0", "api1"):
+            (folder / name).mkdir()
+            run = service(checkpoint, folder / name, *options, settings=_TRACED)
+            replicas.append(stack.enter_context(run))
+        with ExitStack() as held:
+            port, metrics, own = (_free_port(held) for _ in range(3))
+        ports = {f"api{number}": replica.port for number, replica in enumerate(replicas)}
+        configuration = folder / "haproxy.cfg"
+        configuration.write_text(balancer_configuration(port, metrics, ports), encoding="utf-8")
+        stack.enter_context(_process(folder, "haproxy", "-f", str(configuration)))
+        balancer = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
+        stack.enter_context(balancer)
+        _write_configuration(folder, [*ports.values()], metrics)
+        arguments = (
+            f"--config.file={folder}/prometheus/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{own}",
+            "--enable-feature=exemplar-storage",
+        )
+        stack.enter_context(_process(folder, "prometheus", *arguments))
+        prometheus = Prometheus(f"http://127.0.0.1:{own}")
+        wait_until(_answers(f"{prometheus.url}/-/ready"))
+        wait_until(_answers(f"{balancer.base_url}/health/ready"))
+        wait_until(lambda: prometheus.value("sum(up)") == 3)
+        yield Monitored(replicas, balancer, prometheus)
+
+
+def _write_configuration(folder: Path, replicas: list[int], balancer: int) -> None:
+    """Copies the project's configuration, with addresses of this machine and less patience."""
+    shutil.copytree(RULES, folder / "prometheus")
+    path = folder / "prometheus" / "prometheus.yml"
+    text = path.read_text(encoding="utf-8")
+    targets = json.dumps([f"127.0.0.1:{port}" for port in replicas])
+    for pattern, instead in {
+        r"dns_sd_configs:\n +- \{names: \[api\].*\}": f"static_configs: [{{targets: {targets}}}]",
+        r"balancer:8405": f"127.0.0.1:{balancer}",
+        r"scrape_interval: \w+": f"scrape_interval: {INTERVAL}",
+        r"scrape_timeout: \w+": f"scrape_timeout: {INTERVAL}",
+        r"evaluation_interval: \w+": f"evaluation_interval: {INTERVAL}",
+    }.items():
+        text, count = re.subn(pattern, instead, text)
+        assert count == 1, pattern
+    path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _process(folder: Path, name: str, *arguments: str) -> Iterator[None]:
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [name, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(url: str) -> Callable[[], bool]:
+    def ask() -> bool:
+        try:
+            return httpx.get(url, timeout=PATIENCE).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    return ask
+
+
+def _free_port(held: ExitStack) -> int:
+    port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+    return port

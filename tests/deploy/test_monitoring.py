@@ -1,0 +1,154 @@
+"""A real Prometheus finds data for every panel and rule, and sees a replica go."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.deploy.monitored import Monitored, monitored
+from tests.deploy.queries import panel_queries, recorded, rules
+from tests.end_to_end.servers import wait_until
+
+missing = [name for name in ("haproxy", "prometheus") if shutil.which(name) is None]
+pytestmark = pytest.mark.skipif(
+    bool(missing) and "CI" not in os.environ, reason=f"{' and '.join(missing)} is not installed"
+)
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+
+
+@pytest.fixture(scope="module")
+def running(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Monitored]:
+    """Everything, under load until the last test of this file ends."""
+    with (
+        monitored(
+            checkpoint_folder,
+            tmp_path_factory.mktemp("monitored"),
+            *("--max-batch-tokens", "64", "--drain-seconds", "600"),
+        ) as everything,
+        load(everything.balancer),
+    ):
+        yield everything
+
+
+@contextmanager
+def load(balancer: httpx.Client) -> Iterator[None]:
+    """Asks for all that is measured, again and again."""
+    stop = threading.Event()
+    faults: list[BaseException] = []
+
+    def ask() -> None:
+        traced = {"traceparent": TRACEPARENT}
+        try:
+            while not stop.is_set():
+                texts = {"sentences": ["a good film", "bad", "a " * 40]}
+                assert balancer.post("/predict", json=texts, headers=traced).status_code == 200
+                for path in ("/attention", "/attributions", "/importance"):
+                    question = {"sentence": "a good film"}
+                    assert balancer.post(path, json=question).status_code == 200
+                assert balancer.post("/predict", json={}).status_code == 422
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert faults == []
+
+
+def has_data(running: Monitored, expression: str) -> bool:
+    """Whether an expression has a value that is a number."""
+    return bool(running.prometheus.samples(expression))
+
+
+def test_both_replicas_and_the_balancer_are_scraped(running: Monitored) -> None:
+    found = [(labels["job"], labels["instance"]) for labels, _ in running.prometheus.samples("up")]
+    replicas = [("headlight", f"127.0.0.1:{replica.port}") for replica in running.replicas]
+    [balancer] = [each for each in found if each[0] == "haproxy"]
+    assert sorted(found) == sorted([*replicas, balancer])
+    wait_until(lambda: running.prometheus.value("sum(up)") == 3)
+    wait_until(lambda: running.prometheus.value('sum(headlight_ready{job="headlight"})') == 2)
+
+
+def test_every_panel_has_data(running: Monitored) -> None:
+    for query in panel_queries():
+        wait_until(partial(has_data, running, query.expression))
+
+
+def test_every_rule_is_computed_and_every_recorded_series_has_data(running: Monitored) -> None:
+    for name in recorded():
+        wait_until(partial(has_data, running, name))
+    groups = running.prometheus.ask("rules")["data"]["groups"]
+    healths = {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+    assert healths == {rule.get("alert") or rule["record"]: "ok" for rule in rules()}
+    wait_until(lambda: not running.prometheus.samples('ALERTS{severity="page"}'))
+
+
+def test_figures_are_those_of_the_load(running: Monitored) -> None:
+    """Where a figure is known, the recorded series must have it."""
+    ask = running.prometheus.value
+    errors = "headlight:errors:ratio_rate5m"
+    wait_until(lambda: ask(errors) is not None)
+    assert ask(errors) == 0
+    wait_until(lambda: (ask("sum(headlight_truncated_texts_total)") or 0) > 0)
+    fill = ask("headlight:batch_fill:ratio_rate5m")
+    assert fill is not None
+    assert 0 < fill <= 1
+    busy = "max(max_over_time(headlight_backlog_seconds[5m]))"
+    wait_until(lambda: (ask(busy) or 0) > 0)  # a scrape that met a request
+    assert (ask(busy) or 0) <= 10  # REQUEST_TIMEOUT
+    refused = running.prometheus.samples("sum by (reason) (headlight_refused_requests_total)")
+    assert len(refused) == 9
+    assert {value for _, value in refused} == {0}
+
+
+def test_the_trace_of_a_request_is_kept_as_an_exemplar(running: Monitored) -> None:
+    def traces() -> set[str]:
+        found = running.prometheus.ask(
+            "query_exemplars",
+            query='headlight_request_duration_seconds_bucket{route="/predict"}',
+            start=str(time.time() - 3600),
+            end=str(time.time() + 60),
+        )["data"]
+        return {each["labels"]["trace_id"] for item in found for each in item["exemplars"]}
+
+    wait_until(lambda: bool(traces()))
+    assert traces() == {TRACE}
+
+
+def test_a_replica_that_drains_and_ends_is_seen_and_loses_no_request(running: Monitored) -> None:
+    """The last test of this file: one replica is gone after it, and the load goes on."""
+    ending = running.replicas[1]
+    instance = f"127.0.0.1:{ending.port}"
+    prometheus = running.prometheus
+    ready = 'sum(headlight_ready{job="headlight"})'
+    ending.process.terminate()
+    # It drains: it is scraped, it answers, and the balancer asks it no more.
+    wait_until(lambda: prometheus.value(f'headlight_ready{{instance="{instance}"}}') == 0)
+    down = 'haproxy_server_status{server="api1",state="DOWN"}'
+    wait_until(lambda: prometheus.value(down) == 1)
+    wait_until(lambda: prometheus.value(ready) == 1)
+    ending.process.terminate()  # the second signal ends the drain
+    ending.process.wait(60)
+    wait_until(lambda: prometheus.value(f'up{{instance="{instance}"}}') == 0)
+    pending = f'ALERTS{{alertname="HeadlightReplicaDown",instance="{instance}"}}'
+    wait_until(lambda: len(prometheus.samples(pending)) == 1)
+    [(labels, _)] = prometheus.samples(pending)
+    assert labels["alertstate"] in {"pending", "firing"}  # it fires after a minute
+    assert labels["severity"] == "ticket"
+    assert prometheus.value("headlight:errors:ratio_rate5m") == 0
