@@ -1,0 +1,1 @@
+"""Makes what leaves the repository: the site of the pages, and a release."""
