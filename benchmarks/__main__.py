@@ -1,4 +1,7 @@
-"""Measures the service and its peers in turns and prints the ratios: `make benchmark`."""
+"""Measures the service and its peers in turns and prints the ratios: `make benchmark`.
+
+`make gpu-benchmark` does it on a GPU.
+"""
 
 import argparse
 import math
@@ -6,46 +9,25 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from benchmarks import wrk
+from benchmarks import gpu, wrk
+from benchmarks.choice import OURS, chosen_loads, chosen_programs, names_of, programs, report
 from benchmarks.comparison import Bench
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import LOADS, Load, Open
+from benchmarks.loads import GPU_LOADS, LOADS
 from benchmarks.machine import describe
 from benchmarks.measure import Timing
-from benchmarks.servers import Program
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts
 from model.arguments import LineParser, positive
-from model.backends.device import computes_bfloat16, computes_int8
+from model.backends.eager import CudaBackend
 
-OURS = Program("headlight", "service", explains=True)
-OURS_INT8 = Program("headlight-int8", "service", ("--dtype", "int8"), explains=True)
-PIPELINE = Program("pipeline", "benchmarks.peers.pipeline_app", explains=True)
 # The service's default.
 MAX_BATCH_TOKENS = 512
-_LITSERVE = "benchmarks.peers.litserve_app"
-_LITSERVE_BF16 = "litserve-bf16"
-
-
-def programs(peers: Path) -> tuple[Program, ...]:
-    """Lists all servers that can be measured, ours first.
-
-    Args:
-        peers: folder of the virtual environments of those peers that need their own.
-    """
-    litserve = peers / "litserve"
-    return (
-        OURS,
-        OURS_INT8,
-        PIPELINE,
-        Program("litserve", _LITSERVE, environment=litserve),
-        Program(_LITSERVE_BF16, _LITSERVE, ("--dtype", "bfloat16"), environment=litserve),
-        Program("bentoml", "benchmarks.peers.bentoml_app", environment=peers / "bentoml"),
-    )
+# A GPU answers more texts in the same time.
+_GPU_TEXTS = 1_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,61 +43,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # On SIGTERM it must stop its servers first, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        on_gpu = given.device == "cuda"
+        if on_gpu:
+            gpu.check()
         wrk.check_installed()
-        chosen = chosen_programs(given.servers, given.peers)
+        chosen = chosen_programs(given.servers, given.peers, given.device)
         texts = _texts(given.sentences, given.reviews)
-        loads = chosen_loads(given.loads)
+        loads = chosen_loads(given.loads, given.device)
+        timing = Timing(given.repetitions, given.warm_up, given.seconds)
+        busy = gpu.query() if on_gpu else ()
+        if on_gpu and not busy:
+            report("nvidia-smi is not installed: how busy the GPU is stays unknown")
         with tempfile.TemporaryDirectory() as folder:
             comparison = Bench(
                 given.checkpoint,
                 texts,
                 folder=Path(folder),
-                timing=Timing(given.repetitions, given.warm_up, given.seconds),
-                max_batch_tokens=MAX_BATCH_TOKENS,
-                report=_report,
+                timing=replace(timing, texts=_GPU_TEXTS) if on_gpu else timing,
+                max_batch_tokens=CudaBackend.default_batch_tokens if on_gpu else MAX_BATCH_TOKENS,
+                report=report,
+                busy=busy,
             ).run(chosen, loads)
     except (BenchmarkError, OSError) as error:
         return _refuse(str(error), 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
-    print(f"Asked: {texts.origin}.\n{describe()}\n")
+    print(f"Asked: {texts.origin}.\n{describe(given.checkpoint, given.device)}\n")
     print(tables(comparison, ours=OURS.name))
     return 0
-
-
-def chosen_programs(names: Sequence[str], folder: Path) -> list[Program]:
-    """Returns the service and the other servers that are asked for.
-
-    Args:
-        names: of the others; if empty, all that this processor computes fast.
-        folder: of the virtual environments.
-
-    Raises:
-        BenchmarkError: one of them is not installed.
-    """
-    ours, *others = programs(folder)
-    wanted = set(names) or {each.name for each in others} - _slow_here()
-    missing = [
-        each.name
-        for each in others
-        if each.name in wanted and each.environment and not Path(each.python).exists()
-    ]
-    if missing:
-        raise BenchmarkError(
-            f"{', '.join(missing)}: not installed in {folder}: run make benchmark, "
-            "which does that, or choose others with --servers"
-        )
-    return [ours, *(each for each in others if each.name in wanted)]
-
-
-def _slow_here() -> set[str]:
-    """Names the servers whose number type this processor has no instructions for."""
-    cpu = torch.device("cpu")
-    native = {_LITSERVE_BF16: computes_bfloat16(cpu), OURS_INT8.name: computes_int8(cpu)}
-    slow = {name for name, is_native in native.items() if not is_native}
-    if slow:
-        _report(f"left out, as this processor computes it slowly: {', '.join(sorted(slow))}")
-    return slow
 
 
 def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
@@ -124,16 +79,6 @@ def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
     if sentences is None or reviews is None:
         raise BenchmarkError("--sentences and --reviews go together: give both or neither")
     return read_texts(sentences, reviews)
-
-
-def chosen_loads(names: Sequence[str]) -> list[Load]:
-    """Returns the named loads and those whose rates they need; all if none is named."""
-    wanted = {*names, *(load.of for load in LOADS if isinstance(load, Open) and load.name in names)}
-    return [load for load in LOADS if not names or load.name in wanted]
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _refuse(message: str, code: int) -> int:
@@ -146,8 +91,14 @@ def parser() -> argparse.ArgumentParser:
     options = LineParser(
         prog="benchmarks",
         description="Measures the service beside others on the same checkpoint, under "
-        f"{len(LOADS)} loads, and prints the ratios.",
+        f"{len(LOADS)} loads ({len(GPU_LOADS)} on a GPU), and prints the ratios.",
         allow_abbrev=False,
+    )
+    options.add_argument(
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="where all compute; cuda is the first GPU (default: %(default)s)",
     )
     options.add_argument(
         "--checkpoint",
@@ -160,15 +111,15 @@ def parser() -> argparse.ArgumentParser:
         "--servers",
         action="append",
         default=[],
-        choices=[each.name for each in programs(Path())][1:],
+        choices=names_of([*programs(Path())[1:], *gpu.programs(Path())[1:]]),
         help="a server to measure beside the service, may be repeated (default: all whose numbers "
-        "this processor computes natively)",
+        "this device computes natively)",
     )
     options.add_argument(
         "--loads",
         action="append",
         default=[],
-        choices=[load.name for load in LOADS],
+        choices=names_of([*LOADS, *GPU_LOADS]),
         help="a load to measure, may be repeated (default: all)",
     )
     options.add_argument(

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -47,13 +46,14 @@ class Comparison:
     Args:
         loads: that were measured.
         runs: by server name, one for each repetition.
-        limits: rates of the model alone, by load name, one for each repetition; each is measured
-            right after the service under that load.
+        limits: rates of the model alone, by load name and then by the name of each server that has
+            a way to measure it, one for each repetition; each is measured right after that server
+            under that load.
     """
 
     loads: tuple[Load, ...]
     runs: Mapping[str, Sequence[Run]]
-    limits: Mapping[str, Sequence[float]]
+    limits: Mapping[str, Mapping[str, Sequence[float]]]
 
 
 class Bench:
@@ -66,6 +66,7 @@ class Bench:
         timing: repetitions and durations.
         max_batch_tokens: of the service, for the model alone.
         report: is called with each next step.
+        busy: command that tells how busy the GPU is; empty if nothing does.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Bench:
         timing: Timing,
         max_batch_tokens: int,
         report: Report,
+        busy: Sequence[str] = (),
     ) -> None:
         self._checkpoint = checkpoint
         self._texts = texts
@@ -85,6 +87,7 @@ class Bench:
         self._timing = timing
         self._max_batch_tokens = max_batch_tokens
         self._report = report
+        self._busy = busy
 
     def run(self, programs: Sequence[Program], loads: Sequence[Load]) -> Comparison:
         """Measures all servers in turns, never two at once, in another order each time.
@@ -101,11 +104,21 @@ class Bench:
                 not answer the same labels.
         """
         runs: dict[str, list[Run]] = {program.name: [] for program in programs}
-        limits: dict[str, list[float]] = {load.name: [] for load in loads if limiting(load)}
+        limits: dict[str, dict[str, list[float]]] = {
+            load.name: {program.name: [] for program in programs if program.alone}
+            for load in loads
+            if limiting(load)
+        }
         # The client has a process of its own, as it would have in practice.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn, _leave_interrupts) as client:
-            meter = Meter(self._texts, folder=self._folder, timing=self._timing, client=client)
+            meter = Meter(
+                self._texts,
+                folder=self._folder,
+                timing=self._timing,
+                client=client,
+                busy=self._busy,
+            )
             for repetition in range(self._timing.repetitions):
                 self._report(f"repetition {repetition + 1} of {self._timing.repetitions}")
                 turn = repetition % len(programs)
@@ -138,7 +151,7 @@ class Bench:
         loads: Sequence[Load],
         meter: Meter,
         ours: Program,
-        limits: Mapping[str, list[float]],
+        limits: Mapping[str, Mapping[str, list[float]]],
     ) -> dict[str, Run]:
         found: dict[str, dict[str, Measurement]] = {program.name: {} for program in order}
         with self._started(order) as servers:
@@ -153,8 +166,9 @@ class Bench:
                         before[load.name] = meter.measure(
                             load, server, number=number, before=before
                         )
-                    if program is ours and (kind := limiting(load)):
-                        limits[load.name].append(self._limit(meter.files[kind]))
+                    if program.alone and (kind := limiting(load)):
+                        rate = self._limit(program, meter.files[kind])
+                        limits[load.name][program.name].append(rate)
             return {
                 name: Run(server.start_seconds, server.processes.memory_bytes(), found[name])
                 for name, server in servers.items()
@@ -172,22 +186,22 @@ class Bench:
                 servers[program.name] = server
             yield servers
 
-    def _limit(self, texts: Path) -> float:
-        command = [sys.executable, "-m", "benchmarks.limit"]
-        command += ["--checkpoint", str(self._checkpoint)]
+    def _limit(self, program: Program, texts: Path) -> float:
+        command = [program.python, "-m", *program.alone]
+        command += ["--checkpoint", str(self._checkpoint.absolute())]
         command += ["--max-batch-tokens", str(self._max_batch_tokens)]
         command += ["--seconds", str(self._timing.seconds), str(texts)]
         done = subprocess.run(  # noqa: S603 - a module of our own
             command,
             cwd=ROOT,
-            env=environment(os.environ),
+            env=environment(os.environ, sees_gpu=program.sees_gpu),
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise BenchmarkError(f"the model alone: {lines[-1]}")
+            raise BenchmarkError(f"the model of {program.name} alone: {lines[-1]}")
         return float(done.stdout)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.limit import batches
+from benchmarks.passes import batches
 from benchmarks.texts import own_texts
 from model import Checkpoint, Encoding, Predictor, Question, open_checkpoint
 from model.arguments import LineParser, positive
@@ -72,7 +72,7 @@ def _report(
     sentences, reviews = own_texts().sentences, own_texts().reviews
     compared = [*sentences[: _PARITY_TEXTS // 2], *reviews[: _PARITY_TEXTS // 2]]
     texts = [sentences[number % len(sentences)] for number in range(count)]
-    for dtype in _dtypes(device):
+    for dtype in _dtypes(device, checkpoint):
         backend = choose_backend(checkpoint, device=device, dtype=dtype)
         predictor = load(checkpoint, backend)
         probability, weight = _parity(predictor, exact, compared)
@@ -86,8 +86,9 @@ def _report(
         )
 
 
-def _dtypes(device: torch.device) -> list[torch.dtype]:
-    dtypes = [torch.float32, choose_dtype("auto", device)]
+def _dtypes(device: torch.device, checkpoint: Checkpoint) -> list[torch.dtype]:
+    chosen = choose_dtype("auto", device, checkpoint.manifest.precision)
+    dtypes = [torch.float32, chosen.dtype]
     if device.type == "cuda":
         dtypes.append(torch.float16)
     return list(dict.fromkeys(dtypes))
@@ -113,7 +114,11 @@ def _rates(
     predictor: Predictor, backend: Backend, texts: Sequence[str], max_batch_tokens: int
 ) -> list[float]:
     """Sentences a second of each round, tokenizing not counted, with the workers of the service."""
-    passes = batches([predictor.encode(text) for text in texts], max_batch_tokens)
+    passes = batches(
+        [predictor.encode(text) for text in texts],
+        max_batch_tokens,
+        length=lambda encoding: len(encoding.input_ids),
+    )
     threads = max(1, backend.threads // backend.cores)
     rates = []
     with ThreadPoolExecutor(

@@ -77,3 +77,11 @@ LOADS: tuple[Load, ...] = (
     Open("half of saturation", 0.5, "1 sentence, 64 connections"),
     Open("90 % of saturation", 0.9, "1 sentence, 64 connections"),
 )
+# The one that sends most texts is last, so that no other load asks them again.
+GPU_LOADS: tuple[Load, ...] = (
+    Closed("1 sentence, 1 connection", 1),
+    Closed("1 sentence, 64 connections", 64),
+    Closed("1 sentence, 1024 connections", 1024),
+    Closed("attention, 8 connections", 8, route="attention"),
+    Closed("256 sentences, 8 connections", 8, sentences=256),
+)

@@ -8,16 +8,24 @@ from pathlib import Path
 import torch
 
 from model.backends.device import choose_dtype, dtype_name
+from model.checkpoint import open_checkpoint
 
 _CPUINFO = Path("/proc/cpuinfo")
 _NAME = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 
 
-def describe() -> str:
-    """Describes this machine; no measured server sees a GPU."""
-    dtype = dtype_name(choose_dtype("auto", torch.device("cpu")))
+def describe(checkpoint: Path, device: str = "cpu") -> str:
+    """Describes this machine; measured servers see a GPU only if they are measured on it.
+
+    Args:
+        checkpoint: the folder that is served, whose record may decide about the type.
+        device: `cpu` or `cuda`.
+    """
+    records = open_checkpoint(checkpoint).manifest.precision
+    dtype = dtype_name(choose_dtype("auto", torch.device(device), records).dtype)
+    gpu = "no GPU" if device == "cpu" else torch.cuda.get_device_name(device)
     return (
-        f"On {os.cpu_count()} cores of {processor(_CPUINFO)}, no GPU; headlight in {dtype}; "
+        f"On {os.cpu_count()} cores of {processor(_CPUINFO)}, {gpu}; headlight in {dtype}; "
         f"Python {platform.python_version()}, torch {torch.__version__}."
     )
 

@@ -1,21 +1,19 @@
 """Measures one load on one warm server."""
 
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import open_loop, wrk
+from benchmarks import gpu, open_loop, wrk
 from benchmarks.errors import AnswerError
 from benchmarks.loads import Closed, Kind, Load, Mixed
 from benchmarks.servers import Server
 from benchmarks.texts import Texts, write_literals
 from benchmarks.wrk import Figures
 
-# Far enough apart that no two loads on a server share a text, yet only a few tokens long.
-_FIRST_NUMBERS = 200_000
 _LEAST_ANSWERS_EACH = 2
 _MOST_SECONDS = 120.0
 # A background load is stopped with the load it accompanies; it must not end earlier.
@@ -30,11 +28,13 @@ class Measurement:
         figures: of the load itself.
         undisturbed: for a mixed load, its short texts without the long ones; else None.
         asked: for a load at a fixed rate, requests per second; else None.
+        busy: share of the time in which the GPU computed, 0 to 1; None if unknown.
     """
 
     figures: Figures
     undisturbed: Figures | None = None
     asked: float | None = None
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,14 @@ class Timing:
         repetitions: how often each server is started and measured.
         warm_up: seconds of each load before measuring.
         seconds: for which each load is measured.
+        texts: that a load may send, so that no two loads on a server share one. Their numbers are
+            only a few tokens long.
     """
 
     repetitions: int
     warm_up: float
     seconds: float
+    texts: int = 200_000
 
 
 class _Stream:
@@ -112,15 +115,25 @@ class Meter:
         folder: for the texts that the client reads.
         timing: durations.
         client: a process for the loads at a fixed rate.
+        busy: command that tells how busy the GPU is; empty if nothing does.
 
     Attributes:
         files: of texts, as the client reads them.
     """
 
-    def __init__(self, texts: Texts, *, folder: Path, timing: Timing, client: Executor) -> None:
+    def __init__(
+        self,
+        texts: Texts,
+        *,
+        folder: Path,
+        timing: Timing,
+        client: Executor,
+        busy: Sequence[str] = (),
+    ) -> None:
         self._texts = texts
         self._timing = timing
         self._client = client
+        self._busy = busy
         self.files: dict[Kind, Path] = {
             "sentences": folder / "sentences",
             "reviews": folder / "reviews",
@@ -142,9 +155,9 @@ class Meter:
         Raises:
             AnswerError: a request failed, or the server is too slow to be measured.
         """
-        first = number * _FIRST_NUMBERS
+        first = number * self._timing.texts
         if isinstance(load, Closed):
-            return Measurement(self._closed(self._stream(load, server, first)))
+            return self._closed(self._stream(load, server, first))
         if isinstance(load, Mixed):
             return self._mixed(load, server, first)
         asked = load.share * before[load.of].figures.rate
@@ -162,20 +175,21 @@ class Meter:
     def _stream(self, load: Closed, server: Server, first: int) -> _Stream:
         return _Stream(load, server, texts=self.files[load.texts], first=first)
 
-    def _closed(self, stream: _Stream) -> Figures:
+    def _closed(self, stream: _Stream) -> Measurement:
         stream.run(self._timing.warm_up)
         stream.server.settle()
         for seconds in self._durations():
-            found = stream.run(seconds)
+            with gpu.watching(self._busy) as samples:
+                found = stream.run(seconds)
             stream.server.settle()
             if found.requests >= stream.least:
-                return found
+                return Measurement(found, busy=gpu.mean(samples))
         raise self._too_slow(stream.load)
 
     def _mixed(self, load: Mixed, server: Server, first: int) -> Measurement:
         short = self._stream(load.short, server, first)
         long = self._stream(load.long, server, first)
-        alone = self._closed(short)
+        alone = self._closed(short).figures
         for seconds in self._durations():
             beside, disturbing = self._beside(short, long, seconds)
             server.settle()

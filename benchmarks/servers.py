@@ -38,6 +38,9 @@ class Program:
         options: further command-line options.
         environment: folder of its virtual environment; None for that of this process.
         explains: whether it answers `POST /attention` too.
+        alone: the module and options that measure its model alone; empty if nothing does.
+        sees_gpu: whether the GPUs of this machine are visible to it.
+        variables: further environment variables.
     """
 
     name: str
@@ -45,6 +48,9 @@ class Program:
     options: Sequence[str] = ()
     environment: Path | None = None
     explains: bool = False
+    alone: Sequence[str] = ()
+    sees_gpu: bool = False
+    variables: Sequence[tuple[str, str]] = ()
 
     def can_answer(self, load: Load) -> bool:
         """Returns whether it has the route that a load asks."""
@@ -176,23 +182,27 @@ def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subproce
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
-            env=environment(os.environ),
+            env=environment(os.environ, sees_gpu=program.sees_gpu) | dict(program.variables),
             start_new_session=True,
         )
 
 
-def environment(inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(inherited: Mapping[str, str], *, sees_gpu: bool = False) -> dict[str, str]:
     """Returns the environment variables of everything that is measured.
 
     Args:
         inherited: the variables of this process.
+        sees_gpu: whether it is measured on a GPU.
 
     Returns:
-        The inherited variables without settings of the service, which would change figures; with
-        downloads off; and without GPUs, which only some servers would use.
+        The inherited variables without settings of the service and of traces, which would change
+        figures; with downloads off; and on a processor without GPUs, which only some servers would
+        use.
     """
-    kept = {name: text for name, text in inherited.items() if not name.startswith("HEADLIGHT_")}
-    return {**kept, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    left_out = ("HEADLIGHT_", "OTEL_")
+    kept = {name: text for name, text in inherited.items() if not name.startswith(left_out)}
+    hidden = {} if sees_gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    return {**kept, "HF_HUB_OFFLINE": "1", **hidden}
 
 
 def _free_port() -> int:

@@ -25,29 +25,31 @@ def tables(comparison: Comparison, *, ours: str) -> str:
     Returns:
         The tables. `asked/s` is the fixed rate of a load, if it has one. `times` is the rate of the
         service divided by that of the line's server, so above 1 the service is faster; empty for
-        fixed rates. `of the limit` is the rate divided by that of the model alone. Both are medians
-        of the ratios within each repetition.
+        fixed rates. `of the limit` is the rate divided by that of the service's model alone. In the
+        last table, of models alone, `times` is the rate of the service's model divided by that of
+        the line's. All are medians of the ratios within each repetition. `GPU busy` is the share of
+        the time in which the GPU computed; without any such figure there is no column.
     """
+    runs = [run for each in comparison.runs.values() for run in each]
+    on_gpu = any(found.busy is not None for run in runs for found in run.measurements.values())
+    head = (*_HEAD, "GPU busy") if on_gpu else _HEAD
     return "\n\n".join(
         [
-            _table(_HEAD, list(_speeds(comparison, ours))),
-            _table(
+            columns(head, list(_speeds(comparison, ours, on_gpu=on_gpu))),
+            columns(
                 ("short texts", "server", "p99 ms alone", "p99 ms beside long ones", "times"),
                 list(_mixed(comparison)),
             ),
-            _table(("", *comparison.runs), [_resources(comparison, *each) for each in _RESOURCES]),
-            _table(
-                ("the model alone, after", "texts/s", "range"),
-                [
-                    (name, f"{statistics.median(rates):.0f}", _range(rates))
-                    for name, rates in comparison.limits.items()
-                ],
+            columns(("", *comparison.runs), [_resources(comparison, *each) for each in _RESOURCES]),
+            columns(
+                ("the model alone, after", "of", "texts/s", "range", "times"),
+                list(_limits(comparison, ours)),
             ),
         ]
     )
 
 
-def _speeds(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
+def _speeds(comparison: Comparison, ours: str, *, on_gpu: bool) -> Iterator[Sequence[str]]:
     for load in comparison.loads:
         if isinstance(load, Mixed):
             continue
@@ -67,8 +69,14 @@ def _speeds(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
                 _milliseconds(each.figures.p50 for each in measurements),
                 _milliseconds(each.figures.p99 for each in measurements),
                 "" if name == ours or asked else _ratio(mine, rates),
-                _ratio(rates, comparison.limits[load.name]) if limiting(load) else "",
+                _ratio(rates, comparison.limits[load.name][ours]) if limiting(load) else "",
+                *([_busy(measurements)] if on_gpu else []),
             )
+
+
+def _busy(measurements: Sequence[Measurement]) -> str:
+    known = [each.busy for each in measurements if each.busy is not None]
+    return f"{statistics.median(known):.2f}" if known else "unknown"
 
 
 def _mixed(comparison: Comparison) -> Iterator[Sequence[str]]:
@@ -86,6 +94,13 @@ def _mixed(comparison: Comparison) -> Iterator[Sequence[str]]:
                 _milliseconds(beside),
                 _ratio(beside, alone),
             )
+
+
+def _limits(comparison: Comparison, ours: str) -> Iterator[Sequence[str]]:
+    for load, limits in comparison.limits.items():
+        for name, rates in limits.items():
+            times = "" if name == ours else _ratio(limits[ours], rates)
+            yield load, name, f"{statistics.median(rates):.0f}", _range(rates), times
 
 
 def _ratio(rates: Sequence[float], others: Sequence[float]) -> str:
@@ -131,8 +146,13 @@ def _milliseconds(seconds: Sequence[float] | Iterator[float]) -> str:
     return f"{1000 * statistics.median(seconds):.1f}"
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Aligns words to the left and figures to the right."""
+def columns(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Draws a table as Markdown; all but the first two columns hold figures, to the right.
+
+    Args:
+        head: names of the columns.
+        lines: cells, as many in each line.
+    """
     widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
 
     def line(cells: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ SENTENCES = tuple(
 )
 _REVIEWS = 200
 _SENTENCES_OF_A_REVIEW = 14
+_FIRST_NUMBER = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,19 @@ def write_literals(texts: Sequence[str], path: Path) -> None:
     """
     lines = [json.dumps(text, ensure_ascii=False)[:-1] for text in texts]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_literals(path: Path) -> list[str]:
+    """Reads a file of `write_literals` as the client sends it, a number behind each text.
+
+    Args:
+        path: of the file.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [
+        numbered(json.loads(line + '"'), number)
+        for number, line in enumerate(lines, start=_FIRST_NUMBER)
+    ]
 
 
 def numbered(text: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Serves the LitServe peer: dynamic batching as in its manual, float32 or bfloat16."""
+"""Serves the LitServe peer: dynamic batching as in its manual, float32 or a 16-bit type."""
 
 import argparse
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
         sentences = [sentence for request in requests for sentence in request]
         encoded = self.tokenizer(
             sentences, padding=True, truncation=True, max_length=_MAX_LENGTH, return_tensors="pt"
-        )
+        ).to(self.model.device)
         with torch.inference_mode():
             rows = self.model(**encoded).logits.float().softmax(dim=-1)
         scores, places = rows.max(dim=-1)
@@ -73,7 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="LitServe with dynamic batching.")
     parser.add_argument("--checkpoint", required=True, help="the folder to serve")
     parser.add_argument("--port", type=int, required=True, help="to listen on")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     api = SentimentAPI(
         given.checkpoint,
@@ -82,7 +83,7 @@ def main() -> None:
         batch_timeout=0.005,
         api_path="/predict",
     )
-    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=1)
+    server = litserve.LitServer(api, accelerator=given.device, devices=1, workers_per_device=1)
     server.run(host="127.0.0.1", port=given.port, generate_client_file=False, log_level="warning")
 
 

@@ -29,13 +29,21 @@ class Prediction(BaseModel):
     score: float
 
 
-def create_app(checkpoint: Path) -> FastAPI:
+def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) -> FastAPI:
     """Loads the model and builds the app.
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
+        device: `cpu` or `cuda`.
+        batch_size: sentences of a request in one pass.
     """
-    classifier = pipeline("text-classification", model=str(checkpoint), truncation=True)
+    classifier = pipeline(
+        "text-classification",
+        model=str(checkpoint),
+        truncation=True,
+        device=device,
+        batch_size=batch_size,
+    )
     app = FastAPI()
 
     # Not async: FastAPI then runs it on a thread and the event loop stays free, as its manual says.
@@ -46,12 +54,13 @@ def create_app(checkpoint: Path) -> FastAPI:
     # The usual way to get attention from transformers: the eager implementation, lists of floats.
     model = AutoModelForSequenceClassification.from_pretrained(
         checkpoint, attn_implementation="eager"
-    ).eval()
+    )
+    model.to(device).eval()
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
 
     @app.post("/attention")
     def attention(request: AttentionRequest) -> dict[str, object]:
-        encoded = tokenizer(request.sentence, truncation=True, return_tensors="pt")
+        encoded = tokenizer(request.sentence, truncation=True, return_tensors="pt").to(device)
         with torch.inference_mode():
             output = model(**encoded, output_attentions=True)
         tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
@@ -66,8 +75,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A handler for transformers.pipeline.")
     parser.add_argument("--checkpoint", type=Path, required=True, help="the folder to serve")
     parser.add_argument("--port", type=int, required=True, help="to listen on")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--batch-size", type=int, default=1)
     given = parser.parse_args()
-    uvicorn.run(create_app(given.checkpoint), port=given.port)
+    app = create_app(given.checkpoint, device=given.device, batch_size=given.batch_size)
+    uvicorn.run(app, port=given.port)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import OURS, PIPELINE
+from benchmarks.choice import OURS, PIPELINE
 from benchmarks.comparison import Bench
 from benchmarks.errors import MismatchError
 from benchmarks.loads import Closed, Load, Mixed, Open
@@ -66,7 +66,7 @@ def test_a_slow_server_gets_the_time_that_it_needs(checkpoint_folder: Path, tmp_
 @pytest.mark.slow
 def test_servers_are_measured_in_turns(checkpoint_folder: Path, tmp_path: Path) -> None:
     reported: list[str] = []
-    explaining = Program("one", QUICK, ONE.options, explains=True)
+    explaining = Program("one", QUICK, ONE.options, explains=True, alone=OURS.alone)
 
     comparison = bench(checkpoint_folder, tmp_path, report=reported.append, repetitions=2).run(
         [explaining, OTHER], LOADS[:2]
@@ -89,7 +89,8 @@ def test_servers_are_measured_in_turns(checkpoint_folder: Path, tmp_path: Path) 
         "weights: one",
     ]
     assert {name: len(runs) for name, runs in comparison.runs.items()} == {"one": 2, "other": 2}
-    assert {name: len(rates) for name, rates in comparison.limits.items()} == {"load": 2}
+    assert {name: list(rates) for name, rates in comparison.limits.items()} == {"load": ["one"]}
+    assert len(comparison.limits["load"]["one"]) == 2
 
 
 def test_the_model_alone_sees_no_gpu_either(
@@ -106,7 +107,7 @@ def test_the_model_alone_sees_no_gpu_either(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(subprocess, "run", run)
 
-    assert bench(tmp_path, tmp_path, report=print)._limit(tmp_path / "texts") == 5.0
+    assert bench(tmp_path, tmp_path, report=print)._limit(OURS, tmp_path / "texts") == 5.0
     assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == [""]
 
 
@@ -137,4 +138,4 @@ def test_the_service_is_measured_beside_a_peer_under_every_kind_of_load(
         assert run.start_seconds > 0
         assert all(each.figures.rate > 0 for each in run.measurements.values())
         assert run.measurements["both"].undisturbed is not None
-    assert tables(comparison, ours=OURS.name).count("headlight") == 5
+    assert tables(comparison, ours=OURS.name).count("headlight") == 6

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from benchmarks import machine
-from benchmarks.__main__ import OURS, chosen_loads, chosen_programs, main
+from benchmarks.__main__ import main
+from benchmarks.choice import OURS, chosen_loads, chosen_programs
 from benchmarks.comparison import Bench, Comparison, Run
 from benchmarks.loads import LOADS
 from tests.end_to_end.servers import ROOT
@@ -46,22 +47,19 @@ def test_what_a_processor_computes_slowly_is_measured_when_asked_for_alone(
     *,
     is_native: bool,
 ) -> None:
-    for name in ("litserve", "bentoml"):
+    for name in ("litserve", "bentoml", "openvino", "onnxruntime"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "python").touch()
     for name in ("computes_bfloat16", "computes_int8"):
-        monkeypatch.setattr(f"benchmarks.__main__.{name}", lambda _device: is_native)
+        monkeypatch.setattr(f"benchmarks.choice.{name}", lambda _device: is_native)
 
     every = [program.name for program in chosen_programs([], tmp_path)]
     asked = [program.name for program in chosen_programs(["litserve-bf16"], tmp_path)]
 
     assert asked == ["headlight", "litserve-bf16"]
-    slow = ["headlight-int8", "litserve-bf16"]
-    assert every == [
-        name
-        for name in ("headlight", slow[0], "pipeline", "litserve", slow[1], "bentoml")
-        if is_native or name not in slow
-    ]
+    fast = ["headlight", "pipeline", "litserve", "bentoml"]
+    slow = ["headlight-int8", "litserve-bf16", "onnxruntime-int8", "openvino-bf16", "openvino-int8"]
+    assert sorted(every) == sorted(fast + slow * is_native)
     assert capsys.readouterr().err == (
         "" if is_native else f"left out, as this processor computes it slowly: {', '.join(slow)}\n"
     )
@@ -101,7 +99,7 @@ def test_a_checkpoint_that_is_missing_is_one_clear_line(
     assert out == ""
     *reported, last = err.splitlines()
     assert reported == ["repetition 1 of 3", "starting headlight"]
-    assert last.startswith(f"benchmark: headlight did not start: HEADLIGHT_CHECKPOINT: {missing}: ")
+    assert last.startswith(f"benchmark: headlight did not start: --checkpoint: {missing}: ")
 
 
 @pytest.mark.parametrize(
@@ -126,16 +124,23 @@ def test_a_wrong_option_is_refused(
     )
 
 
-@pytest.mark.parametrize(("is_native", "dtype"), [(True, "bfloat16"), (False, "float32")])
+@pytest.mark.parametrize(
+    ("features", "dtype"),
+    [
+        (["avx512_bf16"], "bfloat16"),
+        # The record of the default checkpoint allows it.
+        (["avx512_vnni"], "int8"),
+        ([], "float32"),
+    ],
+)
 def test_the_report_begins_with_what_its_figures_hold_for(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    *,
-    is_native: bool,
+    features: list[str],
     dtype: str,
 ) -> None:
     comparison = Comparison((), {"headlight": [Run(2.0, None, {})]}, {})
-    monkeypatch.setattr("model.backends.device.computes_bfloat16", lambda _: is_native)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(features, True))
     monkeypatch.setattr(machine, "processor", lambda _: "EPYC (R) 9")
     monkeypatch.setattr("benchmarks.wrk.check_installed", lambda: None)
     monkeypatch.setattr("benchmarks.__main__.chosen_programs", lambda *_: [OURS])

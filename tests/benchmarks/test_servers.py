@@ -72,7 +72,7 @@ def test_a_server_that_does_not_start_is_an_error_with_its_last_line(tmp_path: P
         pytest.fail("it started")
 
     message = str(caught.value)
-    assert message.startswith(f"headlight did not start: HEADLIGHT_CHECKPOINT: {missing}: ")
+    assert message.startswith(f"headlight did not start: --checkpoint: {missing}: ")
     assert "\n" not in message
 
 
@@ -137,6 +137,16 @@ def test_a_server_that_never_settles_is_an_error(
         serve(computing, tmp_path, tmp_path) as server,
     ):
         server.settle()
+
+
+def test_on_a_gpu_the_choice_of_gpus_is_kept() -> None:
+    inherited = {"CUDA_VISIBLE_DEVICES": "1", "HEADLIGHT_DEVICE": "cpu"}
+
+    assert servers.environment(inherited, sees_gpu=True) == {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    assert "CUDA_VISIBLE_DEVICES" not in servers.environment({}, sees_gpu=True)
 
 
 def test_no_server_sees_a_gpu() -> None:

@@ -28,6 +28,29 @@ def run(start: float, memory: int | None, rate: float, weights: float | None = N
     return Run(start, memory, measurements)
 
 
+def test_on_a_gpu_the_table_has_its_busy_share() -> None:
+    def run_of(*shares: float | None) -> list[Run]:
+        found = [Measurement(figures(100.0), busy=share) for share in shares]
+        return [Run(2.0, None, {"one": each}) for each in found]
+
+    comparison = Comparison(
+        (ONE,),
+        {"ours": run_of(0.25, None, 0.75), "peer": run_of(None, None, None)},
+        {"one": {"ours": [200.0, 200.0, 200.0]}},
+    )
+
+    assert tables(comparison, ours="ours").splitlines()[:4] == [
+        "| load | server | asked/s | sentences/s |      range | p50 ms | p99 ms | times |"
+        " of the limit | GPU busy |",
+        "| ---- | ------ | ------: | ----------: | ---------: | -----: | -----: | ----: |"
+        " -----------: | -------: |",
+        "| one  | ours   |         |       100.0 | 100 to 100 |   10.0 |   20.0 |       |"
+        "         0.50 |     0.50 |",
+        "| one  | peer   |         |       100.0 | 100 to 100 |   10.0 |   20.0 |  1.00 |"
+        "         0.50 |  unknown |",
+    ]
+
+
 def test_medians_and_ratios() -> None:
     comparison = Comparison(
         (ONE, WEIGHTS, HALF, BOTH),
@@ -39,7 +62,7 @@ def test_medians_and_ratios() -> None:
             ],
             "peer": [run(6.0, None, 40.0), run(6.0, None, 50.0), run(6.0, None, 20.0)],
         },
-        {"one": [200.0, 62.5, 400.0]},
+        {"one": {"ours": [200.0, 62.5, 400.0], "peer": [100.0, 50.0, 250.0]}},
     )
 
     assert tables(comparison, ours="ours").splitlines() == [
@@ -68,7 +91,8 @@ def test_medians_and_ratios() -> None:
         "| start-up, s | 3.0   |     6.0 |",
         "| memory, MB  | 310.0 | unknown |",
         "",
-        "| the model alone, after | texts/s |     range |",
-        "| ---------------------- | ------- | --------: |",
-        "| one                    | 200     | 62 to 400 |",
+        "| the model alone, after | of   | texts/s |     range | times |",
+        "| ---------------------- | ---- | ------: | --------: | ----: |",
+        "| one                    | ours |     200 | 62 to 400 |       |",
+        "| one                    | peer |     100 | 50 to 250 |  1.60 |",
     ]
