@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.documentation.markdown import README, REFERENCE, Example, examples
 
-PAGES = (README, REFERENCE / "http.md")
+PAGES = (README, *(REFERENCE / name for name in ("http.md", "compatible.md", "open-inference.md")))
 ADDRESS = "http://127.0.0.1:8000"
 TOLERANCE = 0.02
 

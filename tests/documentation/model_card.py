@@ -77,6 +77,22 @@ def _recorded() -> Iterator[Sequence[str]]:
         )
 
 
+def _precision() -> Iterator[Sequence[str]]:
+    """What the checkpoint says of int8."""
+    yield "set", "rows", "float32", "int8", "lost", "gained", "log-loss"
+    (record,) = open_checkpoint(CHECKPOINT).manifest.precision
+    for one in record.sets:
+        yield (
+            f"`{one.name}`",
+            f"{one.rows:,}",
+            f"{one.float32_accuracy:.2%}",
+            f"{one.accuracy:.2%}",
+            f"{one.lost}",
+            f"{one.gained}",
+            f"{one.float32_log_loss:.4f}, then {one.log_loss:.4f}",
+        )
+
+
 def _figures() -> Iterator[Sequence[str]]:
     yield "set", "rows", "accuracy", "95 % interval", "macro F1", "log-loss", "cut short"
     for file in report()["files"]:
@@ -129,6 +145,7 @@ TABLES: dict[str, Callable[[], Iterator[Sequence[str]]]] = {
     "data": _data,
     "recorded": _recorded,
     "figures": _figures,
+    "precision": _precision,
     "calibration": _calibration,
     "lengths": _lengths,
     "behaviours": lambda: _probes("label", "right"),

@@ -12,6 +12,7 @@ FOLDERS = {
     "service": ROOT / "service",
     "training": ROOT / "training",
     "headlight_client": ROOT / "client" / "headlight_client",
+    "publish": ROOT / "publish",
 }
 
 

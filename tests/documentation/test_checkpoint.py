@@ -6,7 +6,7 @@ from typing import get_args
 import model.errors
 from model.config import Activation
 from model.errors import InputError, ModelError
-from model.manifest import DataSource, Manifest, Metric
+from model.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
 from tests.builders import tiny_checkpoint
 from tests.documentation.markdown import REFERENCE, code, codes, rows, sections
 
@@ -31,6 +31,13 @@ def test_every_field_of_the_manifest_is_described() -> None:
     }
     assert table["training_data"][1] == list(DataSource.model_fields)
     assert table["metrics"][1] == list(Metric.model_fields)
+    assert table["precision"][1] == list(Precision.model_fields)
+
+
+def test_every_field_of_a_record_is_described() -> None:
+    for header, kind in (("of a record", Precision), ("of a set", PrecisionSet)):
+        documented = [name for field, _ in rows(PAGE, "field", header) for name in codes(field)]
+        assert documented == list(kind.model_fields)
 
 
 def test_every_activation_is_named() -> None:

@@ -16,6 +16,10 @@ PAGE = REFERENCE / "command-line.md"
 EVALUATE = REFERENCE / "evaluate.md"
 
 
+# What every program has; the page tells of both once.
+_OF_EVERY_COMMAND = ("help", "version")
+
+
 def _trainers() -> dict[str, argparse.ArgumentParser]:
     (commands,) = (
         action
@@ -29,7 +33,7 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     return {
         action.option_strings[-1]: action
         for action in parser._actions
-        if action.option_strings and action.dest != "help"
+        if action.option_strings and action.dest not in _OF_EVERY_COMMAND
     }
 
 
@@ -49,6 +53,15 @@ DECIDED_LATER = (
     "all",
     "`small`; `finetune` with `--init-from`",
 )
+
+
+def test_what_every_program_has_is_told_first() -> None:
+    beginning = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
+
+    assert {f"--{name}" for name in _OF_EVERY_COMMAND} <= set(codes(beginning))
+    for parser in (make_parser(), training.__main__._parser()):
+        found = {action.dest for action in parser._actions}
+        assert found >= set(_OF_EVERY_COMMAND)
 
 
 def test_every_command_has_a_section() -> None:
@@ -122,7 +135,7 @@ def test_every_preset_that_ships_is_described() -> None:
 
 def test_every_target_of_make_is_described() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)
 
     assert sorted(code(cells[0]) for cells in rows(PAGE, "command", "does")) == sorted(
         f"make {target}" for target in targets

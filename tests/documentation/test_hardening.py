@@ -55,7 +55,7 @@ def test_the_keys_of_the_page_sign_and_verify(folder: Path) -> None:
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         "headlight-serve: 1 setting is wrong:\n"
-        "  HEADLIGHT_CHECKPOINT: checkpoints/reviews/config.json: was changed after model.sig was "
+        "  --checkpoint: checkpoints/reviews/config.json: was changed after model.sig was "
         "made\n"
     )
 
@@ -73,7 +73,7 @@ def test_each_check_of_the_service_tells_whether_its_setting_holds(
         for name, _, value in [span.partition("=") for span in codes(words)]
         if value
     }
-    assert len(settings) == 5
+    assert len(settings) == 6
     wanted = {code(check): prints for _, _, check, prints in CHECKS}
     with service(checkpoint_folder, tmp_path, settings=settings) as running:
         found = {check: _said(check, tmp_path, running.url) for check in wanted}

@@ -1,10 +1,13 @@
 """docs/reference/http.md names the routes, errors and fields of the service, all and no other."""
 
+import re
+
 import pytest
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from service.api.attention import FORMS
+from service.api.problems import EXPLANATIONS, Explanation
 from service.api.schemas import (
     AttentionAnswer,
     AttentionRequest,
@@ -12,6 +15,7 @@ from service.api.schemas import (
     AttributionsRequest,
     ImportanceAnswer,
     ImportanceRequest,
+    LimitsAnswer,
     ModelAnswer,
     PredictionAnswer,
     PredictRequest,
@@ -23,6 +27,7 @@ from service.errors import ALL_ERRORS
 from tests.documentation.markdown import REFERENCE, code, codes, rows
 
 PAGE = REFERENCE / "http.md"
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]+\)")
 # What a field without a value means.
 _UNSET = {"layer": "all", "head": "all", "format": "by `Accept`", "label": "the predicted one"}
 
@@ -48,13 +53,32 @@ def test_every_route_has_its_methods() -> None:
 def test_the_paths_that_need_a_key_are_named() -> None:
     keyed = [codes(path)[0] for _, path, _, key in rows(PAGE, "method", "path") if key == "yes"]
 
-    assert keyed == ["/predict", "/attention", "/attributions", "/importance", "/model"]
+    own = ["/predict", "/attention", "/attributions", "/importance", "/model"]
+    elsewhere = ["/", "/hf", "/info", "/classify", "/v1/classify", "/v1/models", "/invocations"]
+    assert [path for path in keyed if not path.startswith("/v2")] == own + elsewhere
+    versioned = "/v2/models/{model}/versions/{version}"
+    assert [path for path in keyed if path.startswith("/v2")] == [
+        "/v2/models/{model}/infer",
+        f"{versioned}/infer",
+        *("/v2", "/v2/models", "/v2/models/{model}", versioned),
+        *("/v2/models/{model}/ready", f"{versioned}/ready"),
+    ]
 
 
 def test_every_error_has_its_status() -> None:
     documented = [(code(kind), int(status)) for kind, status, *_ in rows(PAGE, "type", "status")]
 
     assert documented == [(error.type, error.status) for error in ALL_ERRORS]
+
+
+def test_every_error_is_explained_as_the_service_itself_does() -> None:
+    documented = {
+        code(kind): Explanation(*(_LINK.sub(r"\1", cell) for cell in told))
+        for kind, _, *told in rows(PAGE, "type", "status")
+    }
+
+    assert documented == EXPLANATIONS
+    assert list(EXPLANATIONS) == [error.type for error in ALL_ERRORS]
 
 
 def test_every_member_of_a_problem_is_described() -> None:
@@ -113,6 +137,16 @@ def test_what_is_needed_and_what_has_a_default_is_told(
         "required" if field.is_required() else str(field.default or _UNSET[name])
         for name, field in schema.model_fields.items()
     ]
+
+
+def test_every_limit_is_described() -> None:
+    assert _names("limit") == list(LimitsAnswer.model_fields)
+
+
+def test_every_error_of_a_limit_is_one() -> None:
+    kinds = {kind for *_, kind in rows(PAGE, "limit") for kind in codes(kind)}
+
+    assert kinds <= {error.type for error in ALL_ERRORS}
 
 
 def test_every_form_is_described() -> None:

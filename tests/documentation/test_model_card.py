@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from model import open_checkpoint
+from model.precision import judge
 from tests.documentation import model_card
 from tests.documentation.markdown import README
 
@@ -53,3 +54,23 @@ def test_the_report_agrees_with_the_checkpoint() -> None:
         assert measured[metric.name]["rows"] == metric.rows
         # Batches of other sizes add up in another order.
         assert measured[metric.name]["accuracy"] == pytest.approx(metric.accuracy, abs=0.002)
+
+
+def test_the_record_of_int8_agrees_with_the_checkpoint() -> None:
+    checkpoint = open_checkpoint(model_card.CHECKPOINT)
+    (record,) = checkpoint.manifest.precision
+    recorded = {metric.name: metric for metric in checkpoint.manifest.metrics}
+    del recorded["validation"]
+
+    assert (record.dtype, record.weights_sha256) == ("int8", checkpoint.weights_sha256)
+    assert [one.name for one in record.sets] == list(recorded)
+    for one in record.sets:
+        assert one.rows == recorded[one.name].rows
+        # Another processor rounds in another way: at most a row or two.
+        assert one.float32_accuracy == pytest.approx(recorded[one.name].accuracy, abs=0.002)
+        assert one.float32_log_loss == pytest.approx(recorded[one.name].log_loss, abs=0.0005)
+    verdict = judge("int8", [record])
+    assert verdict.allowed
+    assert (
+        verdict.reason == "int8 was measured within 0.2 points of float32 (-0.05 over 3,872 rows)"
+    )

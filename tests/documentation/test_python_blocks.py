@@ -16,6 +16,9 @@ from tests.end_to_end.servers import environment
 
 PAGES = [page for page in pages() if any(block.language == "python" for block in all_blocks(page))]
 
+# As some clients take an address.
+_HOSTS_AND_PORTS = ('"127.0.0.1", 8000', '"127.0.0.1:8000"')
+
 PATHS = os.pathsep.join([str(ROOT), str(ROOT / "client")])
 
 
@@ -34,12 +37,18 @@ def test_the_python_of_a_page_prints_what_it_says(
             program += block.content
             expected += following.content if following and following.language == "text" else ""
 
-    if ADDRESS in program:
-        program = program.replace(ADDRESS, request.getfixturevalue("url"))
+    if any(address in program for address in (ADDRESS, *_HOSTS_AND_PORTS)):
+        url = request.getfixturevalue("url")
+        port = url.rpartition(":")[2]
+        program = program.replace(ADDRESS, url)
+        for address in _HOSTS_AND_PORTS:
+            program = program.replace(address, address.replace("8000", port))
+    # Nothing is downloaded; but offline, this client asks no service on this machine either.
+    offline = "0" if "InferenceClient" in program else "1"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=ROOT,
-        env=environment({"HF_HUB_OFFLINE": "1", "NO_PROXY": "*", "PYTHONPATH": PATHS}),
+        env=environment({"HF_HUB_OFFLINE": offline, "NO_PROXY": "*", "PYTHONPATH": PATHS}),
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,71 @@
+"""The guide to traces names what a collector gets, and the variables that there are."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from opentelemetry import environment_variables
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk import environment_variables as sdk_variables
+
+from tests.documentation.markdown import REFERENCE, ROOT, blocks, code, codes, rows
+from tests.end_to_end.collector import Collector, attributes, collecting
+from tests.end_to_end.servers import service
+
+PAGE = ROOT / "docs" / "guides" / "tracing.md"
+
+
+@pytest.fixture(scope="module")
+def collector(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Collector:
+    """What a collector gets of requests of every kind."""
+    folder = tmp_path_factory.mktemp("documented")
+    program = ("-m", "tests.end_to_end.misbehaving", str(folder))
+    with collecting() as collector:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+        with (
+            service(checkpoint_folder, folder, settings=settings, program=program) as running,
+            running.client() as client,
+        ):
+            assert client.get("/attention?sentence=good").status_code == 200
+            (folder / "pass").write_text("fail", encoding="ascii")
+            assert client.get("/attention?sentence=good").status_code == 500
+            collector.wait_for(2)
+    return collector
+
+
+def _documented(header: str) -> set[str]:
+    return {name for cells in rows(PAGE, header) for name in codes(cells[0])}
+
+
+def _said(spans: list[Span]) -> set[str]:
+    return {name for span in spans for name in attributes(span.attributes)}
+
+
+def test_every_attribute_of_a_request_is_described(collector: Collector) -> None:
+    assert _said(collector.requests()) == _documented("attribute of a request")
+
+
+def test_every_stage_is_described(collector: Collector) -> None:
+    children = [span for span in collector.spans if span.parent_span_id]
+    assert {span.name for span in children} == _documented("child")
+    passes = [span for span in children if span.name == "forward"]
+    assert _said(passes) == _documented("attribute of `forward`")
+
+
+def test_every_attribute_of_the_process_is_described(collector: Collector) -> None:
+    [resource] = collector.received[0].message.resource_spans
+    said = {name for name in attributes(resource.resource.attributes) if "telemetry" not in name}
+    assert said == _documented("attribute of the process")
+
+
+def test_every_variable_is_one_of_opentelemetry() -> None:
+    known = {*vars(environment_variables), *vars(sdk_variables)}
+    named = [code(cells[0]) for cells in rows(REFERENCE / "settings.md", "standard variable")]
+    assert len(named) == len(set(named))
+    assert {name for name in named if name not in known} == set()
+
+
+def test_the_configurations_are_yaml() -> None:
+    override, configuration = (yaml.safe_load(block.content) for block in blocks(PAGE, "yaml"))
+    assert override["services"]["collector"]["networks"] == ["replicas", "public"]
+    assert configuration["service"]["pipelines"]["traces"]["receivers"] == ["otlp"]
