@@ -3,7 +3,7 @@
 #   PYTHON=python3.12    the Python to make .venv with (3.11 or newer)
 #   TORCH=cuda           torch for NVIDIA GPUs instead of the one for CPUs
 #   TORCH_INDEX_URL=URL  torch from this package index
-#   ARGS="-k batcher"    passed on to headlight-serve, pytest or the benchmark
+#   ARGS="-k batcher"    passed on to headlight-serve, pytest, the benchmark or the release
 #
 # Settings of the service are environment variables: HEADLIGHT_PORT=9000 make serve
 
@@ -26,53 +26,77 @@ TORCH_INDEX_URL ?= $(shell cat $(CHOICE) 2>/dev/null || echo $(CPU_INDEX_URL))
 endif
 
 REQUIREMENTS := pyproject.toml constraints.txt
+PEERS := $(patsubst benchmarks/peers/requirements-%.txt,build/peers/%/installed,$(wildcard benchmarks/peers/requirements-*.txt))
 # pyproject.toml is the one place that names torch's version.
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
+# Without the theme's advertisement of its successor.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check benchmark gpu containers fuzz overload soak lock hashes clean torch FORCE
+.PHONY: help install serve test check site release benchmark scaling traces gpu gpu-benchmark containers fuzz overload soak autoscale lock hashes clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(VENV)/installed-serve ## make .venv and install what serving needs
+install: $(VENV)/installed-serve $(VENV)/kernels ## make .venv and install what serving needs
 
 serve: install ## serve checkpoints/default on port 8000
 	@exec $(BIN)/python -m service $(ARGS)
 
-test: $(VENV)/installed-dev ## run the whole test suite, on up to four cores
+test: $(VENV)/installed-dev $(VENV)/kernels ## run the whole test suite, on up to four cores
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, lint, types, import rules and container files
+check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, lint, types, import rules, container files, the chart and links of the site
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	cd client && $(abspath $(BIN))/lint-imports
+	$(MKDOCS) build --strict --quiet
 	$(BIN)/hadolint Dockerfile
-	$(BIN)/docker-compose config --quiet
+	$(BIN)/docker-compose --profile monitoring config --quiet
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
+	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --values $$values; done
 
-benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed build/peers/bentoml/installed ## measure the speed beside other servers of the same checkpoint, and print the ratios
+benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint, and print the ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+scaling: $(VENV)/installed-dev $(VENV)/kernels ## measure how the service scales on this machine: cores, lengths, memory, start
+	@$(BIN)/python -m benchmarks.scaling $(ARGS)
+
+traces: $(VENV)/installed-dev $(VENV)/kernels ## measure what traces cost, beside the service without them
+	@$(BIN)/python -m benchmarks.traces $(ARGS)
 
 gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print its speed and parity
 	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
 	@$(BIN)/python -m benchmarks.device --device cuda $(ARGS)
 
+gpu-benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed ## measure the speed on a GPU, beside other servers on it
+	@$(BIN)/python -m benchmarks --device cuda $(ARGS)
+
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)
 
-fuzz: $(VENV)/installed-dev ## send a service 110,000 requests, most of them invalid, and damaged folders (half an hour)
+site: $(VENV)/installed-dev ## serve the site of docs/ on port 8001, and build it again at each change
+	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8001 $(ARGS)
+
+release: $(VENV)/installed-dev ## build into dist/ all that a release holds, with checksums and notes
+	@$(BIN)/python -m publish $(ARGS)
+
+fuzz: $(VENV)/installed-dev $(VENV)/kernels ## send a service 110,000 requests, most of them invalid, and damaged folders (half an hour)
 	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
 
-overload: $(VENV)/installed-dev ## send the default model three times what it can answer, for a minute
+overload: $(VENV)/installed-dev $(VENV)/kernels ## send the default model three times what it can answer, for a minute
 	@$(BIN)/python -m tests.resilience.overload $(ARGS)
 
-soak: $(VENV)/installed-dev $(VENV)/installed-containers ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
+soak: $(VENV)/installed-dev $(VENV)/installed-containers $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
+
+autoscale: $(VENV)/installed-dev $(VENV)/kernels ## let replicas follow a load by the chart's rules, with a real Prometheus (nine minutes)
+	@$(BIN)/python -m tests.resilience.autoscaling $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
@@ -94,7 +118,7 @@ NAMED = $(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproje
 hashes:
 	@$(COMPILE) $(PYPI) pyproject.toml --output-file build/lock/all.lock
 	@awk '/^[^ ]/ {kind = /^(cuda|nvidia|torch|triton)/ ? "torch-cuda" : "serve"} {print >"build/lock/" kind ".lock"}' build/lock/all.lock
-	@for extra in signing sbom; do $(NAMED) $$extra | $(COMPILE) $(PYPI) - --output-file build/lock/$$extra.lock || exit 1; done
+	@for extra in hub otel sbom signing; do $(NAMED) $$extra | $(COMPILE) $(PYPI) - --output-file build/lock/$$extra.lock || exit 1; done
 	@echo '$(TORCH_REQUIREMENT)+cpu' | $(COMPILE) $(CPU_INDEX_URL) --no-deps - --output-file build/lock/torch-cpu.lock || \
 	  echo "$(CPU_INDEX_URL) does not answer: requirements/torch-cpu.lock stays as it is"
 	@for lock in build/lock/*.lock; do test $$lock = build/lock/all.lock || \
@@ -102,7 +126,7 @@ hashes:
 	  >requirements/$${lock##*/}; done
 
 clean: ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info client/build client/*.egg-info client/.import_linter_cache
+	rm -rf $(VENV) model/backends/_kernels*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov build dist *.egg-info client/build client/*.egg-info client/.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip comes with Python. A stamp file for each set of packages avoids installing twice.
@@ -123,6 +147,14 @@ $(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
 	@$(MAKE) --no-print-directory torch
 	@$(PIP) install --quiet --constraint constraints.txt --editable .
 	@touch $@
+
+# The installation compiles the kernels; here they are compiled again when their sources change. An
+# older library goes first, so that one that is left was compiled.
+$(VENV)/kernels: setup.py $(wildcard model/kernels/*) | $(VENV)/installed-serve
+	@rm -rf build/kernels; test ! -e $@ || rm -f model/backends/_kernels*.so $@
+	@$(BIN)/python setup.py --quiet build_ext --inplace --build-lib build/kernels --build-temp build/kernels >/dev/null 2>&1 || true
+	@ls model/backends/_kernels*.so >/dev/null 2>&1 && touch $@ || \
+	  echo "no C++ compiler: torch computes passes, more slowly; on Debian and Ubuntu apt-get install g++, then make install"
 
 # Only torch comes from the index of its builds, because other packages there are older. If the index
 # does not answer, the next step of the installation takes the build that pip finds.

@@ -138,7 +138,8 @@ class Exit(BaseException):
 def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
     """Fails or waits as a file says; does nothing if there is none."""
     until = time.monotonic() + _LONGEST_HOLD
-    while _holds(text := read(order), len(texts)) and time.monotonic() < until:
+    # A file that is empty is being written.
+    while ((text := read(order)) == "" or _holds(text, len(texts))) and time.monotonic() < until:
         time.sleep(0.01)
     if text is not None and not text.startswith("hold"):
         if text == "fail":
@@ -185,10 +186,10 @@ def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     predictor.gradients.folder = folder
     if poisoned := read(folder / "poison"):
         # Both networks share the embeddings.
-        network = predictor.gradients._network
         token = predictor._tokenizer.token_id(poisoned)
-        with torch.no_grad():
-            network.get_parameter("embeddings.tokens.weight")[token] = 1e30
+        with torch.no_grad(), predictor.gradients._network.use() as network:
+            # Not all features: the norm of equal numbers is finite, however large they are.
+            network.get_parameter("embeddings.tokens.weight")[token, ::2] = 1e30
     if (folder / "tokenizer").exists():
         rules = predictor._tokenizer._backend
         split = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")

@@ -111,7 +111,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without any setting of the service but the given ones."""
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("HEADLIGHT_")
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HEADLIGHT_", "OTEL_"))
     }
     return {**inherited, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(settings or {})}
 

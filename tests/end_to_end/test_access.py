@@ -42,33 +42,65 @@ def test_each_key_lets_in(guarded: RunningService, key: str, scheme: str) -> Non
         assert client.get("/model").status_code == 200
 
 
+MISSING = "This service needs an API key: send it as Authorization: Bearer KEY."
+OTHER = (
+    "Authorization must be the word Bearer, a space and the key: this is another scheme, or a key "
+    "alone."
+)
+UNSENDABLE = (
+    "The API key holds a space, a comma or a character that is not ASCII, which no key does: send "
+    "one key, as Bearer KEY."
+)
+WRONG = (
+    "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs the "
+    "service for one."
+)
+INVALID = 'Bearer error="invalid_token"'
+
+
 @pytest.mark.parametrize(
-    "values",
+    ("values", "detail", "challenge"),
     [
-        [],
-        [b""],
-        [b"Bearer wrong"],
-        [b"Bearer"],
-        [b"Bearer first-key,second-key"],
-        [b"Basic first-key"],
-        [b"first-key"],
-        [b"Bearer first-key", b"Bearer first-key"],
-        [b"Bearer \xff\xfe"],
+        ([], MISSING, "Bearer"),
+        ([b""], OTHER, "Bearer"),
+        ([b"Bearer wrong"], WRONG, INVALID),
+        (
+            [b"Bearer"],
+            "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+            "Bearer",
+        ),
+        ([b"Bearer first-key,second-key"], UNSENDABLE, INVALID),
+        (
+            [b'Bearer "first-key"'],
+            "The API key stands in quotation marks: send it without them, as Bearer KEY.",
+            INVALID,
+        ),
+        ([b"Basic first-key"], OTHER, "Bearer"),
+        ([b"first-key"], OTHER, "Bearer"),
+        (
+            [b"Bearer first-key", b"Bearer first-key"],
+            "Authorization is given 2 times: send it once, as Bearer KEY.",
+            "Bearer",
+        ),
+        ([b"Bearer \xff\xfe"], UNSENDABLE, INVALID),
     ],
 )
-def test_nothing_else_does(guarded: RunningService, values: list[bytes]) -> None:
+def test_nothing_else_does(
+    guarded: RunningService, values: list[bytes], detail: str, challenge: str
+) -> None:
     headers = [(b"authorization", value) for value in values]
     with guarded.client() as client:
         for method, path in KEYED:
             refused = client.request(method, path, headers=headers)
-            assert_problem(
-                refused,
-                401,
-                "unauthorized",
-                "An API key is needed",
-                "This service needs an API key: send it as Authorization: Bearer KEY.",
-            )
-            assert refused.headers["www-authenticate"] == "Bearer"
+            assert_problem(refused, 401, "unauthorized", "An API key is needed", detail)
+            assert refused.headers["www-authenticate"] == challenge
+
+
+def test_a_key_in_another_header_is_told(guarded: RunningService) -> None:
+    with guarded.client(**{"x-api-key": "first-key"}) as client:
+        refused = client.get("/model")
+    detail = f"{MISSING.removesuffix('.')}, not in X-API-Key."
+    assert_problem(refused, 401, "unauthorized", "An API key is needed", detail)
 
 
 @pytest.mark.parametrize(

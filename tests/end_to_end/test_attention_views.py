@@ -127,14 +127,8 @@ BLANK = (
 @pytest.mark.parametrize(
     ("body", "loc", "message"),
     [
-        (
-            {"sentences": []},
-            ["body", "sentences"],
-            "list should have at least 1 item after validation, not 0",
-        ),
-        ({"sentences": "a"}, ["body", "sentences"], "input should be a valid list"),
         ({"sentences": ["a", " "]}, ["body", "sentences", 1], BLANK),
-        ({"sentences": ["a", 3]}, ["body", "sentences", 1], "input should be a valid string"),
+        ({"sentences": ["a", 3]}, ["body", "sentences", 1], "must be a string, got a number"),
         (
             {"sentences": [1] * 41},
             ["body", "sentences"],
@@ -143,22 +137,22 @@ BLANK = (
         (
             {"sentence": "a", "reduce": "sum"},
             ["body", "reduce"],
-            "input should be 'none', 'mean', 'max' or 'rollout'",
+            "must be 'none', 'mean', 'max' or 'rollout'",
         ),
         (
             {"sentence": "a", "level": "line"},
             ["body", "level"],
-            "input should be 'token' or 'word'",
+            "must be 'token' or 'word'",
         ),
         (
             {"sentence": "a", "format": "png"},
             ["body", "format"],
-            "input should be 'json', 'npz', 'csv' or 'svg'",
+            "must be 'json', 'npz', 'csv' or 'svg'",
         ),
         (
             {"sentence": "a", "dtype": "float64"},
             ["body", "dtype"],
-            "input should be 'float32' or 'float16'",
+            "must be 'float32' or 'float16'",
         ),
     ],
 )
@@ -194,4 +188,6 @@ def test_one_of_several_that_is_too_long_is_named(client: httpx.Client) -> None:
 def test_several_are_not_taken_from_a_url(client: httpx.Client) -> None:
     response = client.get("/attention?sentence=a&sentences=b")
     assert response.status_code == 422
-    assert "known are sentence, layer" in response.json()["detail"]
+    assert response.json()["detail"] == (
+        'Send ?sentence=…: leave out "sentences", because "sentence" is given too.'
+    )

@@ -74,6 +74,8 @@ def test_health_is_answered_beside_more_connections_than_there_may_be(
         wait_until(lambda: running.metric("headlight_connections") < most * 0.9)
         assert predict(running) == 200
         assert lines(running, ROOM) == 1
+        told = httpx.get(f"{running.url}/model", timeout=60).json()["limits"]
+        assert told["max_connections"] == most
         assert running.errors() == []
 
 

@@ -154,7 +154,8 @@ def test_a_key_has_so_many_requests(limited: RunningService) -> None:
             retry_after=response.json()["retry_after"],
         )
         assert 1100 < int(response.headers["retry-after"]) <= 1200
-        assert client.get("/model").status_code == 200  # costs nothing
+        told = client.get("/model").json()["limits"]  # costs nothing
+        assert (told["rate_limit"], told["token_quota"]) == ("3/hour", "60/day")
     with limited.client(Authorization="Bearer second") as client:
         assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
 

@@ -50,6 +50,14 @@ def test_a_prediction_is_refused(compatible: httpx.Client) -> None:
     }
 
 
+def test_what_a_text_may_become_is_told(compatible: httpx.Client) -> None:
+    most = compatible.get("/model").json()["limits"]["max_normalized_characters"]
+    # Each becomes six.
+    for count, status in ((most // 6, 200), (most // 6 + 1, 422)):
+        answer = compatible.post("/predict", json={"sentences": [KILOMETRE * count]})
+        assert answer.status_code == status
+
+
 @pytest.mark.parametrize("path", ["/attention", "/attributions", "/importance"])
 def test_an_explanation_is_refused(path: str, compatible: httpx.Client) -> None:
     answer = compatible.post(path, json={"sentence": TEXT})

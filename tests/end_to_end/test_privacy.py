@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.end_to_end.collector import collecting
 from tests.end_to_end.servers import RunningService, service
 
 CANARY = "KanarienvogelXYZ"
@@ -31,6 +32,35 @@ def test_a_canary_in_every_place_is_never_repeated(
     assert "RuntimeError" in log
     for text in (*problems, metrics, log):
         assert CANARY.lower() not in text.lower()
+
+
+def test_no_canary_leaves_with_a_trace(checkpoint_folder: Path, tmp_path: Path) -> None:
+    """Nor by the telemetry of a framework, which its own variable would switch on."""
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with collecting() as collector:
+        settings = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+            "OTEL_BSP_SCHEDULE_DELAY": "50",
+            "FASTAPI_OTEL_AUTO_CONFIGURE": "true",
+        }
+        options = ("--max-attention-weights", "600")
+        with service(
+            checkpoint_folder, tmp_path, *options, settings=settings, program=program
+        ) as running:
+            answers = _problems_of_bad_requests(running)
+            (tmp_path / "pass").write_text("fail", encoding="ascii")
+            answers += _problems_of_failing_passes(running)
+            # One asks for health, which has no span.
+            collector.wait_for(len(answers) - 1)
+        log = running.log.read_text("utf-8")
+    assert {each.path for each in collector.received} == {"/v1/traces"}
+    assert {span.name for span in collector.requests()} == {
+        *("POST /predict", "POST /attention", "POST /attributions", "POST /importance"),
+        *("GET /attention", "GET /attributions", "GET /importance", "GET /model"),
+        *("GET", "PATCH"),
+    }
+    for content in (*(each.content for each in collector.received), log.encode()):
+        assert CANARY.lower().encode() not in content.lower()
 
 
 def _problems_of_bad_requests(running: RunningService) -> list[str]:

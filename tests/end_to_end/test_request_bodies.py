@@ -67,31 +67,22 @@ BLANK = (
 @pytest.mark.parametrize(
     ("body", "loc", "message"),
     [
-        ([], ["body"], "input should be an object"),
-        ("text", ["body"], "input should be an object"),
-        ({}, ["body", "sentences"], "field required"),
-        ({"sentences": "good"}, ["body", "sentences"], "input should be a valid list"),
-        (
-            {"sentences": []},
-            ["body", "sentences"],
-            "list should have at least 1 item after validation, not 0",
-        ),
         (
             {"sentences": ["a"] * 41},
             ["body", "sentences"],
             "at most 40 sentences are taken at once, got 41",
         ),
-        ({"sentences": ["a"], "extra": 1}, ["body"], FIELDS),
+        ({"sentences": ["a"], "Canary": 1}, ["body"], FIELDS),
         ({"sentences": ["a"], **dict.fromkeys(map(str, range(9999)))}, ["body"], FIELDS),
         (
             {"sentences": ["a"], "truncation": "both"},
             ["body", "truncation"],
-            "input should be 'right', 'left' or 'error'",
+            "must be 'right', 'left' or 'error'",
         ),
         (
             {"sentences": ["a"], "on_error": None},
             ["body", "on_error"],
-            "input should be 'request' or 'item'",
+            "must be 'request' or 'item', got null",
         ),
     ],
 )

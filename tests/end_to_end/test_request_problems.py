@@ -8,7 +8,7 @@ from tests.end_to_end.problems import assert_problem
 
 def test_not_found(client: httpx.Client) -> None:
     for path in (
-        "/nothing", "/predict/", "/attention/", "/model/", "/health", "/health/live/",
+        "/nothing", "/predict/", "/attention/", "/model/", "/health/", "/health/live/",
         "/attributions/", "/importance/",
         "/health/ready/", "/metrics/", "/docs/", "/openapi.json/", "/static/nothing.js",
     ):  # fmt: skip
@@ -35,7 +35,7 @@ def test_not_found(client: httpx.Client) -> None:
         ("POST", "/metrics", "GET, HEAD"),
         ("OPTIONS", "/docs", "GET, HEAD"),
         ("PATCH", "/openapi.json", "GET, HEAD"),
-        ("POST", "/", "GET, HEAD"),
+        ("PUT", "/", "GET, HEAD, POST"),
         ("POST", "/static/page.js", "GET, HEAD"),
         ("POST", "/static/0123456789ab/page.js", "GET, HEAD"),
     ],
@@ -61,7 +61,6 @@ def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowe
         ("/model", "application/json"),
         ("/attributions?sentence=a", "application/json"),
         ("/importance?sentence=a", "application/json"),
-        ("/metrics", "text/plain"),
         ("/", "text/html"),
         ("/docs", "text/html"),
         ("/openapi.json", "application/json"),

@@ -55,7 +55,7 @@ def test_an_unsigned_folder_stops_the_start(checkpoint_folder: Path, keys: KeyPa
     stderr = refuse(checkpoint_folder, HEADLIGHT_CHECKPOINT_KEY=str(keys.public))
     assert stderr == (
         "headlight-serve: 1 setting is wrong:\n"
-        f"  HEADLIGHT_CHECKPOINT: {checkpoint_folder / SIGNATURE}: is missing, and a key is set: "
+        f"  --checkpoint: {checkpoint_folder / SIGNATURE}: is missing, and a key is set: "
         f"sign the folder (headlight-train sign {checkpoint_folder} --key PRIVATE.pem)\n"
     )
 
@@ -67,7 +67,7 @@ def test_each_fault_names_its_file(signed: Path, keys: KeyPair, tmp_path: Path) 
     def fault(name: str) -> str:
         [line] = faults(signed, keys.public)
         shutil.rmtree(signed)
-        return line.removeprefix(f"HEADLIGHT_CHECKPOINT: {signed / name}: ")
+        return line.removeprefix(f"--checkpoint: {signed / name}: ")
 
     shutil.copytree(whole, signed)
     sign_checkpoint(signed, elliptic_pair(tmp_path / "other").private)
@@ -96,10 +96,10 @@ def test_each_fault_names_its_file(signed: Path, keys: KeyPair, tmp_path: Path) 
 def test_a_key_that_cannot_be_used(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
     gone = tmp_path / "gone.pem"
     assert faults(signed, gone) == [
-        f"HEADLIGHT_CHECKPOINT_KEY: {gone}: cannot be read: No such file or directory"
+        f"--checkpoint-key: {gone}: cannot be read: No such file or directory"
     ]
     assert faults(signed, keys.private) == [
-        f"HEADLIGHT_CHECKPOINT_KEY: {keys.private}: is not a public key that can verify: give an "
+        f"--checkpoint-key: {keys.private}: is not a public key that can verify: give an "
         "elliptic-curve key (P-256, P-384 or P-521) in PEM form"
     ]
 
@@ -115,7 +115,7 @@ def test_a_key_without_the_extra(
         ", which signatures need: install the extra signing, or build the image with --build-arg "
         "EXTRA=signing"
     )
-    assert fault.startswith(f"HEADLIGHT_CHECKPOINT_KEY: {package}")
+    assert fault.startswith(f"--checkpoint-key: {package}")
 
 
 def test_a_folder_is_not_read_before_it_is_verified(
@@ -136,7 +136,7 @@ def test_a_folder_that_is_replaced_while_it_is_read(
 
     monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
     [fault] = faults(signed, keys.public)
-    assert fault.startswith(f"HEADLIGHT_CHECKPOINT: {signed / SIGNATURE}: is missing")
+    assert fault.startswith(f"--checkpoint: {signed / SIGNATURE}: is missing")
 
 
 def test_weights_that_are_replaced_after_all_checks(signed: Path, keys: KeyPair) -> None:

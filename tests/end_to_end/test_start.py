@@ -54,22 +54,21 @@ def test_every_fault_is_told_in_one_message(tmp_path: Path) -> None:
     )
     assert stderr == (
         "headlight-serve: 11 settings are wrong:\n"
-        "  --drain-seconds: input should be greater than or equal to 0, got '-1'\n"
+        f"  --checkpoint: {tmp_path / 'nothing'}: does not exist: give the path of a checkpoint "
+        "folder\n"
+        "  --drain-seconds: must be at least 0, got '-1'\n"
         "  HEADLIGHT_API_KEYS: key number 1 holds a character that is not visible ASCII, or a "
         "comma\n"
         f"  HEADLIGHT_API_KEYS_FILE: cannot read {tmp_path / 'keys'}: No such file or directory\n"
-        f"  HEADLIGHT_CHECKPOINT: {tmp_path / 'nothing'}: does not exist: give the path of a "
-        "checkpoint folder\n"
-        "  HEADLIGHT_DEVICE: string should match pattern '^(auto|cpu|cuda|cuda:\\d{1,3})$', got "
-        "'gpu'\n"
-        "  HEADLIGHT_DTYPE: input should be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', "
+        "  HEADLIGHT_DEVICE: must be auto, cpu, cuda or cuda:N (cuda is the GPU), got 'gpu'\n"
+        "  HEADLIGHT_DTYPE: must be 'auto', 'float32', 'bfloat16', 'float16' or 'int8', "
         "got 'float64'\n"
         "  HEADLIGHT_HOST: must not be blank, got ' '\n"
-        "  HEADLIGHT_MAX_SENTENCES: input should be greater than or equal to 1, got '0'\n"
-        "  HEADLIGHT_PORT: input should be a valid integer, unable to parse string as an integer, "
+        "  HEADLIGHT_MAX_SENTENCES: must be at least 1, got '0'\n"
+        "  HEADLIGHT_PORT: must be a whole number, "
         "got 'http'\n"
         "  HEADLIGHT_PROT: unknown setting; did you mean HEADLIGHT_PORT?\n"
-        "  HEADLIGHT_REQUEST_TIMEOUT: input should be greater than 0, got 'nan'\n"
+        "  HEADLIGHT_REQUEST_TIMEOUT: must be more than 0, got 'nan'\n"
     )
     assert "cret" not in stderr
 
@@ -79,7 +78,7 @@ def test_a_port_that_is_taken(checkpoint_folder: Path, tmp_path: Path) -> None:
         stderr = refuse(checkpoint_folder, "--port", str(running.port))
     assert stderr == (
         f"headlight-serve: cannot listen on 127.0.0.1 port {running.port}: Address already in "
-        "use; choose others with HEADLIGHT_HOST and HEADLIGHT_PORT\n"
+        "use; choose others with HEADLIGHT_HOST and --port\n"
     )
 
 

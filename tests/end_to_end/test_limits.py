@@ -1,0 +1,170 @@
+"""`limits` of `GET /model`: a request at a limit is answered, and one beyond it is refused."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.api.schemas import LimitsAnswer
+from tests.end_to_end.servers import RunningService, service
+
+JSON = {"content-type": "application/json"}
+OPTIONS = (
+    *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
+    *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "7.5"),
+)
+
+
+@pytest.fixture(scope="module")
+def limited(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service with small limits."""
+    folder = tmp_path_factory.mktemp("limits")
+    with service(checkpoint_folder, folder, *OPTIONS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(limited: RunningService) -> Iterator[httpx.Client]:
+    with limited.client() as client:
+        yield client
+
+
+def predict(client: httpx.Client, **fields: object) -> httpx.Response:
+    return client.post("/predict", json=fields)
+
+
+def attention(client: httpx.Client, tokens: int, **fields: object) -> httpx.Response:
+    """Asks for the weights of one head over a text of so many tokens."""
+    text = "a " * (tokens - 2)
+    return client.post("/attention", json={"sentence": text, "layer": [0], "head": [0], **fields})
+
+
+def body_of(client: httpx.Client, size: int) -> httpx.Response:
+    content = json.dumps({"sentences": ["a"]}).encode()
+    return client.post("/predict", content=content + b" " * (size - len(content)), headers=JSON)
+
+
+# What to send to reach a number: the limit itself, or what is just beyond it.
+REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
+    "max_length": lambda client, count: predict(
+        client, sentences=["a " * (count - 2)], truncation="error"
+    ),
+    "max_sentences": lambda client, count: predict(client, sentences=["a"] * count),
+    "max_body_bytes": body_of,
+    "max_query_parameters": lambda client, count: client.get(
+        "/attention?sentence=a" + "&layer=0" * (count - 1)
+    ),
+    "max_numbers": lambda client, count: attention(client, 3, layer=[0] * count),
+    "max_steps": lambda client, count: client.post(
+        "/attributions", json={"sentence": "a", "steps": count}
+    ),
+}
+REFUSED = {
+    "max_length": (422, "text-too-long"),
+    "max_body_bytes": (413, "payload-too-large"),
+}
+
+
+def limits(client: httpx.Client) -> dict[str, int]:
+    found: dict[str, int] = client.get("/model").json()["limits"]
+    return found
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_a_request_at_the_limit_is_answered_and_one_beyond_is_not(
+    name: str, client: httpx.Client
+) -> None:
+    most = limits(client)[name]
+
+    assert REACH[name](client, most).status_code == 200
+    refused = REACH[name](client, most + 1)
+    status, kind = REFUSED.get(name, (422, "invalid-request"))
+    assert (refused.status_code, refused.json()["type"]) == (status, f"/problems/{kind}")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("max_attention_weights", "json"),
+        ("max_attention_weights", "npz"),
+        ("max_csv_weights", "csv"),
+        ("max_svg_weights", "svg"),
+    ],
+)
+def test_weights(name: str, form: str, client: httpx.Client) -> None:
+    most = limits(client)[name]
+    side = math.isqrt(most)
+
+    assert attention(client, side, format=form).status_code == 200
+    refused = attention(client, side + 1, format=form)
+    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
+    assert f" is {most}: ask for fewer" in refused.json()["detail"]
+
+
+def test_a_head(limited: RunningService, client: httpx.Client) -> None:
+    most = limits(client)["max_head_bytes"]
+    # A head is read in pieces of 1,024 bytes, and counted after the first.
+    for padding, line in ((most - 2048, b"HTTP/1.1 200 "), (most + 2048, b"HTTP/1.1 400 ")):
+        head = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        answer = limited.send(head + b"X-Padding: " + b"x" * padding + b"\r\n\r\n")
+        assert answer[: len(line)] == line
+
+
+def test_the_texts_of_words(client: httpx.Client) -> None:
+    """In `npz` each of the three tokens of a text takes four bytes a character of the longest."""
+    with_words = {"level": "word", "format": "npz"}
+    assert limits(client)["max_text_bytes"] == 20_000_000
+    # 14 tokens; the limit of the body is above this word, and of all of them.
+    longest = 20_000_000 // (14 * 4)
+
+    def ask(characters: int) -> httpx.Response:
+        sentence = "a " * 11 + "x" * characters
+        fields = {"sentence": sentence, "layer": [0], "head": [0], **with_words}
+        return client.post("/attention", json=fields)
+
+    assert ask(longest).status_code == 200
+    refused = ask(longest + 1)
+    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
+    assert "the limit is 20000000" in refused.json()["detail"]
+
+
+def test_all_of_them(client: httpx.Client) -> None:
+    found = client.get("/model").json()["limits"]
+
+    assert list(found) == list(LimitsAnswer.model_fields)
+    assert found == {
+        "max_length": 32,
+        "max_sentences": 3,
+        "max_body_bytes": 400_000,
+        "max_head_bytes": 131_072,
+        "max_query_parameters": 1000,
+        "max_numbers": 1000,
+        "max_steps": 256,
+        "max_attention_weights": 401,
+        "max_csv_weights": 100,
+        "max_svg_weights": 401,
+        "max_text_bytes": 20_000_000,
+        "max_sending_bytes": 100_000_000,
+        "max_normalized_characters": 1_000_000,
+        "max_queue_tokens": 4096,
+        "max_connections": 20,
+        "request_timeout": 7.5,
+        "rate_limit": None,
+        "token_quota": None,
+    }
+
+
+def test_the_largest_answer_that_may_be_made(checkpoint_folder: Path, tmp_path: Path) -> None:
+    options = ("--max-attention-weights", "400", "--max-sending-bytes", "20000")
+    with service(checkpoint_folder, tmp_path, *options) as running, running.client() as client:
+        most = limits(client)["max_sending_bytes"]
+        refused = client.get("/attention?sentence=a")
+
+        assert most == 20_000
+        assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
+        assert f"while it is made; the limit is {most}:" in refused.json()["detail"]

@@ -1,0 +1,384 @@
+"""Spans of requests, as a collector gets them from a real service."""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from model import open_checkpoint
+from tests.end_to_end.collector import INTERNAL, SERVER, Collector, attributes, collecting
+from tests.end_to_end.servers import RunningService, service, wait_until
+
+# As the specification of W3C has it.
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = "00f067aa0ba902b7"
+SENT = f"00-{TRACE}-{PARENT}-01"
+SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
+_HEADER = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+@pytest.fixture(scope="module")
+def _collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def _orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traced")
+
+
+@pytest.fixture(scope="module")
+def traced(
+    _collector: Collector, _orders: Path, checkpoint_folder: Path
+) -> Iterator[RunningService]:
+    """A service that traces every request."""
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": _collector.url, **SOON}
+    program = ("-m", "tests.end_to_end.misbehaving", str(_orders))
+    with service(checkpoint_folder, _orders, settings=settings, program=program) as running:
+        yield running
+
+
+@pytest.fixture
+def collector(_collector: Collector) -> Collector:
+    """Its collector, without what earlier tests sent: each waits for all of its own."""
+    _collector.received.clear()
+    return _collector
+
+
+@pytest.fixture
+def held(_orders: Path) -> Iterator[Path]:
+    """A file that says how its passes misbehave, until the test ends."""
+    yield _orders / "pass"
+    (_orders / "pass").unlink(missing_ok=True)
+
+
+def times(span: Span) -> tuple[int, int]:
+    return span.start_time_unix_nano, span.end_time_unix_nano
+
+
+def assert_nested(parent: Span, children: list[Span]) -> None:
+    """The children lie within their parent, one after the other."""
+    edges = [parent.start_time_unix_nano, *(edge for each in children for edge in times(each))]
+    edges.append(parent.end_time_unix_nano)
+    assert edges == sorted(edges)
+    assert {each.trace_id for each in children} <= {parent.trace_id}
+    assert {each.kind for each in children} <= {INTERNAL}
+
+
+def stages(collector: Collector, parent: Span) -> list[str]:
+    return [child.name for child in collector.children(parent)]
+
+
+def log_lines(running: RunningService) -> list[dict[str, object]]:
+    return [json.loads(line) for line in running.log.read_text("utf-8").splitlines()]
+
+
+def test_a_prediction_is_a_span_with_three_stages(
+    traced: RunningService, collector: Collector
+) -> None:
+    with traced.client() as client:
+        answer = client.post("/predict", json={"sentences": ["a good film", "bad"]})
+    [span] = collector.wait_for(1)
+    assert (span.name, span.kind) == ("POST /predict", SERVER)
+    assert span.status.code == Status.STATUS_CODE_UNSET
+    assert attributes(span.attributes) == {
+        "http.request.method": "POST",
+        "http.response.status_code": 200,
+        "http.route": "/predict",
+        "network.protocol.version": "1.1",
+        "server.address": "127.0.0.1",
+        "server.port": traced.port,
+        "url.path": "/predict",
+        "url.scheme": "http",
+        "headlight.passes": 1,
+    }
+    children = collector.children(span)
+    assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+    assert_nested(span, children)
+    tokenize, wait, forward = children
+    assert attributes(tokenize.attributes) == {"headlight.texts": 2}
+    assert attributes(wait.attributes) == {}
+    assert wait.end_time_unix_nano == forward.start_time_unix_nano
+    # [CLS] a good film [SEP], and [CLS] bad [SEP]
+    assert attributes(forward.attributes) == {
+        "headlight.path": "fused",
+        "headlight.texts": 2,
+        "headlight.batch.requests": 1,
+        "headlight.batch.texts": 2,
+        "headlight.batch.tokens": 8,
+        "headlight.batch.padded_tokens": 10,
+    }
+    match = _HEADER.fullmatch(answer.headers["traceparent"])
+    assert match is not None
+    assert (match[1], match[2]) == (span.trace_id.hex(), span.span_id.hex())
+    assert int(match[3], 16) & 1
+    assert not span.parent_span_id
+
+
+def test_a_resource_says_which_service_and_which_model(
+    traced: RunningService, collector: Collector, checkpoint_folder: Path
+) -> None:
+    with traced.client() as client:
+        client.get("/model")
+    collector.wait_for(1)
+    [resource] = collector.received[0].message.resource_spans
+    said = attributes(resource.resource.attributes)
+    assert said.pop("service.instance.id")
+    assert said.pop("telemetry.sdk.version")
+    assert said == {
+        "service.name": "headlight",
+        "service.version": "0.1.0",
+        "headlight.model.name": checkpoint_folder.name,
+        "headlight.model.version": open_checkpoint(checkpoint_folder).version,
+        "headlight.device": "cpu",
+        "telemetry.sdk.language": "python",
+        "telemetry.sdk.name": "opentelemetry",
+    }
+    assert collector.received[0].path == "/v1/traces"
+
+
+def test_attention_is_written_and_gradients_are_a_pass_too(
+    traced: RunningService, collector: Collector
+) -> None:
+    with traced.client() as client:
+        for path in ("/attention", "/attributions", "/importance"):
+            assert client.get(f"{path}?sentence=good").status_code == 200
+    collector.wait_for(3)
+    [attention] = collector.requests("GET /attention")
+    [attributions] = collector.requests("GET /attributions")
+    [importance] = collector.requests("GET /importance")
+    assert stages(collector, attention) == ["tokenize", "wait", "forward", "write"]
+    assert stages(collector, attributions) == ["tokenize", "wait", "forward"]
+    assert stages(collector, importance) == ["tokenize", "wait", "forward"]
+    for span, path in ((attention, "explicit"), (attributions, "gradient")):
+        children = collector.children(span)
+        assert_nested(span, children)
+        assert attributes(children[2].attributes)["headlight.path"] == path
+    assert [len(each) for each in (collector.children(attention), collector.spans)] == [4, 13]
+
+
+def test_a_span_is_part_of_the_trace_of_its_caller(
+    traced: RunningService, collector: Collector
+) -> None:
+    with traced.client(traceparent=SENT, tracestate="vendor=1") as client:
+        answer = client.post("/predict", json={"sentences": ["good"]})
+    [span] = collector.wait_for(1)
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert span.trace_state == "vendor=1"
+    assert answer.headers["traceparent"] == f"00-{TRACE}-{span.span_id.hex()}-01"
+    assert "tracestate" not in answer.headers
+
+
+def test_what_a_caller_does_not_sample_is_not_sent_but_has_its_ids(
+    traced: RunningService, collector: Collector
+) -> None:
+    with traced.client(traceparent=f"00-{TRACE}-{PARENT}-00") as client:
+        unsampled = client.post("/predict", json={"sentences": []})
+    with traced.client() as client:
+        client.get("/model")
+    [span] = collector.wait_for(1)
+    assert span.name == "GET /model"
+    assert unsampled.json()["trace_id"] == TRACE
+    match = _HEADER.fullmatch(unsampled.headers["traceparent"])
+    assert match is not None
+    assert (match[1], match[3]) == (TRACE, "00")
+    [line] = [line for line in log_lines(traced) if line.get("span_id") == match[2]]
+    assert (line["trace_id"], line["status"]) == (TRACE, 422)
+
+
+NO_PARENTS = [
+    [("traceparent", SENT), ("traceparent", SENT)],
+    [("traceparent", "")],
+    [("traceparent", f"00-{'0' * 32}-{PARENT}-01")],
+    [("traceparent", f"ff-{TRACE}-{PARENT}-01")],
+    [("traceparent", f"{SENT}-more")],
+    [("traceparent", SENT.upper())],
+    [("traceparent", "x" * 60_000)],
+    [("traceparent", "\xff")],
+    [("tracestate", "vendor=1")],
+]
+
+
+def test_a_parent_that_is_none_begins_a_trace(traced: RunningService, collector: Collector) -> None:
+    for headers in NO_PARENTS:
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        assert httpx.get(f"{traced.url}/model", headers=encoded).status_code == 200
+    for span in collector.wait_for(len(NO_PARENTS)):
+        assert span.trace_id.hex() != TRACE
+        assert (span.parent_span_id, span.trace_state) == (b"", "")
+
+
+@pytest.mark.parametrize("states", [["a=1,=,b"], ["a=1", "b=2"], ["x" * 4000], ["\xff=\xff"]])
+def test_a_state_of_the_caller_never_spoils_the_trace(
+    traced: RunningService, collector: Collector, states: list[str]
+) -> None:
+    headers = [
+        (b"traceparent", SENT.encode()),
+        *((b"tracestate", s.encode("latin-1")) for s in states),
+    ]
+    assert httpx.get(f"{traced.url}/model", headers=headers).status_code == 200
+    [span] = collector.wait_for(1)
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+
+
+def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector: Collector) -> None:
+    with traced.client() as client:
+        answer = client.post("/predict", json={"sentences": ["good", ""], "on_error": "item"})
+        refused = client.post("/predict", json={"sentences": []})
+        client.get("/health/ready")
+    good, bad = collector.wait_for(2)
+    assert refused.json()["trace_id"] == bad.trace_id.hex()
+    assert "trace_id" not in answer.json()["predictions"][1]["error"]
+    assert attributes(bad.attributes)["headlight.problem"] == "invalid-request"
+    assert "error.type" not in attributes(bad.attributes)
+    assert bad.status.code == Status.STATUS_CODE_UNSET
+    lines = [line for line in log_lines(traced) if line["message"] == "request"]
+    by_route = {(line["route"], line["status"]): line for line in lines}  # the latest
+    assert by_route["/predict", 200]["trace_id"] == good.trace_id.hex()
+    assert by_route["/predict", 422]["span_id"] == bad.span_id.hex()
+    assert "trace_id" not in by_route["/health/ready", 200]
+
+
+def test_health_and_metrics_have_no_span(traced: RunningService, collector: Collector) -> None:
+    with traced.client() as client:
+        for path in ("/health/live", "/health/ready", "/metrics"):
+            assert "traceparent" not in client.get(path).headers
+        client.get("/model")
+    [span] = collector.wait_for(1)
+    assert span.name == "GET /model"
+
+
+def test_unknown_paths_and_methods_are_not_named(
+    traced: RunningService, collector: Collector
+) -> None:
+    with traced.client() as client:
+        assert client.get("/secret/path?secret=1").status_code == 404
+        assert client.request("PROPFIND", "/predict").status_code == 405
+    first, second = collector.wait_for(2)
+    assert first.name == "GET"
+    assert attributes(first.attributes).keys().isdisjoint({"http.route", "url.path"})
+    assert second.name == "HTTP /predict"
+    assert attributes(second.attributes)["http.request.method"] == "_OTHER"
+    assert b"PROPFIND" not in b"".join(each.content for each in collector.received)
+
+
+def test_a_pass_that_fails_is_an_error_of_its_span_and_its_request(
+    traced: RunningService, collector: Collector, held: Path
+) -> None:
+    held.write_text("fail", encoding="ascii")
+    with traced.client() as client:
+        assert client.get("/attention?sentence=good").status_code == 500
+    [span] = collector.wait_for(1)
+    said = attributes(span.attributes)
+    assert (said["http.response.status_code"], said["error.type"]) == (500, "internal")
+    assert span.status.code == Status.STATUS_CODE_ERROR
+    assert span.status.message == ""
+    forward = collector.children(span)[2]
+    assert forward.name == "forward"
+    assert attributes(forward.attributes)["error.type"] == "RuntimeError"
+    assert forward.status.code == Status.STATUS_CODE_ERROR
+    assert not any(each.events for each in collector.spans)
+
+
+def test_a_deadline_shows_where_the_time_went(
+    traced: RunningService, collector: Collector, held: Path
+) -> None:
+    held.write_text("hold", encoding="ascii")
+    with traced.client(**{"x-request-timeout": "0.5"}) as client:
+        assert client.get("/attention?sentence=good").status_code == 504
+    held.unlink()
+    [span] = collector.wait_for(1)
+    assert attributes(span.attributes)["error.type"] == "timeout"
+    children = collector.children(span)
+    assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+    assert_nested(span, children)
+    assert attributes(children[2].attributes)["headlight.unfinished"] is True
+    assert children[2].end_time_unix_nano == span.end_time_unix_nano
+
+
+def test_a_client_that_leaves_while_it_waits(
+    traced: RunningService, collector: Collector, held: Path
+) -> None:
+    held.write_text("hold", encoding="ascii")
+    body = b'{"sentences": ["good"]}'
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with traced.connect() as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        wait_until(lambda: traced.metric("headlight_queue_requests") == 1)
+    [span] = collector.wait_for(1)
+    held.unlink()
+    said = attributes(span.attributes)
+    assert said["http.response.status_code"] == 499
+    assert "error.type" not in said
+    assert span.status.code == Status.STATUS_CODE_UNSET
+
+
+def test_each_request_of_a_shared_pass_has_its_own_spans(
+    collector: Collector, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    count = 6
+    # One of its own: after passes that were held, a service takes itself for slow and refuses.
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
+    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with (
+        service(checkpoint_folder, tmp_path, settings=settings, program=program) as running,
+        ThreadPoolExecutor(count + 1) as pool,
+        running.client() as client,
+    ):
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
+
+        def ask() -> httpx.Response:
+            return client.post("/predict", json={"sentences": ["good film"]})
+
+        def waiting() -> float:
+            return running.metric("headlight_queue_requests")
+
+        # While this one is computed, the others wait for the same pass.
+        answers = [pool.submit(ask)]
+        wait_until(lambda: waiting() == 1)
+        wait_until(lambda: running.metric("headlight_queue_tokens") == 0)
+        answers += [pool.submit(ask) for _ in range(count)]
+        wait_until(lambda: waiting() == count + 1)
+        (tmp_path / "pass").unlink()
+        ids = {_HEADER.fullmatch(each.result().headers["traceparent"]) for each in answers}
+    spans = collector.wait_for(count + 1)
+    assert {match[2] for match in ids if match} == {span.span_id.hex() for span in spans}
+    shares = []
+    for span in spans:
+        children = collector.children(span)
+        assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+        assert_nested(span, children)
+        said = attributes(children[2].attributes)
+        assert said["headlight.texts"] == 1
+        shared = int(str(said["headlight.batch.requests"]))
+        assert said["headlight.batch.texts"] == shared
+        assert said["headlight.batch.tokens"] == 4 * shared
+        shares.append(shared)
+    assert sorted(shares) == [1] + [count] * count
+
+
+def test_a_large_request_has_a_span_for_each_of_its_passes(
+    collector: Collector, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
+    options = ("--max-batch-tokens", "16")
+    with (
+        service(checkpoint_folder, tmp_path, *options, settings=settings) as running,
+        running.client() as client,
+    ):
+        client.post("/predict", json={"sentences": ["good"] * 20})
+        [span] = collector.wait_for(1)
+    tokenize, wait, *passes = collector.children(span)
+    assert (tokenize.name, wait.name) == ("tokenize", "wait")
+    assert {each.name for each in passes} == {"forward"}
+    texts = [int(str(attributes(each.attributes)["headlight.texts"])) for each in passes]
+    assert sum(texts) == 20
+    assert max(texts) <= 5  # of three tokens each
+    assert attributes(span.attributes)["headlight.passes"] == len(passes)
+    assert wait.end_time_unix_nano == min(each.start_time_unix_nano for each in passes)
