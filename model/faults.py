@@ -45,7 +45,7 @@ WORDS: Mapping[str, str] = {
 # Faults that our own validators raise; pydantic puts its words before ours.
 _OWN = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
 _UNKNOWN = "is not of the form that is wanted"
-# How alike two names must be, and how long the wrong one may be to be compared.
+# How alike two names must be by default, and how long the wrong one may be to be compared.
 _LIKENESS, _LONGEST_NAME = 0.7, 40
 
 
@@ -66,19 +66,20 @@ def tell_fault(fault: ErrorDetails) -> str:
     )
 
 
-def nearest(name: str, known: Collection[str]) -> str | None:
+def nearest(name: str, known: Collection[str], *, likeness: float = _LIKENESS) -> str | None:
     """Finds the known name that a mistyped one is nearest to.
 
     Args:
         name: as it was typed, of any length.
         known: the right names.
+        likeness: how alike the two must be at least, from 0 to 1 (`difflib`'s ratio).
 
     Returns:
         One of `known`; None if none is near.
     """
     if len(name) > _LONGEST_NAME:
         return None
-    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=_LIKENESS)), None)
+    return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=likeness)), None)
 
 
 def _shown(value: object) -> str:

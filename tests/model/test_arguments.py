@@ -63,6 +63,8 @@ def test_each_program_tells_its_version(
         (serve, ["--max-sentence=5"], "; did you mean --max-sentences?"),
         (serve, ["surplus"], ""),
         (serve, ["--xyzzy"], ""),
+        (serve, [""], ""),
+        (train, ["fit", "f", "--output", "o", "--checkpont", "c"], ""),
         (train, ["verify", "folder", "--key", "k", "--kex", "k"], "; did you mean --key?"),
         (train, ["fit", "f", "--output", "o", "--epoch=3"], "; did you mean --epochs?"),
     ],
@@ -81,3 +83,51 @@ def test_an_unknown_option_is_told_the_nearest(
     assert "unrecognized arguments: " in told
     assert ("did you mean" in told) == bool(hint)
     assert hint in told
+
+
+def test_an_unknown_option_of_a_subcommand_names_the_help_of_the_subcommand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train(["fit", "rows.csv", "--output", "o", "--epoch", "3", "--seeed=1"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "headlight-train fit: unrecognized arguments: --epoch 3 --seeed=1; did you mean --epochs?; "
+        "see headlight-train fit --help\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (
+            ["fit", "f", "--output", "o", "--dtype", "float23"],
+            "headlight-train fit: argument --dtype: must be one of auto, float32, bfloat16, got "
+            "'float23'; did you mean float32?; see headlight-train fit --help\n",
+        ),
+        (
+            ["compare", "f", "--output", "o", "--hold-out", "first"],
+            "headlight-train compare: argument --hold-out: must be one of last, random, got "
+            "'first'; see headlight-train compare --help\n",
+        ),
+    ],
+)
+def test_a_value_that_is_no_choice_is_told_the_choices_and_the_nearest(
+    capsys: pytest.CaptureFixture[str], typed: list[str], told: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train(typed)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("fti", "fit"), ("evalute", "evaluate")])
+def test_a_misspelt_subcommand_is_told_the_nearest(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train([typed, "rows.csv"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("headlight-train: argument COMMAND: must be one of fit, evaluate, ")
+    assert told.endswith(f", got '{typed}'; did you mean {meant}?; see headlight-train --help\n")
