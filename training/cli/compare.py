@@ -169,6 +169,8 @@ def _command(arguments: argparse.Namespace) -> str:
     for option in ("text_column", "label_column"):
         if getattr(arguments, option) is not None:
             words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
+    if arguments.delimiter != ",":
+        words += ["--delimiter", "tab" if arguments.delimiter == "\t" else arguments.delimiter]
     if arguments.labels is not None:
         words += ["--labels", ",".join(arguments.labels)]
     if arguments.variants is not None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from model.arguments import positive
 from training.data.readers import Columns
 
+_TABS = {"tab": "\t", "\\t": "\t"}
+_NO_DELIMITERS = "\"' \r\n"
 _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 
 
@@ -30,11 +32,38 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help=f"the column of {column}s (default: known by its name)",
         )
+    parser.add_argument(
+        "--delimiter",
+        type=delimiter,
+        default=",",
+        metavar="CHARACTER",
+        help="what separates the columns of a CSV file, such as ';' or tab (default: %(default)s)",
+    )
 
 
 def columns_of(arguments: argparse.Namespace) -> Columns:
     """Returns the columns that the options of `add_columns` name."""
-    return Columns(text=arguments.text_column, label=arguments.label_column)
+    return Columns(
+        text=arguments.text_column,
+        label=arguments.label_column,
+        delimiter=arguments.delimiter,
+    )
+
+
+def delimiter(text: str) -> str:
+    """Parses the value of an option as what separates the columns of a CSV file.
+
+    Raises:
+        argparse.ArgumentTypeError: the value is no single character, or one that texts are made
+            of.
+    """
+    found = _TABS.get(text, text)
+    if len(found) != 1 or found.isalnum() or found in _NO_DELIMITERS:
+        raise argparse.ArgumentTypeError(
+            f"must be one character such as ';', or tab, and no letter, digit or quote, got "
+            f"{text!r}"
+        )
+    return found
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from training.errors import DataError
 TEXT_COLUMNS = ("sentence", "text", "review", "content")
 LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
 FORMATS = ".tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
+DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 _EMPTY = "is empty: it must hold a text and a label in each row"
 
 
@@ -30,10 +31,13 @@ class Columns:
     Args:
         text: name of the column of texts; None: the one with a name of `TEXT_COLUMNS`.
         label: name of the column of labels; None: the one with a name of `LABEL_COLUMNS`.
+        delimiter: what separates the columns of a CSV file, one character; other formats have
+            their own.
     """
 
     text: str | None = None
     label: str | None = None
+    delimiter: str = ","
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +132,44 @@ def _decode(path: Path, content: bytes) -> str:
 
 def _read_tsv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
     # Without the csv module: a quote is text here, and only a line feed ends a line.
+    _check_separated(path, content, "\t")
     lines = (line.removesuffix("\r") for line in content.split("\n"))
     cells = ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
     return _rows_of_table(path, cells, columns)
 
 
 def _read_csv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
-    return _rows_of_table(path, _cells_of_csv(path, content), columns)
+    # First of all: quotes in a file of other delimiters look like faults of its rows.
+    _check_separated(path, content, columns.delimiter)
+    cells = _cells_of_csv(path, content, columns.delimiter)
+    return _rows_of_table(path, cells, columns)
 
 
-def _cells_of_csv(path: Path, content: str) -> list[tuple[int, list[str]]]:
+def _check_separated(path: Path, content: str, delimiter: str) -> None:
+    """Refuses a table whose first line is separated by another character alone."""
+    header = content.lstrip().partition("\n")[0]
+    if delimiter in header:
+        return
+    found = next((other for other in DELIMITERS if other in header), None)
+    if found is None:
+        return
+    fault = f"is separated by {DELIMITERS[found]}, not by {_told(delimiter)}"
+    if delimiter == "\t":
+        suffix = ".csv" if found == "," else f".csv and add --delimiter '{found}'"
+        raise DataError(path, f"{fault}: give its name the suffix {suffix}")
+    if found == "\t":
+        raise DataError(path, f"{fault}: add --delimiter tab")
+    option = "leave out --delimiter" if found == "," else f"add --delimiter '{found}'"
+    raise DataError(path, f"{fault}: {option}")
+
+
+def _told(delimiter: str) -> str:
+    return DELIMITERS.get(delimiter, repr(delimiter))
+
+
+def _cells_of_csv(path: Path, content: str, delimiter: str) -> list[tuple[int, list[str]]]:
     # Strict: otherwise an unclosed quote swallows the rest of the file.
-    reader = csv.reader(io.StringIO(content, newline="\n"), strict=True)
+    reader = csv.reader(io.StringIO(content, newline="\n"), delimiter=delimiter, strict=True)
     rows = []
     number = 1
     limit = csv.field_size_limit(len(content))  # a setting of the whole process; restored below
@@ -149,9 +179,10 @@ def _cells_of_csv(path: Path, content: str) -> list[tuple[int, list[str]]]:
                 rows.append((number, cells))
             number = reader.line_num + 1
     except csv.Error as error:
+        held = "a comma" if delimiter == "," else repr(delimiter)
         raise DataError(
             path,
-            f"is not CSV ({error}): put a field that holds a comma, a quote or a line break "
+            f"is not CSV ({error}): put a field that holds {held}, a quote or a line break "
             'between quotes, and write a quote inside it twice ("")',
             row=number,
         ) from error

@@ -328,7 +328,9 @@ def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:
          "number of at least 1, got '0'"),
         (("--output", "x", "--threads", "-1"), "fit: argument --threads: must be a whole number "
          "of at least 1, got '-1'"),
-        (("rows.tsv", "--output", "x", "--sed", "1"), "unrecognized arguments: --sed 1; "
+        (("rows.csv", "--output", "x", "--delimiter", "ab"), "fit: argument --delimiter: must be "
+         "one character such as ';', or tab, and no letter, digit or quote, got 'ab'"),
+        (("rows.tsv", "--output", "x", "--sed", "1"), "fit: unrecognized arguments: --sed 1; "
          "did you mean --seed?"),
     ],
 )  # fmt: skip

@@ -352,3 +352,56 @@ def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
         read_texts(path)
     with pytest.raises(DataError, match="cannot be read: No such file"):
         read_texts(tmp_path / "none.tsv")
+
+
+SEMICOLONS = 'text;label\n"Good; really, good";positive\nBad.;negative\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.csv", SEMICOLONS, "semicolons, not by commas: add --delimiter ';'"),
+        ("a.csv", SEMICOLONS.replace(";", "\t"), "tabs, not by commas: add --delimiter tab"),
+        ("a.csv", SEMICOLONS.replace(";", "|"), "bars, not by commas: add --delimiter '|'"),
+        ("a.tsv", "text,label\ngood,1\n", "commas, not by tabs: give its name the suffix .csv"),
+        (
+            "a.tsv",
+            SEMICOLONS,
+            "semicolons, not by tabs: give its name the suffix .csv and add --delimiter ';'",
+        ),
+    ],
+)
+def test_a_table_of_other_delimiters_is_told_how_it_is_read(
+    tmp_path: Path, name: str, content: str, fault: str
+) -> None:
+    """Even where a quote in it looks like a fault of its row."""
+    path = write(tmp_path / name, content)
+    with pytest.raises(DataError, match=exactly(f"{path}: is separated by {fault}")):
+        read(path)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_the_delimiter_of_a_csv_can_be_chosen(tmp_path: Path, delimiter: str) -> None:
+    content = f'text{delimiter}label\n"Good{delimiter} really, good"{delimiter}positive\n'
+    path = write(tmp_path / "a.csv", content)
+    expected = [Row(2, f"Good{delimiter} really, good", "positive")]
+    assert read(path, Columns(delimiter=delimiter)) == expected
+
+
+def test_a_chosen_delimiter_that_is_not_there_is_told(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.csv", ROWS)
+    message = f"{path}: is separated by commas, not by semicolons: leave out --delimiter"
+    with pytest.raises(DataError, match=exactly(message)):
+        read(path, Columns(delimiter=";"))
+
+
+def test_quotes_are_told_with_the_delimiter_that_was_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", 'text;label\n"one"more;0\n')
+    with pytest.raises(DataError, match=r"put a field that holds ';', a quote or a line break"):
+        read(path, Columns(delimiter=";"))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".tsv"])
+def test_other_formats_have_their_own_delimiter(tmp_path: Path, suffix: str) -> None:
+    path = write_rows(tmp_path / f"a{suffix}", ROWS)
+    assert read(path, Columns(delimiter=";")) == read(path)
