@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +122,14 @@ def digest(path: Path) -> str:
 def write_whole(path: Path, content: bytes) -> None:
     """Replaces a file atomically: readers see the old content or the whole new content."""
     beside = path.with_name(f".{path.name}.part")
-    beside.write_bytes(content)
-    sync(beside)
-    beside.replace(path)
+    try:
+        beside.write_bytes(content)
+        sync(beside)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):  # half a file is of no use, and takes room
+            beside.unlink(missing_ok=True)
+        raise
 
 
 def sync(path: Path) -> None:

@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         that interrupted it.
     """
     given = _parser().parse_args(arguments)
+    given.typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Imported only now: scikit-learn and matplotlib take seconds.
         code: int = importlib.import_module(given.module).run(given)

@@ -4,6 +4,7 @@ TrainingError
 ├── DataError       a file that cannot be read, or rows in it that cannot be used
 ├── RecipeError     an option or a preset that is wrong
 ├── DivergedRunError  the loss is no longer a number
+├── NoSpaceError    a disk without room for a run, or for its checkpoint
 ├── ResumeError     the state of an interrupted run does not fit this one
 ├── InterruptedRunError   a signal ended the run; its state is on disk
 └── InterruptedComparisonError  a signal ended a comparison; nothing is kept
@@ -54,24 +55,32 @@ class DivergedRunError(TrainingError):
         )
 
 
+class NoSpaceError(TrainingError):
+    """A disk has no room for a run or its checkpoint; the message holds the bytes needed."""
+
+
 class ResumeError(TrainingError):
     """The state of an interrupted run does not fit; the message says what differs."""
 
 
 class InterruptedRunError(TrainingError):
-    """A signal ended the run; its state is on disk.
+    """A signal ended the run; its state is on disk, unless the disk was full.
 
     Args:
         signal: its number.
         done: steps done, or whatever `of` counts.
         total: of the whole run.
         of: what is counted.
+        unsaved: why the state of the last step is not on disk; None if it is.
     """
 
-    def __init__(self, signal: int, done: int, total: int, *, of: str = "step") -> None:
+    def __init__(
+        self, signal: int, done: int, total: int, *, of: str = "step", unsaved: str | None = None
+    ) -> None:
+        saved = "the state is saved: run the same command with --resume to go on"
         super().__init__(
-            f"interrupted after {of} {done} of {total}; the state is saved: run the same "
-            "command with --resume to go on"
+            f"interrupted after {of} {done} of {total}; "
+            + (saved if unsaved is None else f"the last state is not saved: {unsaved}")
         )
         self.signal = signal
 

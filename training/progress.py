@@ -11,6 +11,8 @@ Advance = Callable[[int, Words], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_BARS = 0.1
+# How a line is written beside the bars that are shown, the innermost last.
+_beside_bars: list[Callable[[str], None]] = []
 
 
 @contextmanager
@@ -43,7 +45,11 @@ def progress(
                     bar.set_postfix_str(_text(words), refresh=False)
                 bar.update(units)
 
-            yield advance_bar
+            _beside_bars.append(tqdm.write)
+            try:
+                yield advance_bar
+            finally:
+                _beside_bars.pop()
     else:
         yield _Lines(total, label, done, stream).advance
 
@@ -81,6 +87,9 @@ def _text(words: Words) -> str:
 
 
 def say(line: str) -> None:
-    """Writes a line for people to standard output."""
+    """Writes a line for people to standard output, above a bar if one is shown."""
+    if _beside_bars:
+        _beside_bars[-1](line)
+        return
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

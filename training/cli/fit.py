@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,25 @@ from typing import Any
 import torch
 
 from model.hub_checkpoint import local_folder
-from model.manifest import Manifest
-from training.cli import plan
+from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.data.splits import read_and_split, read_evaluated
-from training.errors import DivergedRunError, RecipeError, ResumeError
-from training.fit.export import write_checkpoint
+from training.errors import DivergedRunError, NoSpaceError, RecipeError, ResumeError
+from training.fit.export import Exported, write_checkpoint
 from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
+from training.fit.keeping import tell_unwritten
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
+from training.fit.space import Demand, check_space, demand_of
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
+from training.measure.summary import epoch_line
 from training.progress import say
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import undo_penn_in_share
@@ -75,22 +78,36 @@ def run(arguments: argparse.Namespace) -> int:
         state_dir=run_dir / _STATE,
         identity=_identity(recipe, training, validation, start, accelerator),
     )
-    history = _fit(trainer, run_dir, save_every=arguments.save_every, resume=arguments.resume)
+    if arguments.resume:
+        trainer.resume()
+        say(f"resuming after step {trainer.step}")
+    demand = demand_of(
+        start.network,
+        start.tokenizer,
+        dtype=STORE_DTYPES[arguments.store_dtype],
+        has_average=recipe.average_decay > 0.0,
+        state_dir=run_dir / _STATE,
+        is_over=trainer.is_over,
+    )
+    check_space(demand, run_dir=run_dir, output=arguments.output)
+    fit_report.say_beginning(
+        arguments, recipe, trainer, training=training, validation=validation, evaluated=evaluated
+    )
+    history = _fit(trainer, recipe, run_dir, save_every=arguments.save_every)
     with raised_signals(trainer.interrupted):
-        plot_history(history, run_dir / _PLOT)
-        manifest = write_checkpoint(
-            arguments.output,
+        exported = _write(
+            arguments,
             start,
-            seed=recipe.seed,
-            record=recipe.model_dump(mode="json"),
-            training=training,
-            validation=validation,
-            evaluated=evaluated,
+            recipe,
+            trainer,
+            demand,
+            data=(training, validation, evaluated),
             device=accelerator.device,
-            dtype=STORE_DTYPES[arguments.store_dtype],
         )
         remove_state(run_dir / _STATE)
-    _report(arguments.output, history[-1].seconds, manifest)
+    fit_report.unless_unwritten(lambda: plot_history(history, run_dir / _PLOT), run_dir / _PLOT)
+    fit_report.say_end(recipe, history, exported, training=training, validation=validation)
+    say(f"checkpoint: {arguments.output}")
     return 0
 
 
@@ -157,36 +174,62 @@ def _rows_digest(dataset: Dataset) -> str:
     return hashlib.sha256(rows).hexdigest()
 
 
-def _fit(trainer: Trainer, run_dir: Path, *, save_every: int, resume: bool) -> list[Measurement]:
-    """Trains from the start, or from where the run was interrupted."""
+def _fit(trainer: Trainer, recipe: Recipe, run_dir: Path, *, save_every: int) -> list[Measurement]:
+    """Trains from the start, or from where the run was interrupted, and tells each epoch."""
     run_dir.mkdir(parents=True, exist_ok=True)
-    if resume:
-        trainer.resume()
-        say(f"resuming after step {trainer.step}")
-    else:
+    if not trainer.step:
         remove_state(run_dir / _STATE)
         for left in (_HISTORY, _PLOT):
             (run_dir / left).unlink(missing_ok=True)
+    told = 0
+
+    def record(history: Sequence[Measurement]) -> None:
+        nonlocal told
+        for count in range(told + 1, len(history) + 1):
+            say(epoch_line(history[:count], epochs=recipe.epochs))
+        told = len(history)
+        path = run_dir / _HISTORY
+        fit_report.unless_unwritten(lambda: write_history(history, path), path)
+
     try:
         with noted_signals() as stop:
-            return trainer.run(
-                save_every=save_every,
-                stop=stop,
-                record=lambda history: write_history(history, run_dir / _HISTORY),
-            )
+            return trainer.run(save_every=save_every, stop=stop, record=record)
     except DivergedRunError:
         # A resumed run would diverge again.
         remove_state(run_dir / _STATE)
         raise
 
 
-def _report(output: Path, seconds: float, manifest: Manifest) -> None:
-    say(f"trained in {seconds:.0f} s, temperature {manifest.temperature:.3f}")
-    for metric in manifest.metrics:
-        low, high = metric.interval
-        say(
-            f"{metric.name}: accuracy {metric.accuracy:.2%} (95 % interval {low:.2%} to "
-            f"{high:.2%}, {metric.rows:,} rows), log-loss {metric.log_loss:.4f}, "
-            f"ECE {metric.ece:.4f}"
+def _write(
+    arguments: argparse.Namespace,
+    start: InitialModel,
+    recipe: Recipe,
+    trainer: Trainer,
+    demand: Demand,
+    *,
+    data: tuple[Dataset, Dataset, dict[str, Dataset]],
+    device: torch.device,
+) -> Exported:
+    """Writes the checkpoint; a full disk loses no state of the run."""
+    training, validation, evaluated = data
+    try:
+        return write_checkpoint(
+            arguments.output,
+            start,
+            seed=recipe.seed,
+            record=recipe.model_dump(mode="json"),
+            training=training,
+            validation=validation,
+            evaluated=evaluated,
+            device=device,
+            dtype=STORE_DTYPES[arguments.store_dtype],
         )
-    say(f"checkpoint: {output}")
+    except OSError as error:
+        fault = tell_unwritten(error, arguments.output, demand.checkpoint)
+        rest = (
+            "the trained weights are saved, and the same command with --resume only writes the "
+            "checkpoint"
+            if trainer.unsaved is None
+            else f"nor is the last state saved: {trainer.unsaved}"
+        )
+        raise NoSpaceError(f"the checkpoint: {fault}: make room; {rest}") from error

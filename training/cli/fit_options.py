@@ -17,6 +17,12 @@ STORE_DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("epochs", whole, "passes over the training rows"),
     ("batch_size", whole, "texts of a step"),
@@ -30,6 +36,11 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("validation_share", number, "share of the rows held out, without --validation"),
     ("patience", whole, "epochs without a better validation loss until the run stops"),
     ("seed", whole, "of everything random"),
+)
+_ANY_NETWORK = {"max_length", "validation_share", "seed"}
+# What was chosen for random weights does not fit pretrained ones.
+PRETRAINED_DECIDES = frozenset(
+    ["--preset", *(_option(name) for name, _, _ in _RECIPE_OPTIONS if name not in _ANY_NETWORK)]
 )
 
 
@@ -59,9 +70,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_data_arguments(parser)
     for name, kind, text in _RECIPE_OPTIONS:
         parser.add_argument(
-            _option(name), type=kind, metavar="N", help=f"{text} (default: the preset's)"
+            _option(name), type=kind, metavar="N", help=f"{text} ({_default(name)})"
         )
     _add_run_arguments(parser)
+
+
+def _default(field: str) -> str:
+    """Tells the value of a field in each preset, those that are chosen by themselves first."""
+    chosen = ("small", "finetune")
+    names = (*chosen, *(name for name in presets() if name not in chosen))
+    values = {name: _told(getattr(load_recipe(name, {}), field)) for name in names}
+    if len(set(values.values())) == 1:
+        return f"default: {values['small']}"
+    return "default: " + ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _told(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -190,7 +215,3 @@ def place_run(arguments: argparse.Namespace) -> Path:
 def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, object]:
     values = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

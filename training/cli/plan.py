@@ -14,6 +14,7 @@ from training.errors import InterruptedRunError, RecipeError
 from training.fit.export import write_checkpoint
 from training.fit.initial import init_from_pretrained
 from training.machine import choose_accelerator
+from training.measure.summary import figure_lines
 from training.plan.data import read_plan_data
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         ).run(network)
     count = len(plan.stages)
     with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
-        manifest = write_checkpoint(
+        exported = write_checkpoint(
             arguments.output,
             start,
             seed=plan.seed,
@@ -75,12 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
             device=accelerator.device,
             dtype=STORE_DTYPES[arguments.store_dtype],
         )
-    say(f"temperature {manifest.temperature:.3f}")
-    for metric in manifest.metrics:
-        say(
-            f"{metric.name}: accuracy {metric.accuracy:.2%} ({metric.rows:,} rows), log-loss "
-            f"{metric.log_loss:.4f}, ECE {metric.ece:.4f}"
-        )
+    say(f"temperature {exported.manifest.temperature:.3f}")
+    for name, figures in exported.figures.items():
+        for line in figure_lines(name, figures, plan.labels):
+            say(line)
     say(f"checkpoint: {arguments.output}")
     return 0
 

@@ -3,11 +3,9 @@
 Legend: N rows, V terms.
 """
 
-import re
 import time
 from collections import Counter
 
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -16,12 +14,10 @@ from training.compare.comparison import Outcome, Run
 from training.data.dataset import Dataset
 from training.errors import RecipeError
 from training.fit.rows import EvalResult
+from training.measure.tfidf import TITLE, make_vectorizer
 
-TITLE = "TF-IDF with logistic regression"
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _FOLDS = 5
-# Includes words of one letter: "I", and the "t" of "don't".
-_WORD = re.compile(r"(?u)\b\w+\b")
 
 
 def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
@@ -35,7 +31,6 @@ def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
         validation: rows to measure on.
     """
     started = time.perf_counter()
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_WORD.pattern)
     regression = LogisticRegressionCV(
         Cs=_STRENGTHS,
         cv=_FOLDS,
@@ -44,7 +39,7 @@ def run_baseline(training: Dataset, validation: Dataset) -> Outcome:
         max_iter=1000,
         use_legacy_attributes=False,
     )
-    pipeline = make_pipeline(vectorizer, regression)
+    pipeline = make_pipeline(make_vectorizer(), regression)
     pipeline.fit(training.texts, training.label_ids)
     seconds = time.perf_counter() - started
     run = Run(

@@ -1,6 +1,7 @@
 """Calibrates and measures the best weights of a run, and writes the checkpoint."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,20 @@ from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits
-from training.measure.metrics import measure
+from training.measure.metrics import Figures, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What is known of a checkpoint that was written.
+
+    Args:
+        manifest: its record.
+        figures: of every set that was measured, by name; `validation` is the first.
+    """
+
+    manifest: Manifest
+    figures: Mapping[str, Figures]
 
 
 def write_checkpoint(
@@ -30,7 +44,7 @@ def write_checkpoint(
     evaluated: Mapping[str, Dataset],
     device: torch.device,
     dtype: torch.dtype,
-) -> Manifest:
+) -> Exported:
     """Calibrates, measures in float32, and saves.
 
     Args:
@@ -45,7 +59,7 @@ def write_checkpoint(
         dtype: of the stored weights.
 
     Returns:
-        The manifest of the checkpoint.
+        The manifest of the checkpoint, and all figures.
 
     Raises:
         OSError: the folder could not be written.
@@ -53,10 +67,10 @@ def write_checkpoint(
     _round(start.network, dtype)
     logits = _logits(start, validation, device, "validation")
     temperature = fit_temperature(logits, np.array(validation.label_ids))
-    metrics = [_metric("validation", validation, logits, temperature)]
+    figures = {"validation": _figures(validation, logits, temperature)}
     for name, dataset in evaluated.items():
         logits = _logits(start, dataset, device, name)
-        metrics.append(_metric(name, dataset, logits, temperature))
+        figures[name] = _figures(dataset, logits, temperature)
     manifest = Manifest(
         labels=training.labels,
         temperature=temperature,
@@ -64,7 +78,7 @@ def write_checkpoint(
         training_data=training.sources,
         seed=seed,
         recipe={**record, **start.origin},
-        metrics=tuple(metrics),
+        metrics=tuple(_metric(name, found) for name, found in figures.items()),
     )
     save_checkpoint(
         output,
@@ -74,7 +88,7 @@ def write_checkpoint(
         manifest=manifest,
         dtype=dtype,
     )
-    return manifest
+    return Exported(manifest, figures)
 
 
 def _round(network: Network, dtype: torch.dtype) -> None:
@@ -96,9 +110,12 @@ def _logits(
     )  # [N, C]
 
 
-def _metric(name: str, dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Metric:
+def _figures(dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Figures:
     probabilities = softmax(logits.astype(np.float64) / temperature, axis=1)  # [N, C]
-    figures = measure(probabilities, np.array(dataset.label_ids))
+    return measure(probabilities, np.array(dataset.label_ids))
+
+
+def _metric(name: str, figures: Figures) -> Metric:
     return Metric(
         name=name,
         rows=figures.rows,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.errors import describe_faults
+from model.faults import nearest
 from training.errors import RecipeError
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -183,9 +184,11 @@ def _read(preset: str) -> dict[str, Any]:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             raise RecipeError(f"preset {preset}: cannot be read: {reason}") from error
     else:
+        near = nearest(preset, presets())
+        hint = "" if near is None else f"; did you mean {near}?"
         raise RecipeError(
             f"--preset: there is no preset {preset}: choose one of {', '.join(presets())}, or give "
-            f"the path of a file that ends in {_SUFFIX}"
+            f"the path of a file that ends in {_SUFFIX}{hint}"
         )
     try:
         return tomllib.loads(text)

@@ -131,8 +131,25 @@ def save_state(
         OSError: it could not be written; the state before it is still there.
     """
     fresh, old = _beside(folder)
+    if not folder.exists() and old.exists():
+        old.rename(folder)  # the only state: the one before ended between the two renames
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        _write(fresh, position, tensors, identity)
+        if folder.exists():
+            folder.rename(old)
+        fresh.rename(folder)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)  # half a state is of no use, and takes room
+        raise
+    sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(
+    fresh: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+) -> None:
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Not with save_file, which raises no OSError if the disk is full.
@@ -148,11 +165,6 @@ def save_state(
     )
     for path in (fresh / _TENSORS, fresh / _POSITION, fresh):
         sync(path)
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState, dict[str, Tensor]]:
@@ -214,6 +226,30 @@ def has_state(folder: Path) -> bool:
     """Tells whether an interrupted run left its state."""
     _, old = _beside(folder)
     return folder.exists() or old.exists()
+
+
+def size_of_state(folder: Path) -> int:
+    """Returns the bytes of the state that an interrupted run left; 0 if there is none."""
+    files = (path for place in (folder, *_beside(folder)) for path in place.glob("*"))
+    return sum(path.stat().st_size for path in files)
+
+
+def step_of_state(folder: Path) -> int | None:
+    """Returns the step of the state on disk, without a look at its tensors.
+
+    Args:
+        folder: of the state.
+
+    Returns:
+        Optimizer steps done; None if there is no state, or its position cannot be read.
+    """
+    _, old = _beside(folder)
+    place = folder if folder.exists() else old
+    try:
+        step = json.loads((place / _POSITION).read_text(encoding="utf-8"))["position"]["step"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def remove_state(folder: Path) -> None:

@@ -19,12 +19,13 @@ from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.errors import InterruptedRunError, ResumeError
 from training.fit.dropout import TokenDropout, use_byte_dropout
+from training.fit.keeping import keep_state
 from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import EvalResult, Rows, TrainingBatch, load_batches, measure_rows
-from training.fit.state import TrainerState, clone, gather, load_state, restore, save_state
+from training.fit.state import TrainerState, clone, gather, load_state, restore
 from training.fit.step_log import StepLog
 from training.machine import Accelerator
 from training.measure.history import Measurement
@@ -85,6 +86,7 @@ class Trainer:
         self._measure_training = measure_training
         self._label = label
         self._state = TrainerState()
+        self._unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
         self._drop_tokens = TokenDropout(tokenizer, recipe.token_dropout, accelerator)
         self._steps = StepLog(recipe.learning_rate)
@@ -103,9 +105,21 @@ class Trainer:
         """Optimizer steps done."""
         return self._state.step
 
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole run, unless it stops early."""
+        return self._total_steps
+
+    @property
+    def unsaved(self) -> str | None:
+        """Why the state of the last step is not on disk; None if it is."""
+        return self._unsaved
+
     def interrupted(self, signal: int) -> InterruptedRunError:
         """Makes the error of a run that a signal interrupted."""
-        return InterruptedRunError(signal, self._state.step, self._total_steps)
+        return InterruptedRunError(
+            signal, self._state.step, self._total_steps, unsaved=self._unsaved
+        )
 
     def resume(self) -> None:
         """Loads the last state on disk.
@@ -144,7 +158,7 @@ class Trainer:
         if state.history:
             record(state.history)  # the run may have been killed between saving and recording
         with progress(self._total_steps, self._label, done=state.step) as advance:
-            while not self._is_over():
+            while not self.is_over:
                 self._run_epoch(save_every, stop, advance)
                 record(state.history)
                 self._raise_if(stop())
@@ -152,7 +166,9 @@ class Trainer:
         self._network.eval()
         return state.history
 
-    def _is_over(self) -> bool:
+    @property
+    def is_over(self) -> bool:
+        """Whether the epochs are done, or the validation loss has stopped improving."""
         epochs = len(self._state.history)
         without_better = epochs - self._state.best_epoch
         return epochs >= self._recipe.epochs or without_better >= self._recipe.patience
@@ -272,4 +288,4 @@ class Trainer:
         if self._state_dir is None:
             return
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
-        save_state(self._state_dir, self._state, tensors, self._identity)
+        self._unsaved = keep_state(self._state_dir, self._state, tensors, self._identity)

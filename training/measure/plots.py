@@ -1,6 +1,7 @@
 """Draws loss and accuracy of a run, for training and validation."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -93,5 +94,10 @@ def save_figure(figure: Figure, path: Path) -> None:
         OSError: the picture could not be written.
     """
     beside = path.with_name(f".part-{path.name}")
-    figure.savefig(beside, dpi=120)
-    beside.replace(path)
+    try:
+        figure.savefig(beside, dpi=120)
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):  # half a picture is of no use, and takes room
+            beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,68 @@
+"""Keeps the state of a run on disk, and lets the run go on where it cannot be written.
+
+A full disk must not end a run whose weights are sound: the checkpoint is smaller than a state, and
+room may be made before the next one.
+"""
+
+import errno
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from training.fit.state import TrainerState, save_state, step_of_state
+from training.progress import say
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def keep_state(
+    folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+) -> str | None:
+    """Writes the state, or warns that it could not be written. The state before stays on disk.
+
+    Args:
+        folder: of the state.
+        position: the progress of the run.
+        tensors: of `training.fit.state.gather`.
+        identity: what a run must share with this one to resume it.
+
+    Returns:
+        None; or why the state is not on disk, and where `--resume` would go on.
+    """
+    try:
+        save_state(folder, position, tensors, identity)
+    except OSError as error:
+        size = sum(tensor.nbytes for tensor in tensors.values())
+        fault = f"{tell_unwritten(error, folder, size)}; {_where_to_go_on(folder)}"
+        say(
+            f"warning: the state after step {position.step} is not on disk: {fault}. The run goes "
+            "on, and tries again at its next state"
+        )
+        return fault
+    return None
+
+
+def tell_unwritten(error: OSError, folder: Path, size: int) -> str:
+    """Tells which file could not be written, why, and how many bytes it needs.
+
+    Args:
+        error: of the write.
+        folder: that the file is in.
+        size: bytes of what is written.
+    """
+    place = error.filename or folder
+    fault = f"{place} could not be written ({error.strerror or error}): it needs {size:,} bytes"
+    if error.errno not in _FULL:
+        return fault
+    existing = next(each for each in (folder, *folder.parents) if each.is_dir())
+    return f"{fault}, and {shutil.disk_usage(existing).free:,} are free"
+
+
+def _where_to_go_on(folder: Path) -> str:
+    step = step_of_state(folder)
+    if step is None:
+        return "no earlier state is there, so an interruption loses the whole run"
+    return f"--resume goes on after step {step}"
