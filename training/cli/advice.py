@@ -45,6 +45,6 @@ def pretrained_command(typed: Sequence[str], folder: Path, *, without: Collectio
 
 def _program() -> list[str]:
     path = Path(sys.argv[0])
-    if path.name == "__main__.py":
+    if path.parts[-2:] == ("training", "__main__.py"):
         return ["python", "-m", "training"]
     return [sys.argv[0] if path.name == "headlight-train" else "headlight-train"]

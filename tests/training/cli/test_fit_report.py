@@ -1,0 +1,125 @@
+"""What `headlight-train fit` prints: line by line, with advice that can be typed as it is."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.builders import tiny_checkpoint
+from tests.training.tiny_runs import arguments, write_sentences
+from training.__main__ import main
+from training.cli.advice import find_pretrained, pretrained_command
+from training.cli.fit_options import PRETRAINED_DECIDES
+
+
+def test_a_run_from_scratch_tells_all_it_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sentences(tmp_path / "held.tsv", rows=240, seed=9)
+    command = arguments(tmp_path, "out", "--validation", str(tmp_path / "held.tsv"))
+
+    assert main(command) == 0
+
+    number = r"\d+\.\d{4}"
+    expected = [
+        r"240 rows to learn from: negative 120 \(50\.0%\), positive 120 \(50\.0%\)",
+        r"240 rows to validate on: negative 120 \(50\.0%\), positive 120 \(50\.0%\)",
+        r"warning: 240 rows are few for a network that begins with random weights \(below 20,000\)"
+        r": a pretrained one is more accurate\. Type instead:",
+        r"  headlight-train fit \S+rows\.tsv --output \S+out --threads 1 --validation \S+held\.tsv "
+        r"--init-from checkpoints/default --overwrite",
+        *(
+            rf"epoch {epoch}/3: training loss {number}, accuracy \d+\.\d\d%; validation loss "
+            rf"{number}, accuracy \d+\.\d\d%(; best)?"
+            for epoch in (1, 2, 3)
+        ),
+        r"trained 3 of 3 epochs in \d+ s; keeps the weights of epoch \d",
+        r"temperature \d+\.\d{3}",
+        rf"validation: accuracy \d+\.\d\d% \(95 % interval \d+\.\d\d% to \d+\.\d\d%, 240 rows\), "
+        rf"macro F1 {number}, log-loss {number}, ECE {number}",
+        r"  recall: negative \d+\.\d\d% of 120, positive \d+\.\d\d% of 120",
+        r"  to beat: always negative 50\.00%, TF-IDF with logistic regression \d+\.\d\d%",
+        rf"checkpoint: {re.escape(str(tmp_path))}/out",
+    ]
+    told = capsys.readouterr().out.splitlines()
+    told = [line for line in told if not line.startswith("warning: ") or "random weights" in line]
+    for line, pattern in zip(told, expected, strict=True):
+        assert re.fullmatch(pattern, line), line
+
+
+def test_the_command_that_is_advised_can_be_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = tiny_checkpoint(tmp_path / "with space" / "origin")
+    monkeypatch.setattr("training.cli.fit_report.find_pretrained", lambda: origin)
+    assert main(arguments(tmp_path, "out", "--epochs=1", "--seed", "3")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (advised,) = (line.strip() for line in lines if line.startswith("  headlight-train "))
+    program, *words = shlex.split(advised)
+    assert program == "headlight-train"
+    assert not {"--preset", "--epochs=1"} & set(words)
+
+    assert main(words) == 0
+
+    told = capsys.readouterr().out
+    assert "random weights" not in told
+    assert "warning: 21 steps are few to learn from (below 100): try more --epochs" in told
+
+
+def test_what_was_chosen_for_random_weights_is_left_out_of_the_advice() -> None:
+    typed = ["fit", "a b.csv", "--preset", "small", "--epochs=9", "--seed", "1", "--resume"]
+    assert pretrained_command(typed, Path("x"), without=PRETRAINED_DECIDES) == (
+        "headlight-train fit 'a b.csv' --seed 1 --init-from x --overwrite"
+    )
+
+
+def test_the_checkpoint_that_ships_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_pretrained() == Path("checkpoints/default")
+    monkeypatch.chdir(tmp_path)
+    found = find_pretrained()
+    assert found is not None
+    assert found.is_absolute()
+    assert (found / "model.safetensors").is_file()
+
+
+def test_a_file_of_semicolons_is_read_as_the_error_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments(tmp_path, "out")
+    rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").replace("\t", ";")
+    path = tmp_path / "rows.csv"
+    path.write_text(rows, encoding="utf-8")
+    command = [
+        str(path) if word.endswith("rows.tsv") else word
+        for word in arguments(tmp_path, "out", "--epochs", "1")
+    ]
+
+    assert main(command) == 1
+    assert capsys.readouterr().err == (
+        f"headlight-train: {path}: is separated by semicolons, not by commas: add --delimiter ';'\n"
+    )
+    assert main([*command, "--delimiter", ";"]) == 0
+
+
+def test_help_tells_the_value_of_each_preset(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    shown = capsys.readouterr().out
+    assert "training rows (default: small 4, finetune 3, broad 2, course 10)\n" in shown
+    assert "(default: small 0.001, finetune 5e-05, broad 0.001, course 0.001)\n" in shown
+    assert "of everything random (default: 0)\n" in shown
+
+
+def test_a_misspelt_preset_is_told_the_nearest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = arguments(tmp_path, "out")
+    command[command.index("--preset") + 1] = "finetunne"
+    assert main(command) == 1
+    assert capsys.readouterr().err.endswith("; did you mean finetune?\n")

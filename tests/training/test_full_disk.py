@@ -1,0 +1,175 @@
+"""Runs in processes of their own whose files cannot grow: nothing that was trained is lost."""
+
+import errno
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from model import open_checkpoint
+from tests.end_to_end.servers import wait_until
+from tests.training.tiny_runs import ROOT, arguments, run, start
+from training.__main__ import main
+from training.fit.state import step_of_state
+from training.measure.history import read_history
+
+# What limits a file in a process: the kernel refuses to write beyond, as on a full disk.
+FAULT = "File too large"
+
+
+def run_limited(command: Sequence[str], most_bytes: int) -> subprocess.CompletedProcess[str]:
+    """Runs `headlight-train` in a process in which no file may be larger."""
+    limit = (
+        "import resource, runpy, sys; "
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most_bytes}, resource.RLIM_INFINITY)); "
+        "sys.argv[0] = 'headlight-train'; runpy.run_module('training', run_name='__main__')"
+    )
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", limit, *command],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one whole run in `out`."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run(arguments(folder, "out"))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_state_that_cannot_be_written_costs_no_checkpoint(tmp_path: Path, whole: Path) -> None:
+    """The checkpoint is smaller than a state, and fits."""
+    most = 2 * len(weights(whole / "out"))
+    done = run_limited(arguments(tmp_path, "out"), most)
+
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("warning: the state")]
+    assert len(warnings) == 3
+    beginning, _, rest = warnings[0].partition(" is not on disk: ")
+    assert beginning == "warning: the state after step 14"
+    place, _, told = rest.partition(f" could not be written ({FAULT}): it needs ")
+    assert place == str(tmp_path / "out.run" / "state")
+    needed, _, ending = told.partition(" bytes; ")
+    assert int(needed.replace(",", "")) > most
+    assert ending == (
+        "no earlier state is there, so an interruption loses the whole run. The run goes on, and "
+        "tries again at its next state"
+    )
+    assert weights(tmp_path / "out") == weights(whole / "out")
+    assert not list((tmp_path / "out.run").glob("*state*"))
+
+
+def test_where_nothing_can_be_written_the_bytes_and_the_file_are_told(
+    tmp_path: Path, whole: Path
+) -> None:
+    size = len(weights(whole / "out"))
+    done = run_limited(arguments(tmp_path, "out"), size - 1)
+
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith(
+        f"headlight-train: the checkpoint: {tmp_path / 'out'} could not be written ({FAULT}): it "
+        "needs "
+    )
+    assert "; nor is the last state saved: " in last
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.run", "rows.tsv", "tiny.toml"]
+    assert len(read_history(tmp_path / "out.run" / "history.jsonl")) == 3
+
+
+def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
+    tmp_path: Path,
+    whole: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("training.fit.export.save_checkpoint", fail)
+        assert main(arguments(tmp_path, "out")) == 1
+
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))} could not be "
+        r"written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ are free: make "
+        r"room; the trained weights are saved, and the same command with --resume only writes the "
+        r"checkpoint",
+        last,
+    )
+    # Two states need not fit any more: only the checkpoint is written.
+    resumed = run_limited(arguments(tmp_path, "out", "--resume"), 2 * len(weights(whole / "out")))
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.startswith("resuming after step 42\n")
+    assert weights(tmp_path / "out") == weights(whole / "out")
+    assert open_checkpoint(tmp_path / "out").manifest.seed == 0
+
+
+def test_the_state_before_is_kept_when_the_next_cannot_be_written(
+    tmp_path: Path, whole: Path
+) -> None:
+    """As where the disk fills up between two states; `--resume` goes on after the first."""
+    command = arguments(tmp_path, "out")
+    process = start([*command, "--save-every", "1", "--epochs", "200", "--patience", "200"])
+    state = tmp_path / "out.run" / "state"
+    wait_until(state.exists)
+    most = 2 * len(weights(whole / "out"))
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    told = ""
+    assert process.stdout is not None
+    while "is not on disk" not in told:
+        told = process.stdout.readline()
+        assert told, "the run ended without a word of its state"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 128 + signal.SIGTERM
+    (kept,) = re.findall(r"; --resume goes on after step (\d+)\. The run goes on", told)
+    *_, last = errors.splitlines()
+    assert re.fullmatch(
+        r"headlight-train: interrupted after step \d+ of \d+; the last state is not saved: .* "
+        rf"could not be written \({FAULT}\): it needs [\d,]+ bytes; --resume goes on after step "
+        rf"{kept}",
+        last,
+    )
+    assert {path.name for path in state.parent.iterdir()} <= {"history.jsonl", "state"}
+    assert step_of_state(state) == int(kept)
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
+
+    assert main(arguments(tmp_path, "out")) == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    places = f"{tmp_path / 'out.run'} and {tmp_path / 'out'}"
+    assert re.fullmatch(
+        rf"headlight-train: {re.escape(places)}: the states of a run and its checkpoint need "
+        r"1,[\d,]+ bytes, and 1,000,000 are free there: make room, or put the states on another "
+        r"disk with --run-dir\n",
+        told.err,
+    )
+    assert not (tmp_path / "out.run").exists()
