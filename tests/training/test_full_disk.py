@@ -10,14 +10,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from model import open_checkpoint
+from model.saving import save_checkpoint
 from tests.end_to_end.servers import wait_until
 from tests.training.tiny_runs import ROOT, arguments, run, start
 from training.__main__ import main
-from training.fit.state import step_of_state
+from training.fit.state import save_state, step_of_state
 from training.measure.history import read_history
 
 # What limits a file in a process: the kernel refuses to write beyond, as on a full disk.
@@ -66,12 +68,11 @@ def test_a_state_that_cannot_be_written_costs_no_checkpoint(tmp_path: Path, whol
     beginning, _, rest = warnings[0].partition(" is not on disk: ")
     assert beginning == "warning: the state after step 14"
     place, _, told = rest.partition(f" could not be written ({FAULT}): it needs ")
-    assert place == str(tmp_path / "out.run" / "state")
+    assert place == str(tmp_path / "out.run" / "state" / "tensors.safetensors")
     needed, _, ending = told.partition(" bytes; ")
     assert int(needed.replace(",", "")) > most
     assert ending == (
-        "no earlier state is there, so an interruption loses the whole run. The run goes on, and "
-        "tries again at its next state"
+        "no state is there to resume from. The run goes on, and tries again at its next state"
     )
     assert weights(tmp_path / "out") == weights(whole / "out")
     assert not list((tmp_path / "out.run").glob("*state*"))
@@ -86,10 +87,10 @@ def test_where_nothing_can_be_written_the_bytes_and_the_file_are_told(
     assert done.returncode == 1
     *_, last = done.stderr.splitlines()
     assert last.startswith(
-        f"headlight-train: the checkpoint: {tmp_path / 'out'} could not be written ({FAULT}): it "
-        "needs "
+        f"headlight-train: the checkpoint: {tmp_path / 'out' / 'model.safetensors'} could not be "
+        f"written ({FAULT}): it needs "
     )
-    assert "; nor is the last state saved: " in last
+    assert last.endswith("; nor is the last state saved: no state is there to resume from")
     assert "Traceback" not in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.run", "rows.tsv", "tiny.toml"]
     assert len(read_history(tmp_path / "out.run" / "history.jsonl")) == 3
@@ -110,9 +111,9 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
 
     *_, last = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
-        rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))} could not be "
-        r"written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ are free: make "
-        r"room; the trained weights are saved, and the same command with --resume only writes the "
+        rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))}/model\.safetensors "
+        r"could not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ "
+        r"are free: make room; the trained weights are saved, and the same command with --resume only writes the "
         r"checkpoint",
         last,
     )
@@ -122,6 +123,34 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     assert resumed.stdout.startswith("resuming after step 42\n")
     assert weights(tmp_path / "out") == weights(whole / "out")
     assert open_checkpoint(tmp_path / "out").manifest.seed == 0
+
+
+def test_an_old_state_makes_room_for_the_weights_that_are_trained(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the disk filled up after the first state: the checkpoint is smaller than it."""
+    state = tmp_path / "out.run" / "state"
+    saved = 0
+
+    def save_first(*given: Any) -> None:  # noqa: ANN401
+        nonlocal saved
+        saved += 1
+        if saved > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_state(*given)
+
+    def save_beside_no_state(*given: Any, **named: Any) -> None:  # noqa: ANN401
+        if state.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_checkpoint(*given, **named)
+
+    monkeypatch.setattr("training.fit.keeping.save_state", save_first)
+    monkeypatch.setattr("training.fit.export.save_checkpoint", save_beside_no_state)
+
+    assert main(arguments(tmp_path, "out")) == 0
+
+    assert saved == 3
+    assert weights(tmp_path / "out") == weights(whole / "out")
 
 
 def test_the_state_before_is_kept_when_the_next_cannot_be_written(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from model.files import WEIGHTS
 from model.hub_checkpoint import local_folder
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
@@ -20,7 +21,7 @@ from training.data.splits import read_and_split, read_evaluated
 from training.errors import DivergedRunError, NoSpaceError, RecipeError, ResumeError
 from training.fit.export import Exported, write_checkpoint
 from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
-from training.fit.keeping import tell_unwritten
+from training.fit.keeping import FULL, tell_unwritten, where_to_go_on
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.space import Demand, check_space, demand_of
@@ -102,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
             trainer,
             demand,
             data=(training, validation, evaluated),
+            state_dir=run_dir / _STATE,
             device=accelerator.device,
         )
         remove_state(run_dir / _STATE)
@@ -208,11 +210,13 @@ def _write(
     demand: Demand,
     *,
     data: tuple[Dataset, Dataset, dict[str, Dataset]],
+    state_dir: Path,
     device: torch.device,
 ) -> Exported:
     """Writes the checkpoint; a full disk loses no state of the run."""
     training, validation, evaluated = data
-    try:
+
+    def write() -> Exported:
         return write_checkpoint(
             arguments.output,
             start,
@@ -224,12 +228,22 @@ def _write(
             device=device,
             dtype=STORE_DTYPES[arguments.store_dtype],
         )
+
+    try:
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in FULL or trainer.unsaved is None:
+                raise
+            # The state on disk is an old one: it gives its room to the weights that are trained.
+            remove_state(state_dir)
+            return write()
     except OSError as error:
-        fault = tell_unwritten(error, arguments.output, demand.checkpoint)
+        fault = tell_unwritten(error, arguments.output / WEIGHTS, demand.checkpoint)
         rest = (
             "the trained weights are saved, and the same command with --resume only writes the "
             "checkpoint"
             if trainer.unsaved is None
-            else f"nor is the last state saved: {trainer.unsaved}"
+            else f"nor is the last state saved: {where_to_go_on(state_dir)}"
         )
         raise NoSpaceError(f"the checkpoint: {fault}: make room; {rest}") from error

@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from training.fit.state import TrainerState, save_state, step_of_state
+from training.fit.state import TENSORS, TrainerState, save_state, step_of_state
 from training.progress import say
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def keep_state(
@@ -36,7 +36,7 @@ def keep_state(
         save_state(folder, position, tensors, identity)
     except OSError as error:
         size = sum(tensor.nbytes for tensor in tensors.values())
-        fault = f"{tell_unwritten(error, folder, size)}; {_where_to_go_on(folder)}"
+        fault = f"{tell_unwritten(error, folder / TENSORS, size)}; {where_to_go_on(folder)}"
         say(
             f"warning: the state after step {position.step} is not on disk: {fault}. The run goes "
             "on, and tries again at its next state"
@@ -45,24 +45,24 @@ def keep_state(
     return None
 
 
-def tell_unwritten(error: OSError, folder: Path, size: int) -> str:
+def tell_unwritten(error: OSError, path: Path, size: int) -> str:
     """Tells which file could not be written, why, and how many bytes it needs.
 
     Args:
         error: of the write.
-        folder: that the file is in.
+        path: of the file; temporary names of it are not told.
         size: bytes of what is written.
     """
-    place = error.filename or folder
-    fault = f"{place} could not be written ({error.strerror or error}): it needs {size:,} bytes"
-    if error.errno not in _FULL:
+    fault = f"{path} could not be written ({error.strerror or error}): it needs {size:,} bytes"
+    if error.errno not in FULL:
         return fault
-    existing = next(each for each in (folder, *folder.parents) if each.is_dir())
+    existing = next(each for each in path.parents if each.is_dir())
     return f"{fault}, and {shutil.disk_usage(existing).free:,} are free"
 
 
-def _where_to_go_on(folder: Path) -> str:
+def where_to_go_on(folder: Path) -> str:
+    """Tells after which step `--resume` goes on, by the state that is on disk."""
     step = step_of_state(folder)
     if step is None:
-        return "no earlier state is there, so an interruption loses the whole run"
+        return "no state is there to resume from"
     return f"--resume goes on after step {step}"

@@ -22,7 +22,7 @@ from model.manifest import seal
 from training.errors import ResumeError
 from training.measure.history import Measurement
 
-_TENSORS, _POSITION = "tensors.safetensors", "position.json"
+TENSORS, _POSITION = "tensors.safetensors", "position.json"
 _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer"
 _SHOWN = 40
 
@@ -154,7 +154,7 @@ def _write(
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Not with save_file, which raises no OSError if the disk is full.
     stored = safetensors.torch.save(contiguous)
-    (fresh / _TENSORS).write_bytes(stored)
+    (fresh / TENSORS).write_bytes(stored)
     content = {
         "identity": dict(identity),
         "position": asdict(position),
@@ -163,7 +163,7 @@ def _write(
     (fresh / _POSITION).write_text(
         json.dumps({**content, "sha256": seal(content)}), encoding="utf-8"
     )
-    for path in (fresh / _TENSORS, fresh / _POSITION, fresh):
+    for path in (fresh / TENSORS, fresh / _POSITION, fresh):
         sync(path)
 
 
@@ -199,11 +199,11 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
 
 def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
     content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
-    tensors = (folder / _TENSORS).read_bytes()
+    tensors = (folder / TENSORS).read_bytes()
     if not isinstance(content, dict) or content.get("sha256") != seal(content):
         raise ValueError(f"{_POSITION} does not match its own SHA-256")
     if content["tensors"] != hashlib.sha256(tensors).hexdigest():
-        raise ValueError(f"{_TENSORS} does not match its SHA-256 in {_POSITION}")
+        raise ValueError(f"{TENSORS} does not match its SHA-256 in {_POSITION}")
     return content, tensors
 
 
