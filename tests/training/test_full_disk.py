@@ -113,7 +113,8 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     assert re.fullmatch(
         rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))}/model\.safetensors "
         r"could not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ "
-        r"are free: make room; the trained weights are saved, and the same command with --resume only writes the "
+        r"are free: make room; the trained weights are saved, and the same command with --resume "
+        r"only writes the "
         r"checkpoint",
         last,
     )
