@@ -90,6 +90,6 @@ def say(line: str) -> None:
     """Writes a line for people to standard output, above a bar if one is shown."""
     if _beside_bars:
         _beside_bars[-1](line)
-        return
-    sys.stdout.write(line + "\n")
+    else:
+        sys.stdout.write(line + "\n")
     sys.stdout.flush()
