@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from training.progress import progress, say
+from training.progress import progress
 
 PAUSE = 0.11  # a bar is drawn anew at most every tenth of a second
 
@@ -115,25 +115,3 @@ def test_words_that_take_time_are_found_when_they_are_shown(
         "loss 0.5",
         "loss 0.7",
     ]
-
-
-def test_a_line_that_is_said_stands_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    with os.fdopen(theirs, "w") as stream:
-        # tqdm clears the bars of the standard streams alone.
-        monkeypatch.setattr("sys.stdout", stream)
-        monkeypatch.setattr("sys.stderr", stream)
-        with progress(2, "fit") as advance:
-            advance(1, "")
-            say("epoch 1/2")
-            advance(1, "")
-        say("the end")
-        stream.flush()
-        shown = ""
-        while not shown.endswith("the end\r\n"):
-            shown += os.read(ours, 65536).decode()
-    os.close(ours)
-
-    # Written over the bar, the line would stand behind it.
-    assert re.search(r"(^|\r|\n)epoch 1/2\r\n", shown)
-    assert shown.count("epoch 1/2") == 1
