@@ -4,11 +4,12 @@ import io
 import os
 import pty
 import re
+import termios
 import time
 
 import pytest
 
-from training.progress import progress
+from training.progress import progress, say
 
 PAUSE = 0.11  # a bar is drawn anew at most every tenth of a second
 
@@ -115,3 +116,24 @@ def test_words_that_take_time_are_found_when_they_are_shown(
         "loss 0.5",
         "loss 0.7",
     ]
+
+
+def test_a_line_that_is_said_stands_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with os.fdopen(theirs, "w") as stream:
+        # tqdm clears the bars of the standard streams alone.
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setattr("sys.stderr", stream)
+        with progress(2, "fit") as advance:
+            advance(1, "")
+            say("epoch 1/2")
+            advance(1, "")
+        say("the end")
+        shown = ""
+        while not shown.endswith("the end\r\n"):
+            shown += os.read(ours, 65536).decode()
+    os.close(ours)
+
+    # Without room made for it, the line would stand behind the bar.
+    assert re.search(r"0/2 \[.*\]\r +\repoch 1/2\r\n", shown)
