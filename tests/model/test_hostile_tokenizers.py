@@ -380,7 +380,8 @@ ENDS = {
     "a table that points outside itself": "is not a tokenizer: index out of bounds: ",
     "pieces of no length": "is not a tokenizer: chunk size must be non-zero",
     "words of any length": f"{TIME}one letter",
-    "a prefix of a megabyte in each comparison": f"{TIME}24 of U+",
+    # At which text the time is over depends on the machine.
+    "a prefix of a megabyte in each comparison": TIME,
 }
 
 

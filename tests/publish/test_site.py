@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.publish.building import ROOT, build, read
 
+PATIENCE = 120  # seconds
 _ELSEWHERE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 _IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
 
@@ -114,8 +116,13 @@ def test_a_browser_asks_no_other_server(address: str) -> None:
         page.get_by_role("link", name="Harden", exact=True).first.click()
         page.wait_for_url("**/guides/hardening.html")
         page.get_by_label("Search").first.click(force=True)
-        page.locator("input.md-search__input").fill("calibrated")
-        page.locator(".md-search-result__item").first.wait_for()
+        results = page.locator(".md-search-result__item")
+        until = time.monotonic() + PATIENCE
+        while not results.first.is_visible():  # what is typed before the index is read is lost
+            assert time.monotonic() < until
+            page.locator("input.md-search__input").fill("")
+            page.locator("input.md-search__input").press_sequentially("calibrated")
+            page.wait_for_timeout(500)
         browser.close()
 
     assert len(asked) > 5
