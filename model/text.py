@@ -1,9 +1,12 @@
-"""Refuses strings that no model can classify."""
+"""Refuses strings that no model can classify, and names the columns that hold texts."""
 
 import re
 import unicodedata
 
 from model.errors import BlankTextError, InvalidTextError
+
+#: names that columns of texts usually have
+TEXT_COLUMNS = ("sentence", "text", "review", "content")
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Nearly every text has a visible character among its first ones.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("model", "service", "training")
+PACKAGES = ("model", "service", "training", "scoring")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # The modules that a requirement installs, where they are not named as it is.
 MODULES = {
@@ -92,6 +92,12 @@ def test_training_imports_no_service() -> None:
     commands = "training.cli.fit, training.measure.evaluate, training.compare.run"
 
     assert "service" not in modules_after(f"import training.__main__, {commands}")
+
+
+def test_scoring_imports_neither_service_nor_training() -> None:
+    modules = "scoring.__main__, scoring.job, scoring.worker, scoring.engines.local"
+
+    assert modules_after(f"import {modules}").isdisjoint({"service", "training", "ray"})
 
 
 def test_model_knows_no_http() -> None:

@@ -11,6 +11,7 @@ FOLDERS = {
     "model": ROOT / "model",
     "service": ROOT / "service",
     "training": ROOT / "training",
+    "scoring": ROOT / "scoring",
     "headlight_client": ROOT / "client" / "headlight_client",
     "publish": ROOT / "publish",
 }

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import scoring.__main__
 import training.__main__
 from service.command import make_parser
 from service.settings import Settings
@@ -40,6 +41,7 @@ def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 PARSERS = {
     "headlight-serve": make_parser(),
     **{f"headlight-train {name}": parser for name, parser in _trainers().items()},
+    "headlight-score": scoring.__main__._parser(),
 }
 # How the page says what the parser leaves open.
 DECIDED_LATER = (
@@ -51,6 +53,9 @@ DECIDED_LATER = (
     "the output with `.run` behind it",
     "the CPU quota, or the cores",
     "all",
+    "the one that ships",
+    "one for each core or GPU",
+    "one on this machine",
     "`small`; `finetune` with `--init-from`",
 )
 
@@ -59,7 +64,7 @@ def test_what_every_program_has_is_told_first() -> None:
     beginning = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
 
     assert {f"--{name}" for name in _OF_EVERY_COMMAND} <= set(codes(beginning))
-    for parser in (make_parser(), training.__main__._parser()):
+    for parser in (make_parser(), training.__main__._parser(), scoring.__main__._parser()):
         found = {action.dest for action in parser._actions}
         assert found >= set(_OF_EVERY_COMMAND)
 
@@ -83,7 +88,9 @@ def test_the_defaults_of_training_are_those_of_the_parser(command: str) -> None:
             assert default == "required"
         elif isinstance(action.default, bool):
             assert default == "off"
-        elif action.default:
+        elif action.dest == "shard":
+            assert code(default) == "/".join(map(str, action.default))
+        elif action.default and default not in DECIDED_LATER:
             assert code(default) == str(action.default)
         else:
             assert default in DECIDED_LATER
@@ -97,13 +104,18 @@ def test_the_defaults_of_serving_are_those_of_the_settings() -> None:
 
 
 def test_choices_are_named() -> None:
-    for command in ("fit", "evaluate"):
-        page, section = (PAGE, "headlight-train fit") if command == "fit" else (EVALUATE, None)
+    sections_of = {
+        "headlight-train fit": PAGE,
+        "headlight-score": PAGE,
+        "headlight-train evaluate": EVALUATE,
+    }
+    for command, page in sections_of.items():
+        section = command if page == PAGE else None
         described = {
             codes(option)[0].split()[0]: codes(words)
             for option, _, words in rows(page, "option", "default", section=section)
         }
-        for option, action in _options(PARSERS[f"headlight-train {command}"]).items():
+        for option, action in _options(PARSERS[command]).items():
             assert set(action.choices or ()) <= set(described[option]), option
 
 

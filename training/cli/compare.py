@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 from model.arguments import number, positive, whole
+from model.progress import say
 from training.cli.shared_options import (
     add_columns,
     add_device,
@@ -18,7 +19,6 @@ from training.data.splits import read_and_split
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
 from training.machine import choose_accelerator, describe
-from training.progress import say
 from training.signals import noted_signals
 
 _FEWEST_SEEDS = 2

@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from training.progress import say
+from model.progress import say
 
 _MAIN = "main"
 

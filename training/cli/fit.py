@@ -12,6 +12,7 @@ import torch
 
 from model.files import WEIGHTS
 from model.hub_checkpoint import local_folder
+from model.progress import say
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
 from training.cli.shared_options import columns_of
@@ -31,7 +32,6 @@ from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
-from training.progress import say
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import undo_penn_in_share
 

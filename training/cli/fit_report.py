@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from model.progress import say
 from training.cli.advice import (
     FEW_ROWS,
     FEW_STEPS,
@@ -20,7 +21,6 @@ from training.measure.cautions import result_cautions, row_cautions
 from training.measure.history import Measurement
 from training.measure.summary import baseline_line, end_line, figure_lines, majority, rows_line
 from training.measure.tfidf import baseline_accuracy, is_cheap
-from training.progress import say
 
 
 def say_beginning(

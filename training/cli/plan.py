@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.files import CONFIG, WEIGHTS, digest, read_object
+from model.progress import say
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.splits import read_evaluated
@@ -20,7 +21,6 @@ from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.stage_runner import RunContext
 from training.plan.stages import PlanRun, plan_tokenizer
-from training.progress import say
 from training.signals import noted_signals, raised_signals
 
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from model.checkpoint import open_checkpoint
-from training.progress import say
+from model.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from training.progress import say
+from model.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

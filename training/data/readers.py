@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import InputError
-from model.text import check_text
+from model.text import TEXT_COLUMNS, check_text
 from training.errors import DataError
 
-TEXT_COLUMNS = ("sentence", "text", "review", "content")
 LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
 FORMATS = ".tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}

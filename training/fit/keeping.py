@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
+from model.progress import say
 from training.fit.state import TENSORS, TrainerState, save_state, step_of_state
-from training.progress import say
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from model.progress import Advance, progress
 from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.errors import InterruptedRunError, ResumeError
@@ -29,7 +30,6 @@ from training.fit.state import TrainerState, clone, gather, load_state, restore
 from training.fit.step_log import StepLog
 from training.machine import Accelerator
 from training.measure.history import Measurement
-from training.progress import Advance, progress
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
 _SEED_STRIDE = 1_000_003

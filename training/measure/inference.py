@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from model.batch import collate
 from model.classifier import Classifier
 from model.predictor import Predictor
+from model.progress import Words, progress
 from model.tokenizer import Encoding
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
-from training.progress import Words, progress
 
 _WINDOW = 2048  # texts that are encoded and sorted by length at a time
 

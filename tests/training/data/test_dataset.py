@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.manifest import DataSource
+from model.text import TEXT_COLUMNS
 from tests.matching import exactly
 from tests.shared_data import shared_file
 from tests.training.labelled_files import SUFFIXES, write_rows
@@ -19,7 +20,7 @@ from training.data.dataset import (
     parse_label,
     read_dataset,
 )
-from training.data.readers import LABEL_COLUMNS, TEXT_COLUMNS, Columns
+from training.data.readers import LABEL_COLUMNS, Columns
 from training.errors import DataError, RecipeError
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "data.md"

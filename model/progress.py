@@ -33,7 +33,7 @@ def progress(
     """
     stream = sys.stderr if stream is None else stream
     if stream.isatty():
-        from tqdm import tqdm  # needs the extra 'train', unlike `say`
+        from tqdm import tqdm  # needs an extra, unlike `say`
 
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
             last = -_SECONDS_BETWEEN_BARS

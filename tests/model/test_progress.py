@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from training.progress import progress, say
+from model.progress import progress, say
 
 PAUSE = 0.11  # a bar is drawn anew at most every tenth of a second
 
@@ -54,7 +54,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr("training.progress.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("model.progress.time.monotonic", lambda: self.now)
 
 
 def test_elsewhere_there_is_a_plain_line_every_ten_seconds(

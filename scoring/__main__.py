@@ -1,0 +1,323 @@
+"""Runs `headlight-score`, which scores files of text and writes files of answers."""
+
+import argparse
+import importlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from model.arguments import LineParser, add_version, positive
+from model.errors import ModelError
+from scoring.errors import InterruptedJobError, OptionError, ScoringError
+
+if TYPE_CHECKING:
+    from scoring.engines.base import Engine
+    from scoring.job import Options, Started
+    from scoring.manifest import Success
+
+_CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "default"
+_PART_BYTES = 8 * 1024 * 1024
+_SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
+_EXTRAS = {"ray": "score,ray"}
+_SHOWN = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Scores files.
+
+    Args:
+        arguments: of the command line; those of the process if None.
+
+    Returns:
+        0 if all rows are scored or set aside, 1 if not, with the reason on stderr, and 128 plus the
+        number of a signal that interrupted it.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        importlib.import_module("pyarrow")  # what follows takes seconds
+        return _run(given)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"model", "scoring"}:
+            raise
+        extras = _EXTRAS.get(package, "score")
+        return _refuse(
+            f"{error.name} is not installed, which scoring files needs and serving does not: "
+            f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'"
+        )
+    except InterruptedJobError as error:
+        return _refuse(str(error), 128 + error.signal)
+    except (ScoringError, ModelError) as error:
+        return _refuse(str(error))
+
+
+def _run(given: argparse.Namespace) -> int:
+    from scoring.job import start
+
+    options = _options(given)
+    progress = _Progress()
+    with _interruptible(progress.interrupted):
+        started = start(options, say=_say)
+        if started.success is not None:
+            _say(f"{options.output} is finished already: {_counts(started.success)}")
+            started.output.finish(started.manifest)
+            return 0
+        with started.output.locked(options.shard):
+            return _score(given, started, progress)
+
+
+def _score(given: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
+    """Runs the units that are left, shows how far they have come, and adds up."""
+    from model.progress import progress as shown
+    from scoring.engines.base import Fault
+    from scoring.job import run
+
+    began = time.monotonic()
+    engine, threads = _engine(given, started)
+    left = sum(started.manifest.units[number].rows for number in started.left)
+    progress.total = len(started.left)
+    faults = []
+    with (
+        _tidied(started),
+        shown(started.done + left, "score", done=started.done) as advance,
+    ):
+        for result in run(started, engine, threads=threads):
+            progress.done += 1
+            if isinstance(result, Fault):
+                faults.append(result)
+            else:
+                advance(result.rows_in, f"part {progress.done} of {progress.total}")
+    if faults:
+        for fault in faults[:_SHOWN]:
+            _refuse(fault.message)
+        more = f", {len(faults) - _SHOWN} of them not shown" if len(faults) > _SHOWN else ""
+        return _refuse(
+            f"{len(faults)} of {progress.total} parts are not written{more}: mend this, then run "
+            "the same command to go on"
+        )
+    _report(given, started, left, time.monotonic() - began)
+    return 0
+
+
+@contextmanager
+def _tidied(started: "Started") -> Iterator[None]:
+    """Removes what workers leave half written when they are ended, now and before."""
+    started.output.tidy(started.left)
+    try:
+        yield
+    finally:
+        started.output.tidy(started.left)
+
+
+def _report(given: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:
+    success = started.output.finish(started.manifest)
+    rate = f"{rows:,} rows in {seconds:.0f} s, {rows / max(seconds, 1e-9):,.0f}/s"
+    if success is None:
+        _say(f"{rate}; other shards are not finished")
+        return
+    _say(f"{rate}; {_counts(success)}")
+    shares = ", ".join(f"{name} {count:,}" for name, count in success.labels.items())
+    _say(f"labels: {shares}; cut short: {success.truncated:,}")
+    if success.bad_rows:
+        reasons = list(success.reasons.items())
+        for reason, count in reasons[:_SHOWN]:
+            _say(f"bad rows: {count:,}: {reason}")
+        _say(f"all bad rows: {given.output.rstrip('/')}/bad-rows.jsonl")
+
+
+def _counts(success: "Success") -> str:
+    return (
+        f"{success.rows_out:,} of {success.rows_in:,} rows are scored in {success.parts:,} parts, "
+        f"{success.bad_rows:,} are bad"
+    )
+
+
+def _engine(given: argparse.Namespace, started: "Started") -> tuple["Engine", int]:
+    """Builds the engine of the options; returns it with the threads of a worker."""
+    import torch
+
+    from model.backends.threads import choose_threads
+    from scoring.engines.local import LocalEngine
+
+    if given.engine == "ray":
+        from scoring.engines.ray import RayEngine
+
+        return RayEngine(address=given.ray_address, workers=given.workers), 1
+    cores = choose_threads(0)
+    if started.manifest.model.device == "cuda":
+        named = given.device.partition(":")[2]
+        gpus = (int(named),) if named else tuple(range(torch.cuda.device_count()))
+        return LocalEngine(workers=given.workers or len(gpus), gpus=gpus), 1
+    workers = given.workers or cores
+    return LocalEngine(workers=workers), max(1, cores // workers)
+
+
+class _Progress:
+    """How far the job has come, for the message of an interruption."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total: int | None = None
+
+    def interrupted(self, number: int) -> InterruptedJobError:
+        return InterruptedJobError(number, self.done, self.total)
+
+
+@contextmanager
+def _interruptible(error: Callable[[int], Exception]) -> Iterator[None]:
+    """Raises an error when SIGINT or SIGTERM comes."""
+
+    def fail(number: int, frame: FrameType | None) -> NoReturn:
+        del frame
+        raise error(number)
+
+    before = {number: signal.signal(number, fail) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def _options(given: argparse.Namespace) -> "Options":
+    from scoring.job import Options
+
+    if given.engine != "ray" and given.ray_address is not None:
+        raise OptionError("--ray-address is for --engine ray: leave it out, or choose that engine")
+    columns = None if given.columns is None else tuple(filter(None, given.columns.split(",")))
+    return Options(
+        inputs=tuple(given.inputs),
+        output=given.output,
+        checkpoint=given.checkpoint,
+        text_column=given.text_column,
+        columns=columns,
+        output_format=given.format,
+        part_bytes=given.part_bytes,
+        shard=given.shard,
+        truncation=given.truncation,
+        device=given.device,
+        dtype=given.dtype,
+        overwrite=given.overwrite,
+    )
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = _SHARD.fullmatch(text)
+    if found is None or int(found[1]) > int(found[2]):
+        raise argparse.ArgumentTypeError(
+            f"must be I/N with I from 1 to N, such as 1/8, got {text!r}"
+        )
+    return int(found[1]), int(found[2])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = LineParser(
+        prog="headlight-score",
+        description="Scores files of text without a server, and goes on where it was interrupted.",
+        allow_abbrev=False,
+    )
+    add_version(parser)
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="INPUT",
+        help="CSV, TSV, JSON Lines (each also .gz or .zst) or Parquet: a file, folder, glob or URL",
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="the folder to write, or its URL"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        default=_CHECKPOINT,
+        metavar="DIR",
+        help="the model: a folder, or hf:NAME@REVISION (default: the one that ships)",
+    )
+    parser.add_argument(
+        "--text-column",
+        metavar="NAME",
+        help="the column of texts (default: sentence, text, review or content)",
+    )
+    parser.add_argument(
+        "--columns", metavar="A,B", help="columns of the input to keep (default: all)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("parquet", "input"),
+        default="parquet",
+        help="of the parts; input: as each input is written (default: parquet)",
+    )
+    parser.add_argument(
+        "--part-bytes",
+        type=positive,
+        default=_PART_BYTES,
+        metavar="N",
+        help="bytes of unpacked text in a part; Parquet is divided by its row groups "
+        "(default: %(default)s)",
+    )
+    _add_run_arguments(parser)
+    return parser
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="what runs the workers: this machine, or a Ray cluster (default: local)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="processes (default: one for each core, or for each GPU)",
+    )
+    parser.add_argument(
+        "--shard",
+        type=_shard,
+        default=(1, 1),
+        metavar="I/N",
+        help="score every N-th part alone, beginning with the I-th; all shards share the output",
+    )
+    parser.add_argument(
+        "--ray-address", metavar="URL", help="of the cluster (default: one on this machine)"
+    )
+    parser.add_argument(
+        "--truncation",
+        choices=("right", "left", "error"),
+        default="right",
+        help="the end of a long text to cut off; error: it is a bad row (default: right)",
+    )
+    parser.add_argument(
+        "--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("auto", "float32", "bfloat16", "float16", "int8"),
+        default="auto",
+        help="of matrix products (default: auto, as in the service)",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="remove what a job has written there before"
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _refuse(message: str, code: int = 1) -> int:
+    _say(f"headlight-score: {message}")
+    return code
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Chooses the column of texts and the columns that the output keeps."""
+
+from collections.abc import Sequence
+
+from model.text import TEXT_COLUMNS
+from scoring.errors import InputFileError, OptionError
+from scoring.manifest import Column, ColumnType, added_columns
+
+_RENAMED = "input_"
+_SHOWN = 20
+#: kinds of JSON values, and the column type of a column that has only these
+_TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
+    (frozenset({"str"}), "string"),
+    (frozenset({"int"}), "integer"),
+    (frozenset({"int", "float"}), "number"),
+    (frozenset({"bool"}), "boolean"),
+)
+
+
+def choose_text_column(path: str, found: Sequence[str], wanted: str | None) -> str:
+    """Chooses the column of texts.
+
+    Args:
+        path: the file, for errors.
+        found: the names of its columns.
+        wanted: the name that an option gives; None: the one with a name of `TEXT_COLUMNS`.
+
+    Returns:
+        Its name as the file spells it.
+
+    Raises:
+        InputFileError: no column or several fit.
+    """
+    if wanted is not None:
+        fitting = [name for name in found if name == wanted]
+    else:
+        fitting = [name for name in found if name.strip().casefold() in TEXT_COLUMNS]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = [wanted] if wanted is not None else TEXT_COLUMNS
+    named = " or ".join(map(repr, names))
+    count = f"{len(fitting)} columns are" if fitting else "no column is"
+    advice = "name each once" if wanted and fitting else "choose one with --text-column"
+    raise InputFileError(path, f"{count} named {named} among {show(found)}: {advice}")
+
+
+def choose_columns(
+    path: str,
+    found: Sequence[tuple[str, ColumnType | None]],
+    *,
+    wanted: Sequence[str] | None,
+    labels: tuple[str, ...],
+) -> tuple[Column, ...]:
+    """Chooses the columns that the output keeps.
+
+    Args:
+        path: the file, for errors.
+        found: names and types of its columns.
+        wanted: the names that an option gives; None: all.
+        labels: of the model, whose answers bring columns of their own.
+
+    Raises:
+        InputFileError: a wanted column is not there, or a name is there twice.
+        OptionError: two columns of the output would have one name.
+    """
+    names = [name for name, _ in found]
+    kept = names if wanted is None else list(wanted)
+    for name in kept:
+        if name not in names:
+            raise InputFileError(
+                path, f"no column is named {name!r} among {show(names)}: change --columns"
+            )
+        if names.count(name) > 1:
+            raise InputFileError(path, f"two columns are named {name!r}: name each once")
+    types = dict(found)
+    added = added_columns(labels)
+    columns = tuple(
+        Column(
+            name=name,
+            output_name=f"{_RENAMED}{name}" if name in added else name,
+            type=types[name],
+        )
+        for name in kept
+    )
+    outputs = [column.output_name for column in columns]
+    for name in outputs:
+        if outputs.count(name) > 1:
+            raise OptionError(
+                f"two columns of the output would be named {name!r}: choose others with --columns"
+            )
+    return columns
+
+
+def column_type(kinds: frozenset[str]) -> ColumnType:
+    """Chooses the type of a column of JSON values.
+
+    Args:
+        kinds: names of the Python types of its values, None left out.
+    """
+    if not kinds:
+        return "string"
+    return next((name for fitting, name in _TYPES if kinds <= fitting), "json")
+
+
+def show(names: Sequence[str]) -> str:
+    """Lists the first names of columns for a message, long ones cut."""
+    shown = [repr(name if len(name) <= 40 else f"{name[:37]}...") for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown) + more if shown else "no columns"

@@ -1,0 +1,81 @@
+"""Runs in a process of its own: reads a job and numbers of units, and writes what came of them.
+
+It ends when its input ends, and the system ends it with its parent.
+"""
+
+import ctypes
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from dataclasses import asdict
+
+from model.errors import ModelError
+from scoring.engines.base import Fault, Job
+from scoring.errors import ScoringError
+from scoring.worker import Result, Worker
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Channel:
+    """The pipes to the driver."""
+
+    def __init__(self) -> None:
+        # What libraries print must not come between the lines.
+        self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        self._lock = threading.Lock()
+        self._numbers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._is_over = False
+        self.job = Job(**json.loads(sys.stdin.readline()))
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def write(self, kind: str, content: object) -> None:
+        with self._lock:
+            self._output.write(json.dumps([kind, content]) + "\n")
+            self._output.flush()
+
+    def report(self, result: Result) -> None:
+        if isinstance(result, Fault):
+            self.write("fault", asdict(result))
+        else:
+            self.write("record", result.model_dump(mode="json"))
+
+    def following(self, may_wait: bool) -> int | None:
+        if self._is_over:
+            return None
+        try:
+            number = self._numbers.get(block=may_wait)
+        except queue.Empty:
+            return None
+        self._is_over = number is None
+        return number
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self._numbers.put(int(line))
+        self._numbers.put(None)
+
+
+def main() -> None:
+    """Does units until the input ends."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C goes to the driver, which ends this
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            return
+    channel = _Channel()
+    try:
+        worker = Worker(channel.job)
+    except (ScoringError, ModelError) as error:
+        channel.write("error", str(error))
+        return
+    worker.run(channel.following, channel.report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Defines every error of scoring, as one tree.
+
+ScoringError
+├── OptionError        options do not fit together, or not to what is there
+├── InputFileError     an input that cannot be read, or that has changed
+├── OutputError        an output folder that cannot be used, or a part that cannot be written
+├── EngineError        workers that ended again and again, or an engine that cannot start
+└── InterruptedJobError    a signal ended the job; finished parts stay
+"""
+
+
+class ScoringError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class OptionError(ScoringError, ValueError):
+    """Options that do not fit together; the message names the option as it was typed."""
+
+
+class InputFileError(ScoringError):
+    """An input that cannot be read, or that has changed.
+
+    Args:
+        path: the file, as the manifest names it.
+        fault: what is wrong with it, and what to do.
+    """
+
+    def __init__(self, path: str, fault: str) -> None:
+        super().__init__(f"{path}: {fault}")
+        self.path = path
+        self.fault = fault
+
+
+class OutputError(ScoringError):
+    """An output folder that cannot be used, or a part that cannot be written.
+
+    Args:
+        path: the folder or the file.
+        fault: what is wrong with it, and what to do.
+    """
+
+    def __init__(self, path: str, fault: str) -> None:
+        super().__init__(f"{path}: {fault}")
+        self.path = path
+        self.fault = fault
+
+
+class EngineError(ScoringError):
+    """Workers that ended again and again, or an engine that cannot start."""
+
+
+class InterruptedJobError(ScoringError):
+    """A signal ended the job; finished parts stay.
+
+    Args:
+        signal: its number.
+        done: parts that this run has written.
+        total: parts that it had to write; None: it was still planning.
+    """
+
+    def __init__(self, signal: int, done: int, total: int | None) -> None:
+        told = "" if total is None else f": {done} of {total} parts are written"
+        super().__init__(f"interrupted{told}; run the same command to go on")
+        self.signal = signal

@@ -1,0 +1,170 @@
+"""Finds the input files that names stand for: files, folders, globs and URLs."""
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import get_args
+
+from scoring.errors import InputFileError, OptionError
+from scoring.manifest import Compression, Format
+from scoring.stores import FileStatus, Store, is_url, store_of
+
+FORMATS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) and .parquet"
+_SUFFIXES: dict[str, Format] = {
+    **{f".{name}": name for name in get_args(Format)},
+    ".ndjson": "jsonl",
+}
+_COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to score.
+
+    Args:
+        status: its path, size and time.
+        format: how its rows are written.
+        compression: of the whole file.
+    """
+
+    status: FileStatus
+    format: Format
+    compression: Compression | None
+
+    @property
+    def path(self) -> str:
+        """As it was found."""
+        return self.status.path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the names stand for.
+
+    Args:
+        files: in the order of the names, those of a folder in the order of their paths.
+        skipped: files of folders that have no known suffix.
+    """
+
+    files: tuple[InputFile, ...]
+    skipped: tuple[str, ...]
+
+
+def find_inputs(names: Sequence[str], *, output: str) -> Found:
+    """Finds the files that names stand for.
+
+    Hidden files, and names that begin with an underscore, are left out of folders; so is the
+    output.
+
+    Args:
+        names: files, folders, globs or URLs of them.
+        output: the folder of the output.
+
+    Raises:
+        InputFileError: a name stands for no file, a file is named twice, or its suffix is unknown.
+        OptionError: the scheme of a URL is unknown.
+    """
+    files: list[InputFile] = []
+    skipped: list[str] = []
+    for name in names:
+        store = store_of(name)
+        statuses = list(_expand(name, store, output))
+        for status, is_chosen in statuses:
+            kind = _kind(status.path)
+            if kind is not None:
+                files.append(InputFile(status, *kind))
+            elif is_chosen:
+                raise InputFileError(
+                    status.path, f"has no suffix that is read: use {FORMATS}, or rename it"
+                )
+            else:
+                skipped.append(status.path)
+        if not any(_kind(status.path) for status, _ in statuses):
+            raise InputFileError(name, f"holds no file that is read: use {FORMATS}")
+    _refuse_twice(files)
+    return Found(tuple(files), tuple(skipped))
+
+
+def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
+    """Yields the files of a name, and whether each was named itself."""
+    status = store.status(name)
+    if is_url(name):
+        yield from [(status, True)] if status is not None else _expand_url(name, store, output)
+    elif Path(name).is_dir():
+        for file in store.files(name):
+            if not _is_left_out(file.path, name, output):
+                yield file, False
+    elif status is not None:
+        yield status, True
+    elif _GLOB.search(name):
+        for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
+            found = store.status(match) if Path(match).is_file() else None
+            if found is not None and not _lies_in(match, output):
+                yield found, True
+    else:
+        raise InputFileError(name, "does not exist: give files, folders, globs or URLs")
+
+
+def _expand_url(url: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
+    """Yields the files below a URL, or those that its wildcards fit."""
+    wildcard = _GLOB.search(url)
+    if wildcard is None:
+        for file in store.files(url):
+            if not _is_left_out(file.path, url, output):
+                yield file, False
+        return
+    folder = url[: url.rindex("/", 0, wildcard.start())]
+    for file in store.files(folder):
+        if fnmatchcase(file.path, url) and not _lies_in(file.path, output):
+            yield file, True
+
+
+def _is_left_out(path: str, folder: str, output: str) -> bool:
+    parts = PurePosixPath(path[len(folder) :]).parts
+    return any(part.startswith((".", "_")) for part in parts) or _lies_in(path, output)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    if is_url(path) or is_url(folder):
+        return path.startswith(folder.rstrip("/") + "/")
+    return Path(folder).resolve() in Path(path).resolve().parents
+
+
+def _kind(path: str) -> tuple[Format, Compression | None] | None:
+    name = PurePosixPath(path).name.lower()
+    compression = next((_COMPRESSIONS[end] for end in _COMPRESSIONS if name.endswith(end)), None)
+    if compression is not None:
+        name = name.rpartition(".")[0]
+    found = _SUFFIXES.get(PurePosixPath(name).suffix)
+    if found is None or (found == "parquet" and compression is not None):
+        return None
+    return found, compression
+
+
+def _refuse_twice(files: Sequence[InputFile]) -> None:
+    seen: dict[str, str] = {}
+    for file in files:
+        place = file.path if is_url(file.path) else str(Path(file.path).resolve())
+        if place in seen:
+            raise InputFileError(file.path, f"is named twice, also as {seen[place]}: name it once")
+        seen[place] = file.path
+
+
+def suffix_of(file_format: Format, compression: Compression | None) -> str:
+    """Returns the suffix of a file of a form, with its dot."""
+    end = next((end for end, name in _COMPRESSIONS.items() if name == compression), "")
+    return f".{file_format}{end}"
+
+
+def check_output(output: str) -> None:
+    """Refuses a name of a file or a glob as the folder of the output.
+
+    Raises:
+        OptionError: it is one of these.
+    """
+    if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
+        raise OptionError(f"--output {output}: is a file: give the path of a folder")

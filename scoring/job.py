@@ -1,0 +1,219 @@
+"""Runs a job from its options to its totals: plans or goes on, gives out units, adds up."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.checkpoint import open_checkpoint
+from model.hub_checkpoint import local_folder
+from model.tokenizer import Truncation
+from scoring.engines.base import Engine, Fault, Job
+from scoring.errors import OutputError
+from scoring.inputs import InputFile, find_inputs
+from scoring.manifest import Manifest, Model, OutputFormat, Source, Success, UnitRecord
+from scoring.output import Output, to_json
+from scoring.plan import digest, make_manifest
+from scoring.scorer import describe
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says.
+
+    Args:
+        inputs: files, folders, globs or URLs.
+        output: a folder or its URL.
+        checkpoint: a folder, or `hf:NAME@REVISION`.
+        text_column: its name; None: by its usual names.
+        columns: names of columns to keep; None: all.
+        output_format: of the parts.
+        part_bytes: about how many bytes of text a part has.
+        shard: its number from 1, and how many there are.
+        truncation: the end of a long text that is cut off, or `error`.
+        device: of the model.
+        dtype: of the model.
+        overwrite: whether what a job has written before is removed.
+    """
+
+    inputs: tuple[str, ...]
+    output: str
+    checkpoint: Path
+    text_column: str | None
+    columns: tuple[str, ...] | None
+    output_format: OutputFormat
+    part_bytes: int
+    shard: tuple[int, int]
+    truncation: Truncation
+    device: str
+    dtype: str
+    overwrite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A job that is planned.
+
+    Args:
+        manifest: all of it.
+        output: its folder.
+        checkpoint: the folder of the model.
+        left: numbers of the units of this shard without a part.
+        done: rows of the units of this shard that have one.
+        success: the totals if the job is finished.
+    """
+
+    manifest: Manifest
+    output: Output
+    checkpoint: Path
+    left: tuple[int, ...]
+    done: int
+    success: Success | None
+
+
+def start(options: Options, *, say: Callable[[str], None]) -> Started:
+    """Plans a job, or finds what is left of one.
+
+    Args:
+        options: of the command line.
+        say: shows a line.
+
+    Raises:
+        ScoringError: an input, the output or an option cannot be used, or does not fit what the
+            job began with.
+        model.errors.ModelError: the checkpoint cannot be used.
+    """
+    checkpoint = local_folder(options.checkpoint)
+    model = describe(
+        open_checkpoint(checkpoint),
+        device=options.device,
+        dtype=options.dtype,
+        truncation=options.truncation,
+    )
+    found = find_inputs(options.inputs, output=options.output)
+    if found.skipped:
+        shown = ", ".join(found.skipped[:_SHOWN])
+        say(f"skipped {len(found.skipped):,} files that have another suffix: {shown}")
+    output = Output(options.output)
+    output.prepare(overwrite=options.overwrite)
+    manifest = output.manifest()
+    if manifest is None:
+        say(f"planning {len(found.files):,} files")
+        manifest = make_manifest(
+            found.files,
+            text_column=options.text_column,
+            columns=options.columns,
+            output_format=options.output_format,
+            part_bytes=options.part_bytes,
+            model=model,
+        )
+        _say_renamed(manifest, say)
+        manifest = output.begin(manifest)
+    _check_same(options, manifest, found.files, model)
+    success = output.success()
+    number, count = options.shard
+    own = [unit for unit in manifest.units if unit.number % count == number - 1]
+    done = set() if success is not None else output.done(manifest)
+    return Started(
+        manifest,
+        output,
+        checkpoint,
+        left=tuple(unit.number for unit in own if success is None and unit.number not in done),
+        done=sum(unit.rows for unit in own if success is not None or unit.number in done),
+        success=success,
+    )
+
+
+def run(started: Started, engine: Engine, *, threads: int) -> Iterator[UnitRecord | Fault]:
+    """Runs the units that are left.
+
+    Args:
+        started: the job.
+        engine: runs them.
+        threads: of a worker.
+
+    Yields:
+        The record or the fault of each, as they end.
+
+    Raises:
+        EngineError: no worker can start.
+    """
+    model = started.manifest.model
+    job = Job(
+        manifest=to_json(started.manifest).decode(),
+        output=started.output.path,
+        checkpoint=str(started.checkpoint),
+        device=model.device,
+        dtype=model.dtype,
+        threads=threads,
+    )
+    yield from engine.run(job, started.left)
+
+
+def _say_renamed(manifest: Manifest, say: Callable[[str], None]) -> None:
+    for column in manifest.columns:
+        if column.name != column.output_name:
+            say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
+
+
+def _check_same(
+    options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
+) -> None:
+    """Refuses to go on with other inputs, another model or other options."""
+    differences = [
+        *_model_differences(manifest.model, model),
+        *_option_differences(options, manifest),
+        *_input_differences(manifest.sources, files),
+    ]
+    if differences:
+        more = len(differences) - _SHOWN
+        told = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        raise OutputError(
+            options.output,
+            f"holds a job that began otherwise: {told}: choose another --output, or begin anew "
+            "with --overwrite",
+        )
+
+
+def _model_differences(before: Model, now: Model) -> Iterator[str]:
+    names = {"version": "the model", "dtype": "--dtype", "device": "--device"}
+    if before.version == now.version and before.labels != now.labels:
+        yield "the labels of the model have changed"
+    if before.version == now.version and before.temperature != now.temperature:
+        yield f"the temperature was {before.temperature}, is {now.temperature}"
+    if before.version == now.version and before.max_length != now.max_length:
+        yield f"the model read {before.max_length} tokens, reads {now.max_length}"
+    for name in ("version", "device", "dtype", "truncation"):
+        earlier, later = getattr(before, name), getattr(now, name)
+        if earlier != later:
+            yield f"{names.get(name, f'--{name}')} was {earlier}, is {later}"
+
+
+def _option_differences(options: Options, manifest: Manifest) -> Iterator[str]:
+    if options.output_format != manifest.output_format:
+        yield f"--format was {manifest.output_format}, is {options.output_format}"
+    if options.part_bytes != manifest.part_bytes:
+        yield f"--part-bytes was {manifest.part_bytes}, is {options.part_bytes}"
+    if options.text_column not in (None, manifest.text_column):
+        yield f"--text-column was {manifest.text_column}, is {options.text_column}"
+    kept = tuple(column.name for column in manifest.columns)
+    if options.columns is not None and options.columns != kept:
+        yield f"--columns was {','.join(kept)}, is {','.join(options.columns)}"
+
+
+def _input_differences(sources: Sequence[Source], files: Sequence[InputFile]) -> Iterator[str]:
+    before = {source.path: source for source in sources}
+    now = {file.path: file for file in files}
+    yield from (f"{path} is new" for path in now if path not in before)
+    yield from (f"{path} is missing" for path in before if path not in now)
+    if list(before) != list(now) and before.keys() == now.keys():
+        yield "the inputs are named in another order"
+    for path, file in now.items():
+        source = before.get(path)
+        if source is None or file.status.modified == source.modified:
+            same = source is None or file.status.size == source.size
+        else:
+            same = file.status.size == source.size and digest(file) == source.sha256
+        if not same:
+            yield f"{path} has changed"

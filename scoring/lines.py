@@ -1,0 +1,204 @@
+"""Reads the rows of a text file as bytes: a line, or in CSV the lines between two row ends.
+
+The same code finds the places where a file may be cut and reads the pieces. So a piece has exactly
+the rows that the whole file has there.
+"""
+
+import csv
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from scoring.errors import InputFileError
+from scoring.manifest import Compression, Format
+from scoring.stores import Store
+
+#: the longest row; a row that is longer is most likely a quote that is never closed
+MOST_ROW_BYTES = 16 * 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+csv.field_size_limit(MOST_ROW_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row as the file has it.
+
+    Args:
+        content: its bytes, the line end included, a byte order mark not.
+        line: number of its first line in the file, from 1.
+        cells: of CSV; None for other formats and for a row at fault.
+        fault: why it cannot be parsed as CSV.
+    """
+
+    content: bytes
+    line: int
+    cells: list[str] | None = None
+    fault: str | None = None
+
+
+def open_unpacked(store: Store, path: str, compression: Compression | None) -> BinaryIO:
+    """Opens a file for reading its unpacked bytes in order.
+
+    Raises:
+        InputFileError: it cannot be opened.
+    """
+    import pyarrow
+
+    file = store.open(path)
+    if compression is None:
+        return file
+    try:
+        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
+    except OSError as error:
+        raise InputFileError(path, f"cannot be unpacked as {compression}: {error}") from error
+
+
+class LineReader:
+    """Reads lines, knows where it is, and digests what it has read.
+
+    Args:
+        path: for errors.
+        stream: of unpacked bytes.
+        compression: a compressed file cannot be entered in the midst.
+    """
+
+    def __init__(self, path: str, stream: BinaryIO, compression: Compression | None = None) -> None:
+        self.position = 0
+        self.line = 1
+        self.digest = hashlib.sha256()
+        self._path = path
+        self._stream = stream
+        self._compression = compression
+        self._buffer = b""
+        self._at = 0
+
+    def skip_to(self, position: int, line: int) -> None:
+        """Reads on to a place that is known to begin a row.
+
+        Args:
+            position: of the byte, not before the present one.
+            line: its number.
+        """
+        if self._compression is None:
+            self._stream.seek(position)
+            self._buffer, self._at = b"", 0
+        else:
+            left = position - self.position
+            while left:
+                held = len(self._buffer) - self._at
+                if not held and not self._fill():
+                    raise InputFileError(self._path, "is shorter than it was: it has changed")
+                step = min(left, len(self._buffer) - self._at)
+                self._at += step
+                left -= step
+        self.position, self.line = position, line
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields lines with their ends, the last one perhaps without."""
+        while line := self._next():
+            self.position += len(line)
+            self.line += 1
+            yield line
+
+    def _next(self) -> bytes:
+        pieces = []
+        length = 0
+        while True:
+            end = self._buffer.find(b"\n", self._at)
+            piece = self._buffer[self._at : end + 1 if end >= 0 else len(self._buffer)]
+            self._at += len(piece)
+            pieces.append(piece)
+            length += len(piece)
+            if length > MOST_ROW_BYTES:
+                raise InputFileError(
+                    self._path,
+                    f"row {self.line}: the line is longer than {MOST_ROW_BYTES:,} bytes, the most "
+                    "that is read: split the file into lines",
+                )
+            if end >= 0 or not self._fill():
+                return b"".join(pieces) if len(pieces) > 1 else piece
+
+    def _fill(self) -> bool:
+        try:
+            self._buffer, self._at = bytes(self._stream.read(_BLOCK_BYTES)), 0
+        except OSError as error:
+            what = f"is not a whole {self._compression} file" if self._compression else None
+            words = what or "cannot be read"
+            raise InputFileError(
+                self._path, f"{words}: {str(error).partition(chr(10))[0] or error}"
+            ) from error
+        self.digest.update(self._buffer)
+        return bool(self._buffer)
+
+    def close(self) -> None:
+        """Closes the stream."""
+        self._stream.close()
+
+
+def read_raw(reader: LineReader, path: str, file_format: Format) -> Iterator[RawRow]:
+    """Reads rows from where the reader is, and leaves out blank lines between them.
+
+    Args:
+        reader: at the beginning of a row.
+        path: for errors.
+        file_format: CSV rows may have line breaks between quotes.
+
+    Raises:
+        InputFileError: the file cannot be read, or a quote is never closed.
+    """
+    lines = iter(reader)
+    for line in lines:
+        number = reader.line - 1
+        content = line.removeprefix(_BOM) if number == 1 else line
+        if not (content.strip() if file_format == "jsonl" else content.rstrip(b"\r\n")):
+            continue
+        if file_format == "csv":
+            yield _csv_row(content, number, lines, path)
+        else:
+            yield RawRow(content, number)
+
+
+def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> RawRow:
+    """Reads one CSV row, which takes further lines while a quote is open."""
+    taken = [first]
+
+    def feed() -> Iterator[str]:
+        yield to_text(first)
+        length = len(first)
+        for line in lines:
+            taken.append(line)
+            length += len(line)
+            if length > MOST_ROW_BYTES:
+                break
+            yield to_text(line)
+        raise InputFileError(
+            path,
+            f"row {number}: a quote is opened and never closed: close it, or write a quote inside "
+            'a field twice ("")',
+        )
+
+    try:
+        cells = next(csv.reader(feed(), strict=True))
+    except csv.Error as error:
+        return RawRow(b"".join(taken), number, fault=f"is not CSV: {error}")
+    return RawRow(b"".join(taken) if len(taken) > 1 else first, number, cells=cells)
+
+
+def to_text(line: bytes) -> str:
+    """Decodes UTF-8; bytes that are something else become lone surrogates.
+
+    Args:
+        line: of a file.
+    """
+    return line.decode("utf-8", errors="surrogateescape")
+
+
+def split_tsv(content: bytes) -> list[str]:
+    """Splits a line of a TSV file, in which a quote is text.
+
+    Args:
+        content: the line with its end.
+    """
+    return to_text(content).removesuffix("\n").removesuffix("\r").split("\t")

@@ -1,0 +1,115 @@
+"""Reads Parquet files by ranges of rows."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, BinaryIO, Self
+
+import pyarrow
+from pyarrow import parquet
+
+from scoring.errors import InputFileError
+from scoring.stores import store_of
+
+_MAGIC = b"PAR1"
+_BATCH_ROWS = 8_192
+_BUFFER_BYTES = 1024 * 1024
+
+
+class ParquetInput:
+    """An open Parquet file.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        InputFileError: it cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stream = store_of(path).open(path)
+        try:
+            self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
+            self._stream.seek(0)
+            self._file = parquet.ParquetFile(self._stream, buffer_size=_BUFFER_BYTES)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            self._stream.close()
+            raise _damaged(path, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        with suppress(pyarrow.ArrowException, OSError):
+            self._file.close()
+        self._stream.close()
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each column, by its name."""
+        return {field.name: str(field.type) for field in self._file.schema_arrow}
+
+    @property
+    def group_rows(self) -> list[int]:
+        """The number of rows of each row group."""
+        metadata = self._file.metadata
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+    def read(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
+        """Reads a range of rows of a row group.
+
+        Args:
+            columns: names of columns.
+            row_group: its number.
+            start: first row within the group.
+            end: one past the last.
+
+        Returns:
+            A pyarrow.Table [end - start, columns].
+
+        Raises:
+            InputFileError: the file is damaged.
+        """
+        batches = []
+        at = 0
+        try:
+            for batch in self._file.iter_batches(
+                _BATCH_ROWS, row_groups=[row_group], columns=list(columns), use_threads=False
+            ):
+                first, last = max(start - at, 0), min(end - at, batch.num_rows)
+                if first < last:
+                    batches.append(batch.slice(first, last - first))
+                at += batch.num_rows
+                if at >= end:
+                    break
+            table = pyarrow.Table.from_batches(batches, self._schema(columns))
+            table.validate(full=True)  # text that is not UTF-8 is found here
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise _damaged(self._path, error) from error
+        return table
+
+    def _schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
+        schema = self._file.schema_arrow
+        return pyarrow.schema([schema.field(name) for name in columns])
+
+
+def _footer(stream: BinaryIO) -> bytes:
+    """Returns the footer of a Parquet file, which tells where everything else lies."""
+    size = stream.seek(0, 2)
+    stream.seek(max(0, size - 8))
+    tail = stream.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if len(tail) < 8 or tail[4:] != _MAGIC or length > size - 8:
+        raise ValueError("its end is missing")
+    stream.seek(size - 8 - length)
+    return stream.read(length + 8)
+
+
+def _damaged(path: str, error: Exception) -> InputFileError:
+    reason = str(error).partition("\n")[0].removesuffix(".")
+    return InputFileError(path, f"is not a whole Parquet file: {reason}")

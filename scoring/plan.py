@@ -1,0 +1,284 @@
+"""Divides input files into units of work; the same files give the same units."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from scoring.columns import choose_columns, choose_text_column, column_type, show
+from scoring.errors import InputFileError
+from scoring.inputs import InputFile
+from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
+from scoring.manifest import (
+    Column,
+    ColumnType,
+    Manifest,
+    Model,
+    OutputFormat,
+    Source,
+    Unit,
+)
+from scoring.parquet import ParquetInput
+from scoring.stores import store_of
+
+PART_BYTES = 8 * 1024 * 1024
+_MOST_PARQUET_ROWS = 100_000
+_MOST_KEYS = 1_000
+
+
+@dataclass(slots=True)
+class _File:
+    """What reading a file through once has found.
+
+    Args:
+        sha256: see `Source`.
+        header: names of its columns; empty for JSON Lines.
+        rows: in the file.
+        units: as if it were the only file.
+        kinds: of JSON Lines, the types of the values of each key, in the order of appearance.
+        schema: of Parquet, the type of each column.
+    """
+
+    sha256: str
+    header: tuple[str, ...]
+    rows: int
+    units: list[Unit]
+    kinds: dict[str, set[str]] = field(default_factory=dict)
+    schema: dict[str, str] = field(default_factory=dict)
+
+
+def make_manifest(
+    files: Sequence[InputFile],
+    *,
+    text_column: str | None,
+    columns: Sequence[str] | None,
+    output_format: OutputFormat,
+    part_bytes: int,
+    model: Model,
+) -> Manifest:
+    """Reads all files through once and divides them.
+
+    Args:
+        files: in their order.
+        text_column: its name; None: by its usual names.
+        columns: names of those to keep; None: all.
+        output_format: of the parts.
+        part_bytes: about how many bytes of text a unit has, after unpacking.
+        model: what answers.
+
+    Raises:
+        InputFileError: a file cannot be read, or its columns do not fit those of the first one.
+        OptionError: two columns of the output would have one name.
+    """
+    scans = [scan(file, part_bytes=part_bytes) for file in files]
+    names = _choose_names(files, scans)
+    text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
+    kept = choose_columns(files[0].path, names, wanted=columns, labels=model.labels)
+    units: list[Unit] = []
+    for place, (file, found) in enumerate(zip(files, scans, strict=True)):
+        _check_columns(file, found, text, kept, first=(files[0], scans[0]))
+        for unit in found.units:
+            units.append(unit.model_copy(update={"number": len(units), "source": place}))
+    return Manifest(
+        sources=tuple(map(_source, files, scans)),
+        units=tuple(units),
+        text_column=text,
+        columns=kept,
+        output_format=output_format,
+        part_bytes=part_bytes,
+        model=model,
+    )
+
+
+def digest(file: InputFile) -> str:
+    """Reads a file through, and returns the digest that `Source.sha256` holds.
+
+    Raises:
+        InputFileError: it cannot be read.
+    """
+    return scan(file, part_bytes=PART_BYTES).sha256
+
+
+def scan(file: InputFile, *, part_bytes: int) -> _File:
+    """Reads a file through once.
+
+    Raises:
+        InputFileError: it cannot be read, or has no header.
+    """
+    if file.format == "parquet":
+        return _scan_parquet(file)
+    return _TextScan(file, part_bytes).run()
+
+
+def _source(file: InputFile, found: _File) -> Source:
+    return Source(
+        path=file.path,
+        format=file.format,
+        compression=file.compression,
+        size=file.status.size,
+        modified=file.status.modified,
+        sha256=found.sha256,
+        header=found.header,
+        rows=found.rows,
+    )
+
+
+def _choose_names(
+    files: Sequence[InputFile], scans: Sequence[_File]
+) -> list[tuple[str, ColumnType | None]]:
+    """Returns names and types of the columns: those of the first file, of JSON Lines all keys."""
+    first = files[0].format
+    if first != "jsonl":
+        kind: ColumnType | None = None if first == "parquet" else "string"
+        return [(name, kind) for name in scans[0].header]
+    kinds: dict[str, set[str]] = {}
+    for found in scans:
+        for name, seen in found.kinds.items():
+            kinds.setdefault(name, set()).update(seen)
+    return [(name, column_type(frozenset(seen - {"NoneType"}))) for name, seen in kinds.items()]
+
+
+def _check_columns(
+    file: InputFile,
+    found: _File,
+    text: str,
+    kept: Sequence[Column],
+    *,
+    first: tuple[InputFile, _File],
+) -> None:
+    """Refuses a file whose columns differ from those of the first one."""
+    kinds = {file.format, first[0].format}
+    if len(kinds) > 1 and kinds != {"csv", "tsv"}:
+        raise InputFileError(
+            file.path, f"is {file.format}, {first[0].path} is {first[0].format}: score them apart"
+        )
+    if file.format == "jsonl":
+        return  # a row without a key is judged by itself
+    for name in (text, *(column.name for column in kept)):
+        if found.header.count(name) != 1:
+            raise InputFileError(
+                file.path,
+                f"{'two columns are' if name in found.header else 'no column is'} named {name!r} "
+                f"among {show(found.header)}, unlike in {first[0].path}: score them apart, or "
+                "choose with --columns what both have",
+            )
+        if found.schema.get(name) != first[1].schema.get(name):
+            raise InputFileError(
+                file.path,
+                f"the column {name!r} is {found.schema[name]}, in {first[0].path} it is "
+                f"{first[1].schema[name]}: score them apart, or leave it out with --columns",
+            )
+
+
+class _TextScan:
+    """Reads a text file through: finds cuts, counts rows, learns names and types of columns."""
+
+    def __init__(self, file: InputFile, part_bytes: int) -> None:
+        self._file = file
+        self._part_bytes = part_bytes
+        self._kinds: dict[str, set[str]] = {}
+        self._units: list[Unit] = []
+        self._digest = hashlib.sha256()
+        self._start = (0, 1)
+        self._rows = 0
+
+    def run(self) -> _File:
+        path = self._file.path
+        stream = open_unpacked(store_of(path), path, self._file.compression)
+        reader = LineReader(path, stream, self._file.compression)
+        header: tuple[str, ...] = ()
+        rows = 0
+        try:
+            raw = read_raw(reader, path, self._file.format)
+            if self._file.format != "jsonl":
+                header = self._header(next(raw, None))
+                self._start = (reader.position, reader.line)
+            for row in raw:
+                rows += 1
+                self._add(row, reader)
+        finally:
+            reader.close()
+        if self._rows:
+            self._cut(reader)
+        return _File(reader.digest.hexdigest(), header, rows, self._units, kinds=self._kinds)
+
+    def _header(self, row: RawRow | None) -> tuple[str, ...]:
+        if row is None:
+            raise InputFileError(self._file.path, "is empty: it must begin with a header")
+        if row.fault is not None:
+            raise InputFileError(self._file.path, f"the header {row.fault}")
+        names = row.cells or split_tsv(row.content)
+        return tuple(name.strip() for name in names)
+
+    def _add(self, row: RawRow, reader: LineReader) -> None:
+        self._rows += 1
+        self._digest.update(row.content)
+        if self._file.format == "jsonl":
+            self._learn(row)
+        if reader.position - self._start[0] >= self._part_bytes:
+            self._cut(reader)
+
+    def _learn(self, row: RawRow) -> None:
+        try:
+            record = orjson.loads(row.content)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(record, dict):
+            for name, value in record.items():
+                self._kinds.setdefault(name, set()).add(_kind(value))
+            if len(self._kinds) > _MOST_KEYS:
+                raise InputFileError(
+                    self._file.path,
+                    f"row {row.line}: has more than {_MOST_KEYS:,} different keys, the most that "
+                    "become columns: put values under one key",
+                )
+
+    def _cut(self, reader: LineReader) -> None:
+        """Ends a unit behind the last row."""
+        start, line = self._start
+        self._units.append(
+            Unit(
+                number=0,
+                source=0,
+                start=start,
+                end=reader.position,
+                row_group=None,
+                first_row=line,
+                rows=self._rows,
+                sha256=self._digest.hexdigest(),
+            )
+        )
+        self._start = (reader.position, reader.line)
+        self._rows = 0
+        self._digest = hashlib.sha256()
+
+
+def _kind(value: object) -> str:
+    kind = type(value).__name__
+    # Parquet's integers have 64 bits with a sign.
+    return "big" if kind == "int" and not -(2**63) <= value < 2**63 else kind  # type: ignore[operator]
+
+
+def _scan_parquet(file: InputFile) -> _File:
+    units: list[Unit] = []
+    before = 0
+    with ParquetInput(file.path) as parquet:
+        for group, rows in enumerate(parquet.group_rows):
+            for start in range(0, rows, _MOST_PARQUET_ROWS):
+                end = min(rows, start + _MOST_PARQUET_ROWS)
+                units.append(
+                    Unit(
+                        number=0,
+                        source=0,
+                        start=start,
+                        end=end,
+                        row_group=group,
+                        first_row=before + start + 1,
+                        rows=end - start,
+                        sha256="",
+                    )
+                )
+            before += rows
+        types = parquet.types
+        return _File(parquet.footer_sha256, tuple(types), before, units, schema=types)

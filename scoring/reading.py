@@ -1,0 +1,208 @@
+"""Reads the rows of a unit, and sets rows aside that have no text to score."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from model.errors import InputError
+from model.text import check_text
+from scoring.errors import InputFileError, ScoringError
+from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
+from scoring.manifest import BadRow, Manifest, Source, Unit
+from scoring.parquet import ParquetInput
+from scoring.stores import store_of
+
+_NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
+
+
+@dataclass(slots=True)
+class UnitRows:
+    """The rows of a unit that have a text.
+
+    Args:
+        numbers: of the rows, as bad rows name them.
+        texts: of the rows.
+        values: of the kept columns: a list for each row, or a pyarrow.Table for Parquet.
+        bad: rows that have no text, in order.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    values: Any = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+class Missing:
+    """Stands for a key that a row of JSON Lines does not have."""
+
+
+MISSING = Missing()
+
+
+class UnitReader:
+    """Reads units of a job. Units of one compressed file are fastest in their order.
+
+    Args:
+        manifest: the job.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._open: tuple[int, LineReader] | None = None
+        self._wanted = [column.name for column in manifest.columns]
+
+    def read(self, unit: Unit) -> UnitRows:
+        """Reads one unit.
+
+        Raises:
+            InputFileError: the file cannot be read, or is not what it was when the job was planned.
+        """
+        source = self._manifest.sources[unit.source]
+        if unit.row_group is not None:
+            return self._read_parquet(source, unit, unit.row_group)
+        digest = hashlib.sha256()
+        rows = UnitRows()
+        count = 0
+        parse = _Parser(source, self._manifest.text_column, self._wanted)
+        for raw in self._raw(source, unit):
+            count += 1
+            digest.update(raw.content)
+            parse.add(raw, rows)
+        if count != unit.rows or digest.hexdigest() != unit.sha256:
+            self.close()
+            raise _changed(source)
+        return rows
+
+    def close(self) -> None:
+        """Closes the file that is open."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _raw(self, source: Source, unit: Unit) -> Iterator[RawRow]:
+        reader = self._reader(source, unit)
+        try:
+            for raw in read_raw(reader, source.path, source.format):
+                yield raw
+                if reader.position >= unit.end:
+                    break
+        except ScoringError:
+            self.close()
+            raise
+
+    def _reader(self, source: Source, unit: Unit) -> LineReader:
+        """Goes on in the file that is open, or opens another."""
+        if self._open is not None:
+            place, reader = self._open
+            if place != unit.source or reader.position > unit.start:
+                self.close()
+        if self._open is None:
+            stream = open_unpacked(store_of(source.path), source.path, source.compression)
+            self._open = (unit.source, LineReader(source.path, stream, source.compression))
+        reader = self._open[1]
+        reader.skip_to(unit.start, unit.first_row)
+        return reader
+
+    def _read_parquet(self, source: Source, unit: Unit, row_group: int) -> UnitRows:
+        text = self._manifest.text_column
+        names = list(dict.fromkeys([text, *self._wanted]))
+        with ParquetInput(source.path) as parquet:
+            if parquet.footer_sha256 != source.sha256:
+                raise _changed(source)
+            table = parquet.read(names, row_group=row_group, start=unit.start, end=unit.end)
+        if table.num_rows != unit.rows:
+            raise _changed(source)
+        rows = UnitRows()
+        good = []
+        for place, value in enumerate(table[text].to_pylist()):
+            number = unit.first_row + place
+            fault = _fault_of(value)
+            if fault is None:
+                good.append(place)
+                rows.numbers.append(number)
+                rows.texts.append(value)
+            else:
+                rows.bad.append(BadRow(file=source.path, row=number, reason=fault))
+        kept = table.select(self._wanted)
+        rows.values = kept if len(good) == table.num_rows else kept.take(good)
+        return rows
+
+
+class _Parser:
+    """Turns raw rows of one text file into texts and kept values."""
+
+    def __init__(self, source: Source, text_column: str, wanted: Sequence[str]) -> None:
+        self._source = source
+        self._text = text_column
+        self._wanted = wanted
+        if source.format != "jsonl":
+            self._text_place = source.header.index(text_column)
+            self._places = [source.header.index(name) for name in wanted]
+
+    def add(self, raw: RawRow, rows: UnitRows) -> None:
+        """Adds a row to the good or the bad ones."""
+        text, values, fault = (
+            self._json(raw) if self._source.format == "jsonl" else self._cells(raw)
+        )
+        fault = fault or _fault_of(text)
+        if fault is not None:
+            rows.bad.append(BadRow(file=self._source.path, row=raw.line, reason=fault))
+            return
+        rows.numbers.append(raw.line)
+        rows.texts.append(str(text))
+        rows.values.append(values)
+
+    def _cells(self, raw: RawRow) -> tuple[object, list[object], str | None]:
+        if raw.fault is not None:
+            return None, [], raw.fault
+        cells = split_tsv(raw.content) if raw.cells is None else raw.cells
+        header = len(self._source.header)
+        if len(cells) != header:
+            return None, [], f"the header has {header} columns, this row has {len(cells)}"
+        values: list[object] = [cells[place] for place in self._places]
+        if not raw.content.isascii():
+            try:
+                raw.content.decode()
+            except UnicodeDecodeError:
+                return None, [], _NOT_UTF8
+        return cells[self._text_place], values, None
+
+    def _json(self, raw: RawRow) -> tuple[object, list[object], str | None]:
+        try:
+            record = orjson.loads(raw.content)
+        except orjson.JSONDecodeError as error:
+            with suppress(UnicodeDecodeError):
+                raw.content.decode()
+                return None, [], f"is not JSON: {_reason(error)}"
+            return None, [], _NOT_UTF8
+        if not isinstance(record, dict):
+            return None, [], f"must be a JSON object, is {type(record).__name__}"
+        if self._text not in record:
+            return None, [], f"lacks {self._text!r}"
+        return record[self._text], [record.get(name, MISSING) for name in self._wanted], None
+
+
+def _fault_of(text: object) -> str | None:
+    if text is None:
+        return "the text is null"
+    if not isinstance(text, str):
+        return f"the text must be a string, is {type(text).__name__}"
+    try:
+        check_text(text)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _reason(error: orjson.JSONDecodeError) -> str:
+    return f"{error.msg.partition(':')[0]} at character {error.pos + 1}"
+
+
+def _changed(source: Source) -> InputFileError:
+    return InputFileError(
+        source.path, "has changed since the job began: put it back, or begin anew with --overwrite"
+    )

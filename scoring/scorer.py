@@ -1,0 +1,183 @@
+"""Scores texts with a checkpoint, in passes of texts of similar length."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
+from model.checkpoint import Checkpoint, open_checkpoint
+from model.errors import ConfigurationError, InputError, NotFiniteError
+from model.hub_checkpoint import local_folder
+from model.loading import load
+from model.prediction import Prediction
+from model.predictor import Predictor
+from model.tokenizer import Encoding, Truncation
+from scoring.answers import Answers
+from scoring.errors import OptionError
+from scoring.manifest import Model
+
+# On a processor, twice the service's budget and more is faster still, and nobody waits for a pass.
+_PASS_TOKENS = 2_048
+
+
+def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
+    """Chooses device and type for options.
+
+    Args:
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        dtype: `auto` or a type.
+        checkpoint: its record may allow int8.
+
+    Raises:
+        OptionError: this machine does not have the device, or not the type on it.
+    """
+    try:
+        chosen = choose_device(device)
+    except ConfigurationError as error:
+        raise OptionError(f"--device: {error}") from error
+    try:
+        return chosen, choose_dtype(dtype, chosen, checkpoint.manifest.precision)
+    except ConfigurationError as error:
+        raise OptionError(f"--dtype: {error}") from error
+
+
+def describe(checkpoint: Checkpoint, *, device: str, dtype: str, truncation: Truncation) -> Model:
+    """Describes what will answer, without loading the weights.
+
+    Raises:
+        OptionError: this machine does not have the device, or not the type on it.
+    """
+    chosen, choice = choose(device, dtype, checkpoint)
+    return Model(
+        name=checkpoint.name,
+        version=checkpoint.version,
+        labels=tuple(checkpoint.config.labels),
+        temperature=checkpoint.manifest.temperature,
+        max_length=checkpoint.manifest.max_length,
+        device=chosen.type,
+        dtype=str(choice.dtype).removeprefix("torch."),
+        truncation=truncation,
+    )
+
+
+class Scorer:
+    """A loaded checkpoint that scores lists of texts.
+
+    Args:
+        checkpoint: a folder, or `hf:NAME@REVISION`.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        dtype: `auto` or a type.
+        truncation: the end of a long text that is cut off, or `error`.
+        threads: of the process on a processor; 0: as many as it may use.
+
+    Raises:
+        model.errors.ModelError: the checkpoint cannot be loaded.
+        OptionError: this machine does not have the device, or not the type on it.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        truncation: Truncation = "right",
+        threads: int = 0,
+    ) -> None:
+        opened = open_checkpoint(local_folder(Path(checkpoint)))
+        self.model = describe(opened, device=device, dtype=dtype, truncation=truncation)
+        chosen, choice = choose(device, dtype, opened)
+        backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
+        if chosen.type == "cpu":
+            torch.set_num_threads(backend.cores)
+        self._predictor: Predictor = load(opened, backend)
+        self._pass_tokens = max(_PASS_TOKENS, backend.default_batch_tokens)
+
+    def score(self, texts: Sequence[str]) -> Answers:
+        """Scores texts.
+
+        The same list always has the same answers, bit for bit, on the same kind of machine.
+
+        Args:
+            texts: N of them, in any order.
+
+        Returns:
+            Their answers, in the same order. A text that the model refuses has a reason instead.
+
+        Raises:
+            Exception: the device fails for a sound text too.
+        """
+        return self.answer(*self.encode(texts))
+
+    def encode(self, texts: Sequence[str]) -> tuple[list[Encoding | None], dict[int, str]]:
+        """Encodes texts; any thread may call it.
+
+        Args:
+            texts: N of them.
+
+        Returns:
+            The encoding of each, or None, and the reasons of those that are refused.
+        """
+        encodings: list[Encoding | None] = []
+        refused = {}
+        for place, text in enumerate(texts):
+            try:
+                encodings.append(self._predictor.encode(text, truncation=self.model.truncation))
+            except InputError as error:
+                encodings.append(None)
+                refused[place] = str(error)
+        return encodings, refused
+
+    def answer(self, encodings: Sequence[Encoding | None], refused: dict[int, str]) -> Answers:
+        """Runs the passes for encoded texts.
+
+        Args:
+            encodings: of N texts.
+            refused: the reasons of those that have none.
+        """
+        count = len(encodings)
+        answers = Answers(
+            np.zeros(count, np.int32),
+            np.zeros((count, len(self.model.labels)), np.float64),
+            np.zeros(count, np.int32),
+            np.zeros(count, np.bool_),
+            refused,
+        )
+        ids = {label: number for number, label in enumerate(self.model.labels)}
+        for places, part in self._passes(encodings):
+            for place, result in zip(places, self._predictor.predict_each(part), strict=True):
+                if isinstance(result, Prediction):
+                    answers.label_ids[place] = ids[result.label]
+                    answers.probabilities[place] = list(result.probabilities.values())
+                    answers.token_counts[place] = result.token_count
+                    answers.truncated[place] = result.truncated
+                else:
+                    refused[place] = _reason(result)
+        return answers
+
+    def _passes(
+        self, encodings: Sequence[Encoding | None]
+    ) -> Iterator[tuple[list[int], list[Encoding]]]:
+        """Yields the places and encodings of each pass, the shortest texts first."""
+        known = [(len(each.input_ids), at) for at, each in enumerate(encodings) if each is not None]
+        places: list[int] = []
+        part: list[Encoding] = []
+        for length, place in sorted(known):
+            encoding = encodings[place]
+            if places and length * (len(places) + 1) > self._pass_tokens:
+                yield places, part
+                places, part = [], []
+            if encoding is not None:
+                places.append(place)
+                part.append(encoding)
+        if places:
+            yield places, part
+
+
+def _reason(error: Exception) -> str:
+    """Says why a text has no answer; other messages than the project's own may hold the text."""
+    if isinstance(error, NotFiniteError):
+        return "the network overflowed: score it with --dtype float32"
+    return f"the model failed with {type(error).__name__}"

@@ -1,0 +1,294 @@
+"""Reads and writes files by path or URL: the local disk, and object stores through pyarrow.
+
+A file is written completely or not at all: on the disk under another name that is then changed, in
+an object store by one upload.
+"""
+
+import errno
+import os
+import posixpath
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+from scoring.errors import InputFileError, OptionError, OutputError
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file of a store.
+
+    Args:
+        path: a path, or a URL with its scheme.
+        size: bytes.
+        modified: nanoseconds since 1970.
+    """
+
+    path: str
+    size: int
+    modified: int
+
+
+class Store(Protocol):
+    """A place of files.
+
+    Errors of reading are an InputFileError, those of writing an OutputError; both name the file.
+    """
+
+    def status(self, path: str) -> FileStatus | None:
+        """Describes a file; None if there is none."""
+
+    def files(self, folder: str) -> Iterator[FileStatus]:
+        """Lists all files below a folder, in the order of their paths."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file for reading, with `seek`."""
+
+    def read(self, path: str) -> bytes | None:
+        """Reads a whole file; None if there is none."""
+
+    def write_whole(self, path: str, content: bytes) -> None:
+        """Writes a file, completely or not at all, and replaces what is there."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file as `write_whole` does unless it is there; returns whether it did."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file, if it is there."""
+
+
+def is_url(path: str) -> bool:
+    """Tells a URL from a path."""
+    return _SCHEME.match(path) is not None
+
+
+def join(folder: str, *names: str) -> str:
+    """Joins names to a path or URL."""
+    return posixpath.join(folder, *names)
+
+
+def store_of(path: str) -> Store:
+    """Chooses the store of a path or URL.
+
+    Raises:
+        OptionError: the scheme is not known, or the URL holds a password.
+    """
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return LocalStore()
+    if _WITH_PASSWORD.match(path):
+        raise OptionError(
+            f"{scheme[0]}…: a URL may hold no user and no password: use the environment variables "
+            "of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    return RemoteStore(path, scheme[0].lower())
+
+
+class LocalStore:
+    """The disk of this machine, and what is mounted there."""
+
+    def status(self, path: str) -> FileStatus | None:
+        """Describes a file; None if there is none."""
+        with _reading(path):
+            try:
+                found = Path(path).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            return FileStatus(path, found.st_size, found.st_mtime_ns)
+
+    def files(self, folder: str) -> Iterator[FileStatus]:
+        """Lists all files below a folder, in the order of their paths."""
+        with _reading(folder):
+            found = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
+        for path in found:
+            status = self.status(path)
+            if status is not None:
+                yield status
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file for reading."""
+        with _reading(path):
+            return Path(path).open("rb")
+
+    def read(self, path: str) -> bytes | None:
+        """Reads a whole file; None if there is none."""
+        with _reading(path):
+            try:
+                return Path(path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def write_whole(self, path: str, content: bytes) -> None:
+        """Writes a file beside its place, then renames it."""
+        with _writing(path, len(content)), _beside(path, content) as fresh:
+            fresh.replace(path)
+            _sync_folder(Path(path).parent)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file beside its place, then gives it its name unless that is taken."""
+        with _writing(path, len(content)), _beside(path, content) as fresh:
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                return False
+            _sync_folder(Path(path).parent)
+            return True
+
+    def remove(self, path: str) -> None:
+        """Removes a file, if it is there."""
+        with _writing(path, 0):
+            Path(path).unlink(missing_ok=True)
+
+
+class RemoteStore:
+    """An object store, as pyarrow or fsspec reach it.
+
+    Args:
+        url: a file or folder of it.
+        scheme: of the URL, up to and with `://`.
+
+    Raises:
+        OptionError: neither knows the scheme.
+    """
+
+    def __init__(self, url: str, scheme: str) -> None:
+        self._scheme = scheme
+        self._fs = _file_system(url, scheme)
+
+    def status(self, path: str) -> FileStatus | None:
+        """Describes a file; None if there is none."""
+        with _reading(path):
+            return self._describe(self._fs.get_file_info(self._key(path)))
+
+    def files(self, folder: str) -> Iterator[FileStatus]:
+        """Lists all files below a folder, in the order of their paths."""
+        from pyarrow.fs import FileSelector
+
+        with _reading(folder):
+            selector = FileSelector(self._key(folder), allow_not_found=True, recursive=True)
+            found = self._fs.get_file_info(selector)
+        for info in sorted(found, key=lambda info: str(info.path)):
+            status = self._describe(info)
+            if status is not None:
+                yield status
+
+    def open(self, path: str) -> BinaryIO:
+        """Opens a file for reading."""
+        with _reading(path):
+            return cast(BinaryIO, self._fs.open_input_file(self._key(path)))
+
+    def read(self, path: str) -> bytes | None:
+        """Reads a whole file; None if there is none."""
+        if self.status(path) is None:
+            return None
+        with _reading(path), self.open(path) as file:
+            return file.read()
+
+    def write_whole(self, path: str, content: bytes) -> None:
+        """Uploads a file; it is there once the upload is complete."""
+        with _writing(path, len(content)):
+            output = self._fs.open_output_stream(self._key(path))
+            output.write(content)  # closing completes an upload, so an error must not close it
+            output.close()
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Uploads a file unless one is there."""
+        if self.status(path) is not None:
+            return False
+        self.write_whole(path, content)
+        return True
+
+    def remove(self, path: str) -> None:
+        """Removes a file, if it is there."""
+        if self.status(path) is not None:
+            with _writing(path, 0):
+                self._fs.delete_file(self._key(path))
+
+    def _key(self, url: str) -> str:
+        return url.partition("://")[2].rstrip("/")
+
+    def _describe(self, info: Any) -> FileStatus | None:  # noqa: ANN401
+        if not info.is_file:
+            return None
+        return FileStatus(f"{self._scheme}{info.path}", info.size, info.mtime_ns or 0)
+
+
+def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
+    import pyarrow
+    from pyarrow import fs
+
+    try:
+        return fs.FileSystem.from_uri(url)[0]
+    except pyarrow.ArrowInvalid as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise OptionError(f"{url}: {_first_line(error)}") from error
+    except OSError as error:
+        raise OptionError(f"{url}: cannot be reached: {_first_line(error)}") from error
+    try:
+        import fsspec
+
+        found, _ = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise OptionError(
+            f"{url}: pyarrow does not know {scheme}: install fsspec and the package that knows it"
+        ) from error
+    return fs.PyFileSystem(fs.FSSpecHandler(found))
+
+
+@contextmanager
+def _beside(path: str, content: bytes) -> Iterator[Path]:
+    """Writes a hidden file in the same folder, which is gone afterwards."""
+    place = Path(path)
+    fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with fresh.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield fresh
+    finally:
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputFileError(path, f"cannot be read: {_why(error)}") from error
+
+
+@contextmanager
+def _writing(path: str, size: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        needed = f" ({size:,} bytes)" if size else ""
+        advice = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            advice = ": make room, then run the same command to go on"
+        raise OutputError(path, f"cannot be written{needed}: {_why(error)}{advice}") from error
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].removesuffix(".")

@@ -1,0 +1,206 @@
+"""Does the work of a unit: reads its rows, scores them, and writes its part.
+
+The next unit is read and encoded, and the last one is written, while one is computed.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow
+
+from model.allocator import share_one_heap
+from model.tokenizer import Encoding
+from scoring.engines.base import Fault, Job
+from scoring.errors import EngineError, OutputError, ScoringError
+from scoring.manifest import BadRow, Manifest, UnitRecord
+from scoring.output import Output
+from scoring.reading import UnitReader, UnitRows
+from scoring.scorer import Scorer
+from scoring.writing import part_bytes, part_name
+
+Result = UnitRecord | Fault
+#: returns the number of the next unit; None: there is none now, or, if it may wait, never again
+Next = Callable[[bool], int | None]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A unit whose rows are read and encoded.
+
+    Args:
+        number: of the unit.
+        rows: the rows that have a text.
+        encodings: of the texts; None where one is refused.
+        refused: the reasons, by places.
+    """
+
+    number: int
+    rows: UnitRows
+    encodings: list[Encoding | None]
+    refused: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A unit whose part is made.
+
+    Args:
+        record: what came of it.
+        part: the bytes.
+    """
+
+    record: UnitRecord
+    part: bytes
+
+
+class Worker:
+    """A loaded model that does units of one job.
+
+    Args:
+        job: what to do, and how.
+
+    Raises:
+        model.errors.ModelError: the checkpoint cannot be loaded.
+        ScoringError: the model is not the one of the manifest, or the device is not there.
+    """
+
+    def __init__(self, job: Job) -> None:
+        share_one_heap()
+        pyarrow.set_cpu_count(1)
+        self._manifest = Manifest.model_validate_json(job.manifest)
+        self._output = Output(job.output)
+        self._reader = UnitReader(self._manifest)
+        wanted = self._manifest.model
+        self._scorer = Scorer(
+            job.checkpoint,
+            device=job.device,
+            dtype=job.dtype,
+            truncation=wanted.truncation,
+            threads=job.threads,
+        )
+        found = self._scorer.model
+        if (found.version, found.device, found.dtype) != (
+            wanted.version,
+            wanted.device,
+            wanted.dtype,
+        ):
+            raise EngineError(
+                f"{job.checkpoint}: a worker has model {found.version} in {found.dtype} on "
+                f"{found.device}, the job {wanted.version} in {wanted.dtype} on {wanted.device}: "
+                "give all workers the same"
+            )
+
+    def do(self, number: int) -> Result:
+        """Does one unit.
+
+        Args:
+            number: of the unit.
+        """
+        return self.write(self.compute(self.prepare(number)))
+
+    def close(self) -> None:
+        """Closes the file that is open."""
+        self._reader.close()
+
+    def run(self, following: Next, report: Callable[[Result], None]) -> None:
+        """Does units until there are no more.
+
+        Args:
+            following: the number of the next unit.
+            report: takes what came of each unit, from another thread.
+        """
+        with ThreadPoolExecutor(1) as reading, ThreadPoolExecutor(1) as writing:
+            ahead: Future[Prepared | Fault] | None = None
+            written: Future[None] | None = None
+            while True:
+                number = following(ahead is None)
+                if number is None and ahead is None:
+                    break
+                upcoming = None if number is None else reading.submit(self.prepare, number)
+                if ahead is not None:
+                    computed = self.compute(ahead.result())
+                    if written is not None:
+                        written.result()  # at most one part waits to be written
+                    written = writing.submit(self._write_and_report, computed, report)
+                ahead = upcoming
+            if written is not None:
+                written.result()
+        self.close()
+
+    def prepare(self, number: int) -> Prepared | Fault:
+        """Reads and encodes a unit; one call at a time."""
+        try:
+            rows = self._reader.read(self._manifest.units[number])
+            return Prepared(number, rows, *self._scorer.encode(rows.texts))
+        except Exception as error:
+            return fault_of(number, error)
+
+    def compute(self, prepared: Prepared | Fault) -> Computed | Fault:
+        """Scores the rows of a unit; one call at a time."""
+        if isinstance(prepared, Fault):
+            return prepared
+        try:
+            return self._score(prepared)
+        except Exception as error:
+            return fault_of(prepared.number, error)
+
+    def _score(self, prepared: Prepared) -> Computed:
+        number, rows = prepared.number, prepared.rows
+        source = self._manifest.sources[self._manifest.units[number].source]
+        answers = self._scorer.answer(prepared.encodings, prepared.refused)
+        values = rows.values
+        bad = list(rows.bad)
+        if answers.refused:
+            good = [place for place in range(len(rows.texts)) if place not in answers.refused]
+            bad += [
+                BadRow(file=source.path, row=rows.numbers[place], reason=reason)
+                for place, reason in answers.refused.items()
+            ]
+            bad.sort(key=lambda row: row.row)
+            values = (
+                values.take(good)
+                if isinstance(values, pyarrow.Table)
+                else [values[place] for place in good]
+            )
+            answers = answers.select(np.array(good, np.intp))
+        content = part_bytes(self._manifest, source, values, answers)
+        labels = Counter(answers.label_ids.tolist())
+        record = UnitRecord(
+            number=number,
+            rows_in=len(rows.texts) + len(rows.bad),
+            rows_out=len(answers.label_ids),
+            bad=tuple(bad),
+            truncated=int(answers.truncated.sum()),
+            tokens=int(answers.token_counts.sum(dtype=np.int64)),
+            labels={name: labels[at] for at, name in enumerate(self._manifest.model.labels)},
+            part=part_name(self._manifest, number),
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+        return Computed(record, content)
+
+    def write(self, computed: Computed | Fault) -> Result:
+        """Writes the part of a unit."""
+        if isinstance(computed, Fault):
+            return computed
+        try:
+            self._output.write(computed.record, computed.part)
+        except Exception as error:
+            return fault_of(computed.record.number, error)
+        return computed.record
+
+    def _write_and_report(
+        self, computed: Computed | Fault, report: Callable[[Result], None]
+    ) -> None:
+        report(self.write(computed))
+
+
+def fault_of(number: int, error: Exception) -> Fault:
+    """Describes an error of a unit; foreign messages may hold the text of a user."""
+    if isinstance(error, ScoringError):
+        return Fault(number, str(error), stops=isinstance(error, OutputError))
+    return Fault(number, f"part {number}: the worker failed with {type(error).__name__}")

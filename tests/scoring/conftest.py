@@ -1,0 +1,100 @@
+"""Runs jobs in this process or as the command, with the smallest real model."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import scoring.__main__ as command
+from scoring.engines.base import Fault, Job
+from scoring.manifest import UnitRecord
+from scoring.worker import Worker
+
+Run = Callable[..., int]
+ROOT = Path(__file__).parents[2]
+PATIENCE = 120
+ROWS = 400
+PARTS = ("--part-bytes", "60", "--dtype", "float32", "--workers", "2")
+
+
+class OwnProcess:
+    """An engine without processes."""
+
+    def __init__(self, *, most: int | None = None) -> None:
+        self._most = most
+
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | Fault]:
+        with closing(Worker(job)) as worker:
+            for number in numbers[: self._most]:
+                yield worker.do(number)
+
+
+@pytest.fixture
+def run(checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command without processes; `most` units end it early."""
+
+    def start(*arguments: object, most: int | None = None) -> int:
+        monkeypatch.setattr(command, "_engine", lambda *_: (OwnProcess(most=most), 1))
+        return command.main(["--checkpoint", str(checkpoint_folder), *map(str, arguments)])
+
+    return start
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The content of every file of a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of many lengths, for more than a hundred parts, some of them bad."""
+    path = tmp_path_factory.mktemp("in") / "rows.csv"
+    rows = [f"{place},{'good bad film ' * (place % 9)}" for place in range(ROWS)]
+    path.write_text("\n".join(["id,text", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def start(
+    checkpoint: Path,
+    inputs: Path | str,
+    output: Path | str,
+    *options: str,
+    limit: Callable[[], None] | None = None,
+) -> subprocess.Popen[str]:
+    """Starts the command, with small parts and two workers unless `options` say otherwise."""
+    command = [sys.executable, "-m", "scoring", str(inputs), "--output", str(output)]
+    return subprocess.Popen(
+        [*command, "--checkpoint", str(checkpoint), *PARTS, *options],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, said = process.communicate(timeout=PATIENCE)
+    return process.returncode, said
+
+
+def wait_for_parts(output: Path, count: int, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + PATIENCE
+    while len(list(output.glob("part-*"))) < count:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def told_of(said: str) -> Sequence[str]:
+    """The faults that the command has told."""
+    return [line for line in said.splitlines() if line.startswith("headlight-score: ")]

@@ -1,0 +1,356 @@
+"""A job from the command line to its totals: parts, bad rows, going on, refusing."""
+
+import csv
+import gzip
+import io
+import json
+import os
+from pathlib import Path
+
+import pyarrow
+import pytest
+import torch
+from pyarrow import parquet
+
+import scoring.__main__ as command
+from model import load_predictor, open_checkpoint
+from scoring.errors import OutputError
+from scoring.output import Output
+from tests.builders import tiny_checkpoint
+from tests.scoring.conftest import Run, files_of
+
+TEXTS = ["a good film", "the plot is dull", "superb", "not bad", "a long, cold movie", "weak cast"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A CSV with a label, one bad row among six good ones, and a line break."""
+    path = tmp_path / "in" / "rows.csv"
+    path.parent.mkdir()
+    rows = [f"{place},{place % 2},{text}" for place, text in enumerate(TEXTS) if "," not in text]
+    rows.insert(2, "9,1")
+    rows.append('4,0,"a long,\ncold movie"')
+    path.write_text("\n".join(["id,label,text", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_part_has_the_columns_of_the_input_and_the_answers(
+    run: Run,
+    table: Path,
+    tmp_path: Path,
+    checkpoint_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "out"
+
+    assert run(table, "--output", output, "--dtype", "float32") == 0
+
+    assert sorted(files_of(output)) == [
+        "SUCCESS.json",
+        "bad-rows.jsonl",
+        "manifest.json",
+        "part-00000.parquet",
+    ]
+    found = parquet.read_table(output / "part-00000.parquet")
+    assert found.column_names == [
+        "id",
+        "input_label",
+        "text",
+        "label",
+        "score",
+        "probability_negative",
+        "probability_positive",
+        "token_count",
+        "truncated",
+        "model_version",
+    ]
+    opened = open_checkpoint(checkpoint_folder)
+    predictor = load_predictor(opened, device=torch.device("cpu"), dtype=torch.float32)
+    rows = found.to_pylist()
+    assert [row["text"] for row in rows] == [*TEXTS[:4], TEXTS[5], "a long,\ncold movie"]
+    for row in rows:
+        (answer,) = predictor.predict([predictor.encode(row["text"])])
+        assert (row["label"], row["token_count"]) == (answer.label, answer.token_count)
+        assert row["score"] == pytest.approx(answer.score, abs=1e-6)
+        assert row["probability_positive"] == pytest.approx(
+            answer.probabilities["positive"], abs=1e-6
+        )
+        assert row["truncated"] is False
+        assert row["model_version"] == opened.version
+    bad = [json.loads(line) for line in (output / "bad-rows.jsonl").read_text().splitlines()]
+    reason = "the header has 3 columns, this row has 2"
+    assert bad == [{"file": str(table), "row": 4, "reason": reason}]
+    success = json.loads((output / "SUCCESS.json").read_text())
+    counts = {label: sum(row["label"] == label for row in rows) for label in opened.config.labels}
+    assert success == {
+        "rows_in": 7,
+        "rows_out": 6,
+        "bad_rows": 1,
+        "reasons": {reason: 1},
+        "truncated": 0,
+        "tokens": sum(row["token_count"] for row in rows),
+        "labels": counts,
+        "parts": 1,
+        "bytes": (output / "part-00000.parquet").stat().st_size,
+        "model_version": opened.version,
+    }
+    said = capsys.readouterr().err
+    assert "the input's column 'label' is kept as 'input_label'\n" in said
+    assert f"bad rows: 1: {reason}\nall bad rows: {output}/bad-rows.jsonl\n" in said
+    assert "good film" not in said
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "tsv", "jsonl", "jsonl.zst", "parquet"])
+def test_the_form_of_the_input_is_kept(run: Run, tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"rows.{form}"
+    rows = [{"id": place, "text": text} for place, text in enumerate(TEXTS)]
+    if form == "parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        path.write_bytes(packed(form, "".join(spelled(form, rows)).encode()))
+    output = tmp_path / "out"
+
+    assert run(path, "--output", output, "--format", "input", "--columns", "text,id") == 0
+
+    part = output / f"part-00000.{form}"
+    if form == "parquet":
+        found = parquet.read_table(part).to_pylist()
+    elif form.startswith("jsonl"):
+        found = [json.loads(line) for line in unpacked(form, part.read_bytes()).splitlines()]
+    else:
+        delimiter = "\t" if form == "tsv" else ","
+        text = unpacked(form, part.read_bytes()).decode()
+        found = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    assert list(found[0])[:4] == ["text", "id", "label", "score"]
+    kind = int if form.startswith(("jsonl", "parquet")) else str
+    assert [(row["text"], row["id"]) for row in found] == [
+        (text, kind(place)) for place, text in enumerate(TEXTS)
+    ]
+    truncated = False if kind is int else "false"
+    assert {row["truncated"] for row in found} == {truncated}
+    assert all(0.5 <= float(row["score"]) <= 1 for row in found)
+
+
+def spelled(form: str, rows: list[dict[str, object]]) -> list[str]:
+    if form.startswith("jsonl"):
+        return [json.dumps(row) + "\n" for row in rows]
+    if form == "tsv":
+        return ["id\ttext\n", *(f"{row['id']}\t{row['text']}\n" for row in rows)]
+    return ["id,text\n", *(f'{row["id"]},"{row["text"]}"\n' for row in rows)]
+
+
+def packed(form: str, content: bytes) -> bytes:
+    if form.endswith(".gz"):
+        return gzip.compress(content)
+    if form.endswith(".zst"):
+        return bytes(pyarrow.Codec("zstd").compress(content, asbytes=True))
+    return content
+
+
+def unpacked(form: str, content: bytes) -> bytes:
+    if form.endswith(".gz"):
+        return gzip.decompress(content)
+    if form.endswith(".zst"):
+        return bytes(pyarrow.CompressedInputStream(pyarrow.py_buffer(content), "zstd").read())
+    return content
+
+
+def test_a_job_goes_on_where_it_ended(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (table, "--part-bytes", "20")
+    assert run(*arguments, "--output", tmp_path / "whole") == 0
+    whole = files_of(tmp_path / "whole")
+    assert len(whole) >= 6
+
+    output = tmp_path / "out"
+    # An engine that does two units and then no more leaves the others without a part.
+    assert run(*arguments, "--output", output, most=2) == 0
+    assert "SUCCESS.json" not in files_of(output)
+    first = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    assert len(first) == 2
+    # A part that is cut, and a part whose record is gone, are written again.
+    parts = sorted(first)
+    parts[0].write_bytes(parts[0].read_bytes()[:-1])
+    (output / ".records" / "00001.json").unlink()
+    (output / ".part-00002.parquet.12.tmp").write_bytes(b"half")
+    assert run(*arguments, "--output", output) == 0
+
+    assert files_of(output) == whole
+    assert run(*arguments, "--output", output) == 0
+    assert "is finished already: 6 of 7 rows are scored in" in capsys.readouterr().err
+    assert files_of(output) == whole
+
+
+def test_shards_share_a_folder_and_the_last_one_adds_up(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = (table, "--part-bytes", "20")
+    assert run(*arguments, "--output", tmp_path / "whole") == 0
+    output = tmp_path / "out"
+    for shard in ("3/3", "1/3"):
+        assert run(*arguments, "--output", output, "--shard", shard) == 0
+        assert "other shards are not finished" in capsys.readouterr().err
+        assert not (output / "SUCCESS.json").exists()
+    assert run(*arguments, "--output", output, "--shard", "2/3") == 0
+
+    assert files_of(output) == files_of(tmp_path / "whole")
+
+
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.splitlines()[-1].removeprefix("headlight-score: ")
+
+
+def test_other_inputs_options_and_models_are_refused(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, most=0) == 0
+    advice = ": choose another --output, or begin anew with --overwrite"
+    began = f"{output}: holds a job that began otherwise: "
+
+    more = table.with_name("more.csv")
+    more.write_text("id,label,text\n1,0,fine\n", encoding="utf-8")
+    assert run(table.parent, "--output", output) == 1
+    assert refusal(capsys) == f"{began}{more} is new{advice}"
+    assert run(more, "--output", output) == 1
+    assert refusal(capsys) == f"{began}{more} is new; {table} is missing{advice}"
+    assert run(table, "--output", output, "--format", "input", "--truncation", "left") == 1
+    assert refusal(capsys) == (
+        f"{began}--truncation was right, is left; --format was parquet, is input{advice}"
+    )
+    other = tiny_checkpoint(tmp_path / "other", seed=1)
+    assert run(table, "--output", output, "--checkpoint", other) == 1
+    versions = [open_checkpoint(path).version for path in (other,)]
+    assert refusal(capsys).endswith(f", is {versions[0]}{advice}")
+
+    os.utime(table, (1, 1))  # the same content at another time is the same
+    assert run(table, "--output", output, most=0) == 0
+    table.write_bytes(table.read_bytes().replace(b"superb", b"Superb"))
+    assert run(table, "--output", output) == 1
+    assert refusal(capsys) == f"{began}{table} has changed{advice}"
+    assert run(table, "--output", output, "--overwrite") == 0
+    assert json.loads((output / "SUCCESS.json").read_text())["rows_out"] == 6
+
+
+def test_a_folder_of_others_is_left_alone(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "thesis.tex").write_text("dear", encoding="utf-8")
+    for overwrite in ([], ["--overwrite"]):
+        assert run(table, "--output", output, *overwrite) == 1
+        assert refusal(capsys) == (
+            f"{output}: holds thesis.tex, which no job writes: choose an empty or a new folder"
+        )
+    assert files_of(output) == {"thesis.tex": b"dear"}
+
+
+def test_lost_rows_are_found(run: Run, table: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, "--part-bytes", "1", most=3) == 0
+    record = output / ".records" / "00001.json"
+    content = json.loads(record.read_text())
+    content["rows_out"] -= 1
+    record.write_text(json.dumps(content), encoding="utf-8")
+    opened = Output(str(output))
+    manifest = opened.manifest()
+    assert manifest is not None
+    short = manifest.model_copy(update={"units": manifest.units[:3]})
+
+    with pytest.raises(OutputError, match=r"part-00001\.parquet: has 0 rows and 0 bad ones of 1: "):
+        opened.finish(short)
+    assert opened.success() is None
+
+
+def test_long_texts_are_cut_or_set_aside(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("text\ngood\n" + "good " * 50 + "\nbad\n", encoding="utf-8")
+
+    assert run(path, "--output", tmp_path / "cut") == 0
+    assert json.loads((tmp_path / "cut" / "SUCCESS.json").read_text())["truncated"] == 1
+    assert run(path, "--output", tmp_path / "aside", "--truncation", "error") == 0
+    success = json.loads((tmp_path / "aside" / "SUCCESS.json").read_text())
+    assert (success["rows_in"], success["rows_out"], success["bad_rows"]) == (3, 2, 1)
+    (bad,) = (tmp_path / "aside" / "bad-rows.jsonl").read_text().splitlines()
+    assert json.loads(bad)["row"] == 3
+    texts = parquet.read_table(tmp_path / "aside" / "part-00000.parquet")["text"].to_pylist()
+    assert texts == ["good", "bad"]
+
+
+def test_a_second_job_waits_for_nobody(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, most=0) == 0
+    with Output(str(output)).locked((1, 1)):
+        assert run(table, "--output", output) == 1
+    assert refusal(capsys) == f"{output}: another job is at work on it: wait for it, or end it"
+    assert run(table, "--output", output) == 0
+
+
+MISTAKES = {
+    ("nowhere.csv",): "nowhere.csv: does not exist: give files, folders, globs or URLs",
+    ("{in}/none*.csv",): "{in}/none*.csv: holds no file that is read: use .csv, .tsv, .jsonl, "
+    ".ndjson (each also with .gz or .zst) and .parquet",
+    ("{in}/rows.csv", "{in}"): "{in}/rows.csv: is named twice, also as {in}/rows.csv: name it once",
+    ("{in}/rows.csv", "--text-column", "body"): "{in}/rows.csv: no column is named 'body' among "
+    "'id', 'label', 'text': choose one with --text-column",
+    ("{in}/rows.csv", "--columns", "id,nmae"): "{in}/rows.csv: no column is named 'nmae' among "
+    "'id', 'label', 'text': change --columns",
+    ("{in}/rows.csv", "--ray-address", "x:1"): "--ray-address is for --engine ray: leave it out, "
+    "or choose that engine",
+    ("{in}/rows.csv", "--device", "gpu"): "--device: device must be auto, cpu, cuda or cuda:N, "
+    "got gpu",
+    ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: pyarrow does not know ftp9://: install "
+    "fsspec and the package that knows it",
+    ("s3://key:secret@bucket/rows.csv",): "s3://…: a URL may hold no user and no password: use "
+    "the environment variables of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES, ids=lambda arguments: " ".join(arguments))
+def test_a_mistake_is_told_in_one_line(
+    run: Run,
+    table: Path,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = {"{in}": str(table.parent)}
+    given = [argument.replace("{in}", folder["{in}"]) for argument in arguments]
+
+    assert run(*given, "--output", tmp_path / "out") == 1
+
+    told = MISTAKES[arguments].replace("{in}", folder["{in}"])
+    assert refusal(capsys) == told
+    assert not (tmp_path / "out").exists() or files_of(tmp_path / "out") == {}
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
+def test_a_shard_is_one_of_several(shard: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["in.csv", "--output", "out", "--shard", shard])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "headlight-score: argument --shard: must be I/N with I from 1 to N, such as 1/8, got "
+        f"'{shard}'; see headlight-score --help\n"
+    )
+
+
+def test_folders_are_read_in_order_and_their_other_files_left_out(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    for name in ("b/2.csv", "a.csv", "_notes/c.csv", ".hidden.csv", "readme.md", "b/_SUCCESS"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"text\n{name}\n", encoding="utf-8")
+    # The output lies in the input.
+    for _ in range(2):
+        assert run(folder, "--output", folder / "out") == 0
+        said = capsys.readouterr().err
+        assert f"skipped 1 files that have another suffix: {folder / 'readme.md'}\n" in said
+    parts = sorted((folder / "out").glob("part-*"))
+    texts = [parquet.read_table(part)["text"].to_pylist() for part in parts]
+    assert texts == [["a.csv"], ["b/2.csv"]]

@@ -1,0 +1,232 @@
+"""Processes that score, and what happens when they, the driver or the disk give up."""
+
+import gzip
+import json
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.scoring.conftest import (
+    PARTS,
+    PATIENCE,
+    ROOT,
+    ROWS,
+    Run,
+    end,
+    files_of,
+    start,
+    told_of,
+    wait_for_parts,
+)
+
+
+@pytest.fixture
+def whole(run: Run, table: Path, tmp_path: Path) -> dict[str, bytes]:
+    """What an undisturbed run without processes writes."""
+    assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
+    return files_of(tmp_path / "whole")
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes that a driver has started."""
+    tasks = Path(f"/proc/{driver}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return False
+    return state[0] != "Z"
+
+
+@pytest.mark.slow
+def test_processes_write_what_one_process_writes(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    code, said = end(start(checkpoint_folder, table, tmp_path / "out"))
+
+    assert (code, files_of(tmp_path / "out")) == (0, whole)
+    success = json.loads(whole["SUCCESS.json"])
+    assert success["rows_in"] == ROWS == success["rows_out"] + success["bad_rows"]
+    assert success["bad_rows"] == len([place for place in range(ROWS) if place % 9 == 0])
+    assert f"score: {ROWS}/{ROWS}, " in said
+    assert "good" not in said
+
+
+@pytest.mark.slow
+def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    output = tmp_path / "out"
+    process = start(checkpoint_folder, table, output)
+    wait_for_parts(output, 1, process)
+    workers = workers_of(process.pid)
+    process.kill()
+    end(process)
+    until = time.monotonic() + PATIENCE
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+    assert workers
+    assert "SUCCESS.json" not in files_of(output)
+    before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    assert end(start(checkpoint_folder, table, output))[0] == 0
+    assert files_of(output) == whole
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    output = tmp_path / "out"
+    process = start(checkpoint_folder, table, output)
+    wait_for_parts(output, 1, process)
+    for worker in workers_of(process.pid):
+        os.kill(worker, signal.SIGKILL)
+
+    assert end(process)[0] == 0
+    assert files_of(output) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_the_same_command_goes_on(
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+    whole: dict[str, bytes],
+    number: signal.Signals,
+) -> None:
+    output = tmp_path / "out"
+    process = start(checkpoint_folder, table, output)
+    wait_for_parts(output, 1, process)
+    process.send_signal(number)
+    code, said = end(process)
+
+    assert code == 128 + number
+    last = said.splitlines()[-1]
+    assert last.startswith("headlight-score: interrupted: ")
+    assert last.endswith(" parts are written; run the same command to go on")
+    assert end(start(checkpoint_folder, table, output))[0] == 0
+    assert files_of(output) == whole
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_and_the_same_command_goes_on(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    output = tmp_path / "out"
+    most = max(len(content) for name, content in whole.items() if name.startswith("part-"))
+
+    def limit() -> None:
+        # No file may grow as large as the largest part; the manifest is there already.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most - 1, most - 1))
+
+    planned = start(checkpoint_folder, table, output)
+    wait_for_parts(output, 1, planned)
+    planned.kill()
+    end(planned)
+    code, said = end(start(checkpoint_folder, table, output, limit=limit))
+
+    assert code == 1
+    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert len(told) == 2
+    assert (
+        f"cannot be written ({most:,} bytes): File too large: make room, then run the same "
+        in (told[0])
+    )
+    assert told[1].endswith("mend this, then run the same command to go on")
+    assert not list(output.glob(".part-*"))
+    assert end(start(checkpoint_folder, table, output))[0] == 0
+    assert files_of(output) == whole
+
+
+@pytest.mark.slow
+def test_a_file_that_is_damaged_later_leaves_the_others_alone(
+    run: Run, checkpoint_folder: Path, table: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
+    assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
+    output = tmp_path / "out"
+    assert run(folder, "--output", output, *PARTS, most=1) == 0
+    sound = (folder / "a.csv.gz").read_bytes()
+    status = (folder / "a.csv.gz").stat()
+    broken = bytearray(sound)
+    broken[len(sound) // 2] ^= 0xFF
+    (folder / "a.csv.gz").write_bytes(broken)
+    os.utime(folder / "a.csv.gz", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    code, said = end(start(checkpoint_folder, folder, output))
+
+    assert code == 1
+    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert f"{folder / 'a.csv.gz'}: is not a whole gzip file: " in told[0]
+    manifest = json.loads((output / "manifest.json").read_text())
+    second = [unit["number"] for unit in manifest["units"] if unit["source"] == 1]
+    assert all((output / f"part-{number:05d}.parquet").exists() for number in second)
+    (folder / "a.csv.gz").write_bytes(sound)
+    os.utime(folder / "a.csv.gz", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert end(start(checkpoint_folder, folder, output))[0] == 0
+    assert files_of(output) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_part_that_ends_three_workers_is_told_and_the_others_are_written(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that Python imports first ends each worker that reads the third part."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'scoring.engines.local_worker' in ' '.join(sys.orig_argv):\n"
+        "    import scoring.reading\n"
+        "    read = scoring.reading.UnitReader.read\n"
+        "    def deadly(self, unit):\n"
+        "        if unit.number == 2:\n"
+        "            os.kill(os.getpid(), 9)\n"
+        "        return read(self, unit)\n"
+        "    scoring.reading.UnitReader.read = deadly\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    output = tmp_path / "out"
+
+    code, said = end(start(checkpoint_folder, table, output))
+
+    assert code == 1
+    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert told[0] == ("headlight-score: part 2: 3 workers were ended by it, the last by signal 9")
+    parts = json.loads((output / "manifest.json").read_text())["units"]
+    assert len(list(output.glob("part-*"))) == len(parts) - 1
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_load_the_model_is_one_message(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'scoring.engines.local_worker' in ' '.join(sys.orig_argv):\n"
+        "    import scoring.scorer\n"
+        "    from scoring.errors import OptionError\n"
+        "    def refuse(*_):\n"
+        "        raise OptionError('--device: it is gone')\n"
+        "    scoring.scorer.choose = refuse\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+
+    code, said = end(start(checkpoint_folder, table, tmp_path / "out"))
+
+    assert (code, told_of(said)) == (1, ["headlight-score: --device: it is gone"])

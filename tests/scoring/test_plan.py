@@ -1,0 +1,289 @@
+"""A file has the same rows however it is cut."""
+
+import csv
+import gzip
+import io
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from scoring.errors import InputFileError
+from scoring.inputs import find_inputs
+from scoring.manifest import Manifest, Model
+from scoring.plan import make_manifest
+from scoring.reading import UnitReader
+
+MODEL = Model(
+    name="tiny",
+    version="0" * 12,
+    labels=("negative", "positive"),
+    temperature=1.0,
+    max_length=32,
+    device="cpu",
+    dtype="float32",
+    truncation="right",
+)
+CELLS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00\x85\u2028"), max_size=12
+)
+ROWS = st.lists(st.tuples(CELLS, CELLS), max_size=12)
+BLANK = (
+    "the text is blank: send at least one character that is not white space, a control or a format "
+    "character"
+)
+ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def plan(path: Path, *, part_bytes: int, columns: list[str] | None = None) -> Manifest:
+    return make_manifest(
+        find_inputs([str(path)], output="elsewhere").files,
+        text_column="text",
+        columns=columns,
+        output_format="parquet",
+        part_bytes=part_bytes,
+        model=MODEL,
+    )
+
+
+def read(manifest: Manifest) -> list[tuple[int, Any]]:
+    """All rows, good and bad, with their numbers, as units one after the other give them."""
+    reader = UnitReader(manifest)
+    found: list[tuple[int, Any]] = []
+    for unit in manifest.units:
+        rows = reader.read(unit)
+        own: list[tuple[int, Any]] = [(bad.row, bad.reason) for bad in rows.bad]
+        own += zip(rows.numbers, zip(rows.texts, map(tuple, rows.values), strict=True), strict=True)
+        found += sorted(own)
+        assert unit.rows == len(own)
+    reader.close()
+    return found
+
+
+def to_csv(rows: list[tuple[str, str]], ending: str) -> bytes:
+    output = io.StringIO(newline="")
+    writer = csv.writer(output, lineterminator=ending)
+    writer.writerow(["id", "text"])
+    writer.writerows(rows)
+    return output.getvalue().encode()
+
+
+@ONE_FOLDER
+@given(
+    rows=ROWS,
+    part_bytes=st.integers(1, 60),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    packed=st.sampled_from(["", ".gz", ".zst"]),
+    mark=st.booleans(),
+)
+def test_csv_may_be_cut_anywhere(
+    tmp_path: Path,
+    rows: list[tuple[str, str]],
+    part_bytes: int,
+    ending: str,
+    packed: str,
+    mark: bool,
+) -> None:
+    content = b"\xef\xbb\xbf" * mark + to_csv(rows, ending)
+    path = tmp_path / f"rows.csv{packed}"
+    if packed == ".gz":
+        # Two members in a row are one gzip file.
+        content = gzip.compress(content[:20]) + gzip.compress(content[20:])
+    elif packed == ".zst":
+        content = pyarrow.Codec("zstd").compress(content, asbytes=True)
+    path.write_bytes(content)
+
+    cut = plan(path, part_bytes=part_bytes)
+    found = read(cut)
+
+    assert found == read(plan(path, part_bytes=2**40))
+    # Of one cell and no text, csv writes a quoted empty cell; two empty cells are a comma.
+    assert [answer for _, answer in found if isinstance(answer, tuple)] == [
+        (text, (name, text)) for name, text in rows if any(map(is_visible, text))
+    ]
+    assert cut.sources[0].rows == len(rows) == len(found)
+
+
+def is_visible(character: str) -> bool:
+    return not character.isspace() and unicodedata.category(character) not in {"Cc", "Cf"}
+
+
+@ONE_FOLDER
+@given(rows=ROWS, part_bytes=st.integers(1, 60), packed=st.booleans())
+def test_json_lines_may_be_cut_anywhere(
+    tmp_path: Path, rows: list[tuple[str, str]], part_bytes: int, packed: bool
+) -> None:
+    lines = [json.dumps({"id": name, "text": text}) for name, text in rows]
+    content = "\n\n".join(lines).encode()
+    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    if not rows:
+        with pytest.raises(InputFileError, match="no column is named 'text' among no columns"):
+            plan(path, part_bytes=part_bytes)
+        return
+
+    found = read(plan(path, part_bytes=part_bytes))
+
+    assert [number for number, _ in found] == [1 + 2 * place for place in range(len(rows))]
+    assert [answer for _, answer in found if isinstance(answer, tuple)] == [
+        (text, (name, text)) for name, text in rows if any(map(is_visible, text))
+    ]
+
+
+@ONE_FOLDER
+@given(
+    texts=st.lists(
+        st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Cf"]), min_size=1),
+        max_size=10,
+    ),
+    part_bytes=st.integers(1, 60),
+)
+def test_a_quote_is_text_in_tsv(tmp_path: Path, texts: list[str], part_bytes: int) -> None:
+    path = tmp_path / "rows.tsv"
+    rows = ["text\tid", *(f'{text}"\t"{place}' for place, text in enumerate(texts))]
+    path.write_text("\r\n".join(rows), encoding="utf-8", newline="")
+
+    found = read(plan(path, part_bytes=part_bytes))
+
+    assert found == [
+        (place + 2, (f'{text}"', (f'{text}"', f'"{place}'))) for place, text in enumerate(texts)
+    ]
+
+
+def test_bad_rows_of_each_kind_are_set_aside(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_bytes(
+        b'id,text\n1,good\n2\n3,"a ""quote"" and\na line break"\n4,\xff\n5,"x"y\n6, \n7,fine\n'
+    )
+    lines = tmp_path / "rows.jsonl"
+    lines.write_bytes(
+        b'{"text": "good", "id": 1}\nno json\n[1]\n{"id": 2}\n{"text": null}\n{"text": 5}\n'
+        b'{"text": "\xff"}\n{"text": "fine"}\n'
+    )
+
+    assert read(plan(table, part_bytes=1)) == [
+        (2, ("good", ("1", "good"))),
+        (3, "the header has 2 columns, this row has 1"),
+        (4, ('a "quote" and\na line break', ("3", 'a "quote" and\na line break'))),
+        (6, "is not UTF-8: convert the file to UTF-8"),
+        (7, "is not CSV: ',' expected after '\"'"),
+        (8, BLANK),
+        (9, ("fine", ("7", "fine"))),
+    ]
+    found = read(plan(lines, part_bytes=1))
+    assert [number for number, _ in found] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [answer for _, answer in found if isinstance(answer, str)] == [
+        "is not JSON: invalid literal, expected 'null' at character 1",
+        "must be a JSON object, is list",
+        "lacks 'text'",
+        "the text is null",
+        "the text must be a string, is int",
+        "is not UTF-8: convert the file to UTF-8",
+    ]
+
+
+def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,text\n1,fine\n2,"open\n3,lost\n', encoding="utf-8")
+
+    with pytest.raises(InputFileError) as caught:
+        plan(path, part_bytes=10)
+    assert str(caught.value) == (
+        f"{path}: row 3: a quote is opened and never closed: close it, or write a quote inside a "
+        'field twice ("")'
+    )
+
+
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.csv.zst"])
+def test_a_cut_archive_is_refused(tmp_path: Path, name: str) -> None:
+    content = to_csv([(str(number), f"text {number * 7919}") for number in range(5_000)], "\n")
+    packed = (
+        gzip.compress(content)
+        if name.endswith("gz")
+        else pyarrow.Codec("zstd").compress(content, asbytes=True)
+    )
+    path = tmp_path / name
+    path.write_bytes(packed[: len(packed) // 2])
+
+    kind = "gzip" if name.endswith("gz") else "zstd"
+    with pytest.raises(InputFileError, match=f"{name}: is not a whole {kind} file: "):
+        plan(path, part_bytes=10)
+
+
+def test_row_groups_and_ranges_of_them_are_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scoring.plan._MOST_PARQUET_ROWS", 4)
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"id": list(range(10)), "text": [f"text {n}" for n in range(9)] + [None]})
+    parquet.write_table(table, path, row_group_size=7)
+
+    manifest = plan(path, part_bytes=1)
+
+    assert [(unit.row_group, unit.start, unit.end, unit.first_row) for unit in manifest.units] == [
+        (0, 0, 4, 1),
+        (0, 4, 7, 5),
+        (1, 0, 3, 8),
+    ]
+    reader = UnitReader(manifest)
+    units = [reader.read(unit) for unit in manifest.units]
+    assert [rows.numbers for rows in units] == [[1, 2, 3, 4], [5, 6, 7], [8, 9]]
+    assert [rows.values["id"].to_pylist() for rows in units] == [[0, 1, 2, 3], [4, 5, 6], [7, 8]]
+    assert [(bad.row, bad.reason) for bad in units[2].bad] == [(10, "the text is null")]
+
+
+def test_types_of_json_columns_come_from_all_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows: list[dict[str, object]] = [
+        {"text": "a", "n": 1, "x": 1, "b": True, "o": {"k": [1]}, "late": None, "big": 2**63},
+        {"text": "b", "n": None, "x": 0.5, "b": False, "o": "s", "late": 3, "new": "z", "big": 1},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    columns = plan(path, part_bytes=1).columns
+
+    assert {column.name: column.type for column in columns} == {
+        "text": "string",
+        "n": "integer",
+        "x": "number",
+        "b": "boolean",
+        "o": "json",
+        "late": "integer",
+        "big": "json",
+        "new": "string",
+    }
+
+
+def test_files_must_have_the_same_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,x\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("text,other\nx,1\n", encoding="utf-8")
+
+    with pytest.raises(InputFileError) as caught:
+        plan(tmp_path, part_bytes=10)
+    assert str(caught.value) == (
+        f"{tmp_path / 'b.csv'}: no column is named 'id' among 'text', 'other', unlike in "
+        f"{tmp_path / 'a.csv'}: score them apart, or choose with --columns what both have"
+    )
+    kept = plan(tmp_path, part_bytes=10, columns=["text"])
+    assert [column.name for column in kept.columns] == ["text"]
+
+
+def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("text\nfirst\nsecond\n", encoding="utf-8")
+    manifest = plan(path, part_bytes=1)
+    path.write_text("text\nfirst\nother!\n", encoding="utf-8")
+
+    reader = UnitReader(manifest)
+    assert reader.read(manifest.units[0]).texts == ["first"]
+    with pytest.raises(InputFileError) as caught:
+        reader.read(manifest.units[1])
+    assert str(caught.value) == (
+        f"{path}: has changed since the job began: put it back, or begin anew with --overwrite"
+    )

@@ -1,0 +1,121 @@
+"""A real Ray cluster of two nodes on this machine, of which one is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scoring.conftest import (
+    PARTS,
+    ROOT,
+    Run,
+    end,
+    files_of,
+    start,
+    told_of,
+    wait_for_parts,
+)
+
+pytestmark = pytest.mark.slow
+WORKERS = ("--engine", "ray", "--workers", "2")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head without processors for actors, and room for nodes."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    running = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    try:
+        yield running
+    finally:
+        running.shutdown()
+
+
+def actors() -> list[int]:
+    """The processes of actors."""
+    found = subprocess.run(
+        ["pgrep", "-f", "ray::UnitActor"], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in found.stdout.split()]
+
+
+def test_lost_actors_and_nodes_and_drivers_change_nothing(
+    cluster: Any,  # noqa: ANN401
+    run: Run,
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+) -> None:
+    assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
+    whole = files_of(tmp_path / "whole")
+    output = tmp_path / "out"
+    options = (*WORKERS, "--ray-address", cluster.address)
+    lost, _ = cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)
+
+    driver = start(checkpoint_folder, table, output, *options)
+    wait_for_parts(output, 1, driver)
+    driver.kill()
+    end(driver)
+    assert "SUCCESS.json" not in files_of(output)
+    before = len(list(output.glob("part-*")))
+
+    driver = start(checkpoint_folder, table, output, *options)
+    wait_for_parts(output, before + 1, driver)
+    for actor in actors():
+        os.kill(actor, signal.SIGKILL)
+    killed = len(list(output.glob("part-*")))
+    wait_for_parts(output, killed + 1, driver)
+    cluster.remove_node(lost, allow_graceful=False)
+    code, said = end(driver)
+
+    assert (code, told_of(said)) == (0, [])
+    assert files_of(output) == whole
+    assert "good" not in said
+
+
+def test_an_address_at_which_nothing_answers_is_told(
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+) -> None:
+    options = (*WORKERS, "--ray-address", "127.0.0.1:1")
+
+    code, said = end(start(checkpoint_folder, table, tmp_path / "out", *options))
+
+    assert (code, told_of(said)) == (
+        1,
+        [
+            "headlight-score: --ray-address 127.0.0.1:1: nothing answers there (Connection "
+            "refused): give the address that `ray start --head` has printed"
+        ],
+    )
+
+
+def test_without_ray_the_extra_is_named(
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+) -> None:
+    program = "import sys; sys.modules['ray'] = None; from scoring.__main__ import main; main()"
+    arguments = [table, "--output", tmp_path / "out", "--checkpoint", checkpoint_folder, *WORKERS]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert told_of(done.stderr) == [
+        "headlight-score: ray is not installed, which scoring files needs and serving does not: "
+        ".venv/bin/pip install --constraint constraints.txt --editable '.[score,ray]'"
+    ]

@@ -1,0 +1,109 @@
+"""Files of an S3 server on this machine, and of the disk."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from tests.scoring.conftest import Run, end, files_of, start, told_of
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+    """An S3 server with a bucket named `box`, which the environment names."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    values = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    system = fs.S3FileSystem(
+        endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
+    )
+    system.create_dir("box")
+    try:
+        yield system
+    finally:
+        server.stop()
+
+
+def content_of(bucket: fs.S3FileSystem, folder: str) -> dict[str, bytes]:
+    found = {}
+    for info in bucket.get_file_info(fs.FileSelector(folder, recursive=True)):
+        if info.is_file:
+            with bucket.open_input_stream(info.path) as file:
+                found[info.path.removeprefix(f"{folder}/")] = file.read()
+    return found
+
+
+@pytest.mark.slow
+def test_a_job_from_bucket_to_bucket_is_that_of_the_disk(
+    bucket: fs.S3FileSystem,
+    run: Run,
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+) -> None:
+    for name in ("in/a.csv", "in/b.csv", "in/_left/out.csv"):
+        with bucket.open_output_stream(f"box/{name}") as file:
+            file.write(table.read_bytes())
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_bytes(table.read_bytes())
+    parts = ("--part-bytes", "9000", "--dtype", "float32")
+    assert run(folder, "--output", tmp_path / "disk", *parts) == 0
+    assert run("s3://box/in", "--output", "s3://box/out", *parts, most=1) == 0
+    assert "SUCCESS.json" not in content_of(bucket, "box/out")
+
+    code, said = end(start(checkpoint_folder, "s3://box/in", "s3://box/out", *parts))
+
+    assert (code, told_of(said)) == (0, [])
+    found, disk = content_of(bucket, "box/out"), files_of(tmp_path / "disk")
+    del found["manifest.json"], disk["manifest.json"]
+    assert found.pop("bad-rows.jsonl").replace(b"s3://box/in", str(folder).encode()) == disk.pop(
+        "bad-rows.jsonl"
+    )
+    assert found == disk
+
+
+def test_a_bucket_that_is_not_there_is_told(
+    bucket: fs.S3FileSystem, run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert bucket
+    assert run("s3://other/in.csv", "--output", tmp_path / "out") == 1
+    assert "s3://other/in.csv" in capfd.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_is_told(
+    bucket: fs.S3FileSystem,
+    run: Run,
+    table: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert bucket
+    assert run(table, "--output", "s3://other/out") == 1
+    assert "s3://other/out" in capfd.readouterr().err
+
+
+def test_files_of_the_disk_have_the_modes_of_the_umask(
+    run: Run, table: Path, tmp_path: Path
+) -> None:
+    before = os.umask(0o027)
+    try:
+        assert run(table, "--output", tmp_path / "out", "--part-bytes", "9000") == 0
+    finally:
+        os.umask(before)
+
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
+    assert modes == {0o640}
