@@ -2,15 +2,24 @@
 
 import argparse
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 
 from model.arguments import LineParser, add_version
 from model.errors import ModelError
 from training.cli import compare, evaluate, fetch, fit_options, sign, verify
-from training.errors import InterruptedComparisonError, InterruptedRunError, TrainingError
+from training.errors import (
+    InterruptedComparisonError,
+    InterruptedRunError,
+    RankError,
+    TrainingError,
+)
 
 # Who needs a package, and the extras that bring it. Every other package is of `train`.
+_FIT = "training.cli.fit"
 _EXTRAS = {
     "transformers": ("the teacher of a plan needs and serving does not", "train,teacher"),
     "model_signing": ("signatures need", "signing"),
@@ -33,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Imported only now: scikit-learn and matplotlib take seconds.
-        code: int = importlib.import_module(given.module).run(given)
+        return _run(given)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "training"}:
@@ -53,11 +62,66 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"{place}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
-    return code
+
+
+def _run(given: argparse.Namespace) -> int:
+    """Runs the command, among the processes that torchrun may have started."""
+    module = importlib.import_module(given.module)
+    if os.environ.get("WORLD_SIZE", "1") == "1" and "TORCHELASTIC_RESTART_COUNT" not in os.environ:
+        return int(module.run(given))
+    from training.ranks import is_lost, joined
+
+    if given.module != _FIT:
+        raise RankError("only fit runs on several processes: start this command without torchrun")
+    try:
+        with joined(given.device, timeout=given.rank_timeout) as ranks, _quiet(not ranks.is_first):
+            try:
+                return int(module.run(given))
+            except (TrainingError, ModelError, OSError) as error:
+                # Told here, while the processes can still agree on who does.
+                return _tell(error, is_first=ranks.is_first)
+    except RuntimeError as error:
+        if not is_lost(error):
+            raise
+        raise RankError(
+            "another process of this run has ended: torchrun says which; run the same command with "
+            "--resume to go on"
+        ) from error
+
+
+def _tell(error: Exception, *, is_first: bool) -> int:
+    """Prints a fault once, whichever of the processes has found it."""
+    from training.ranks import may_tell
+
+    interrupted = isinstance(error, InterruptedRunError)
+    message = str(error)
+    if isinstance(error, OSError):
+        message = f"{error.filename}: {error.strerror}" if error.filename else message
+    if is_first if interrupted else may_tell(message):
+        _refuse(message, 1)
+    return 128 + error.signal if isinstance(error, InterruptedRunError) else 1
+
+
+@contextmanager
+def _quiet(is_quiet: bool) -> Iterator[None]:
+    """Drops what is printed, in all processes but the first."""
+    if not is_quiet:
+        yield
+        return
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def _is_muted() -> bool:
+    return getattr(sys.stderr, "name", None) == os.devnull
 
 
 def _refuse(message: str, code: int) -> int:
-    print(f"headlight-train: {message}", file=sys.stderr)
+    print(f"headlight-train: {message}", file=sys.__stderr__ if _is_muted() else sys.stderr)
     return code
 
 

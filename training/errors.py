@@ -5,6 +5,7 @@ TrainingError
 ├── RecipeError     an option or a preset that is wrong
 ├── DivergedRunError  the loss is no longer a number
 ├── NoSpaceError    a disk without room for a run, or for its checkpoint
+├── RankError       the processes of a run cannot work together
 ├── ResumeError     the state of an interrupted run does not fit this one
 ├── InterruptedRunError   a signal ended the run; its state is on disk
 └── InterruptedComparisonError  a signal ended a comparison; nothing is kept
@@ -53,6 +54,10 @@ class DivergedRunError(TrainingError):
             f"the loss is {loss} after {step} steps: the run has diverged; start again with a "
             f"learning rate below {learning_rate:g} or a smaller max_grad_norm"
         )
+
+
+class RankError(TrainingError):
+    """The processes that `torchrun` has started cannot work together."""
 
 
 class NoSpaceError(TrainingError):

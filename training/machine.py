@@ -11,6 +11,7 @@ from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.backends.transfer import send
 from model.errors import ConfigurationError
+from training.ranks import ALONE, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -36,7 +37,9 @@ class Accelerator:
         return send(tensor, self.device)
 
 
-def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accelerator:
+def choose_accelerator(
+    device: str, *, threads: int | None, dtype: str, ranks: Ranks = ALONE
+) -> Accelerator:
     """Chooses where a run computes, and sets threads and determinism of torch.
 
     Args:
@@ -44,12 +47,18 @@ def choose_accelerator(device: str, *, threads: int | None, dtype: str) -> Accel
         threads: to compute with; None: the CPU quota, or the cores.
         dtype: of matrix products: `float32`, `bfloat16`, or `auto`: bfloat16 where the processor
             has it.
+        ranks: processes that compute together. Those of a machine share its cores, and each has a
+            GPU of its own.
 
     Raises:
         model.errors.ConfigurationError: the device is not there.
     """
     chosen = find_device(device)
-    torch.set_num_threads(choose_threads(threads or 0))
+    if chosen.type == "cuda" and ranks.count > 1:
+        chosen = find_device(f"cuda:{ranks.local_number}")
+        torch.cuda.set_device(chosen)
+    shared = max(1, choose_threads(0) // ranks.local_count) if ranks.count > 1 else 0
+    torch.set_num_threads(choose_threads(threads or shared))
     # Fused attention on a GPU has no deterministic form.
     torch.use_deterministic_algorithms(chosen.type == "cpu")
     return Accelerator(

@@ -26,12 +26,13 @@ from training.fit.keeping import FULL, tell_unwritten, where_to_go_on
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.space import Demand, check_space, demand_of
-from training.fit.state import has_state, remove_state
+from training.fit.state import THREADS, has_state, remove_state
 from training.fit.trainer import Trainer
 from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
+from training.ranks import Ranks, current
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import undo_penn_in_share
 
@@ -53,12 +54,17 @@ def run(arguments: argparse.Namespace) -> int:
     unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
     if unused:
         raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
-    run_dir = place_run(arguments)
-    _check_state(arguments, run_dir / _STATE)
+    ranks = current()
     recipe = recipe_of(arguments)
+    run_dir = place_run(arguments)
+    if ranks.restarts and ranks.is_first:
+        arguments.resume = has_state(run_dir / _STATE)  # a process was lost: nobody types --resume
+    if ranks.is_first:
+        _check_state(arguments, run_dir / _STATE)
+    arguments.resume = ranks.share_object(arguments.resume)
     _fetch(arguments)
     accelerator = choose_accelerator(
-        arguments.device, threads=arguments.threads, dtype=arguments.dtype
+        arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
     )
     training, validation = _read(arguments, recipe)
     evaluated = read_evaluated(
@@ -78,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         accelerator=accelerator,
         state_dir=run_dir / _STATE,
         identity=_identity(recipe, training, validation, start, accelerator),
+        ranks=ranks,
     )
     if arguments.resume:
         trainer.resume()
@@ -90,11 +97,15 @@ def run(arguments: argparse.Namespace) -> int:
         state_dir=run_dir / _STATE,
         is_over=trainer.is_over,
     )
-    check_space(demand, run_dir=run_dir, output=arguments.output)
+    if ranks.is_first:
+        check_space(demand, run_dir=run_dir, output=arguments.output)
+    ranks.wait()
     fit_report.say_beginning(
         arguments, recipe, trainer, training=training, validation=validation, evaluated=evaluated
     )
-    history = _fit(trainer, recipe, run_dir, save_every=arguments.save_every)
+    history = _fit(trainer, recipe, run_dir, save_every=arguments.save_every, ranks=ranks)
+    if not ranks.is_first:
+        return 0
     with raised_signals(trainer.interrupted):
         exported = _write(
             arguments,
@@ -161,7 +172,8 @@ def _identity(
         **start.origin,
         "device": accelerator.device.type,
         "bfloat16": accelerator.bfloat16,
-        "threads": torch.get_num_threads(),
+        # The sums of several processes differ in their last digits, whatever their threads.
+        THREADS: torch.get_num_threads() if current().count == 1 else None,
         "labels": list(training.labels),
         "training_data": [source.sha256 for source in training.sources],
         "validation_data": [source.sha256 for source in validation.sources],
@@ -176,13 +188,16 @@ def _rows_digest(dataset: Dataset) -> str:
     return hashlib.sha256(rows).hexdigest()
 
 
-def _fit(trainer: Trainer, recipe: Recipe, run_dir: Path, *, save_every: int) -> list[Measurement]:
+def _fit(
+    trainer: Trainer, recipe: Recipe, run_dir: Path, *, save_every: int, ranks: Ranks
+) -> list[Measurement]:
     """Trains from the start, or from where the run was interrupted, and tells each epoch."""
-    run_dir.mkdir(parents=True, exist_ok=True)
-    if not trainer.step:
-        remove_state(run_dir / _STATE)
-        for left in (_HISTORY, _PLOT):
-            (run_dir / left).unlink(missing_ok=True)
+    if ranks.is_first:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        if not trainer.step:
+            remove_state(run_dir / _STATE)
+            for left in (_HISTORY, _PLOT):
+                (run_dir / left).unlink(missing_ok=True)
     told = 0
 
     def record(history: Sequence[Measurement]) -> None:
@@ -191,14 +206,16 @@ def _fit(trainer: Trainer, recipe: Recipe, run_dir: Path, *, save_every: int) ->
             say(epoch_line(history[:count], epochs=recipe.epochs))
         told = len(history)
         path = run_dir / _HISTORY
-        fit_report.unless_unwritten(lambda: write_history(history, path), path)
+        if ranks.is_first:
+            fit_report.unless_unwritten(lambda: write_history(history, path), path)
 
     try:
         with noted_signals() as stop:
-            return trainer.run(save_every=save_every, stop=stop, record=record)
+            return trainer.run(save_every=save_every, stop=ranks.agree(stop), record=record)
     except DivergedRunError:
         # A resumed run would diverge again.
-        remove_state(run_dir / _STATE)
+        if ranks.is_first:
+            remove_state(run_dir / _STATE)
         raise
 
 

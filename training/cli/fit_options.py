@@ -26,6 +26,7 @@ def _option(name: str) -> str:
 _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("epochs", whole, "passes over the training rows"),
     ("batch_size", whole, "texts of a step"),
+    ("accumulate", whole, "passes that a step is divided into, to need less memory"),
     ("learning_rate", number, "the highest rate, at the end of the warm-up"),
     ("weight_decay", number, "of matrices"),
     ("warmup_share", number, "share of the steps in which the rate climbs"),
@@ -37,6 +38,7 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("patience", whole, "epochs without a better validation loss until the run stops"),
     ("seed", whole, "of everything random"),
 )
+_RECIPE_FIELDS = (*(name for name, _, _ in _RECIPE_OPTIONS), "class_weights")
 _ANY_NETWORK = {"max_length", "validation_share", "seed"}
 # What was chosen for random weights does not fit pretrained ones.
 PRETRAINED_DECIDES = frozenset(
@@ -142,6 +144,18 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
     )
     parser.add_argument(
+        "--class-weights",
+        choices=("none", "balanced"),
+        help="balanced: rare classes count as much as frequent ones (default: none)",
+    )
+    parser.add_argument(
+        "--rank-timeout",
+        type=positive,
+        default=600,
+        metavar="SECONDS",
+        help="how long processes of torchrun wait for each other (default: %(default)s)",
+    )
+    parser.add_argument(
         "--run-dir",
         type=Path,
         metavar="DIR",
@@ -166,7 +180,7 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
         RecipeError: there is no such preset, or a value does not fit.
     """
     preset = arguments.preset or ("finetune" if arguments.init_from else "small")
-    return load_recipe(preset, _given(arguments, [name for name, _, _ in _RECIPE_OPTIONS]))
+    return load_recipe(preset, _given(arguments, _RECIPE_FIELDS))
 
 
 def refuse_beside_plan(arguments: argparse.Namespace) -> None:
@@ -179,7 +193,7 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
         raise RecipeError(
             f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
         )
-    own = ["preset", "validation", "labels", *(name for name, _, _ in _RECIPE_OPTIONS)]
+    own = ["preset", "validation", "labels", *_RECIPE_FIELDS]
     given = [_option(name) for name in _given(arguments, own)]
     if given:
         raise RecipeError(

@@ -21,6 +21,7 @@ from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.stage_runner import RunContext
 from training.plan.stages import PlanRun, plan_tokenizer
+from training.ranks import current
 from training.signals import noted_signals, raised_signals
 
 
@@ -35,8 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_beside_plan(arguments)
     _check_folders(arguments, plan)
     run_dir = place_run(arguments)
+    ranks = current()
     accelerator = choose_accelerator(
-        arguments.device, threads=arguments.threads, dtype=arguments.dtype
+        arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
     )
     data = read_plan_data(plan, arguments.data)
     say(
@@ -53,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
     )
     network = start.network.to(accelerator.device)
-    run_dir.mkdir(parents=True, exist_ok=True)
+    if ranks.is_first:
+        run_dir.mkdir(parents=True, exist_ok=True)
+    ranks.wait()
     with noted_signals() as stop:
         PlanRun(
             plan,
@@ -61,8 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
             (data.held_out.texts, data.held_out.label_ids),
             student=arguments.init_from,
             teacher=arguments.teacher,
-            context=RunContext(run_dir, accelerator, arguments.save_every, stop, say),
+            context=RunContext(
+                run_dir, accelerator, arguments.save_every, ranks.agree(stop), say, ranks
+            ),
         ).run(network)
+    if not ranks.is_first:
+        return 0
     count = len(plan.stages)
     with raised_signals(lambda signal: InterruptedRunError(signal, count, count, of="stage")):
         exported = write_checkpoint(

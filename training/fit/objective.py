@@ -3,21 +3,54 @@
 Legend: B batch, C classes.
 """
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from training.fit.recipe import Recipe
+from training.fit.rows import Rows
+from training.machine import Accelerator
 
 
-def batch_loss(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
+def class_weights(rows: Rows, recipe: Recipe, accelerator: Accelerator) -> Tensor | None:
+    """Computes the weight of a row of each class, float32 [C]; None if all rows count alike.
+
+    With `balanced`, all classes count alike: N / (C * rows of the class). The mean over all rows
+    is 1, so the learning rate means the same.
+
+    Args:
+        rows: the training rows.
+        recipe: with `class_weights`.
+        accelerator: where the weights go.
+    """
+    if recipe.class_weights == "none":
+        return None
+    counts = np.bincount(rows.label_ids)  # [C]
+    found = counts > 0
+    weights = np.zeros(len(counts), np.float32)
+    weights[found] = counts.sum() / (found.sum() * counts[found])
+    return accelerator.send(torch.from_numpy(weights))
+
+
+def batch_loss(
+    logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None = None
+) -> Tensor:
     """Computes mean cross-entropy; for a sigmoid unit's two logits, binary cross-entropy.
 
     Args:
         logits: [B, C].
         target: classes, int64 [B], or their probabilities, float32 [B, C].
         recipe: its label smoothing is applied.
+        weights: of the rows of each class, float32 [C]; a row of probabilities has the weight of
+            the most probable class.
     """
-    return functional.cross_entropy(logits, target, label_smoothing=recipe.label_smoothing)
+    smoothing = recipe.label_smoothing
+    if weights is None:
+        return functional.cross_entropy(logits, target, label_smoothing=smoothing)
+    losses = functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="none")
+    classes = target if target.dim() == 1 else target.argmax(dim=-1)
+    return (losses * weights[classes]).mean()
 
 
 def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:
@@ -29,5 +62,9 @@ def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:
     """
     if not recipe.embedding_l2:
         return 0.0
-    words = next(module for module in network.modules() if isinstance(module, nn.Embedding))
-    return recipe.embedding_l2 * words.weight.square().sum()
+    return recipe.embedding_l2 * word_embedding(network).weight.square().sum()
+
+
+def word_embedding(network: nn.Module) -> nn.Embedding:
+    """Returns the embedding of words, which is the first one of every network here."""
+    return next(module for module in network.modules() if isinstance(module, nn.Embedding))

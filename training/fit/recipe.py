@@ -93,6 +93,8 @@ class Recipe(_Part):
         max_length: the most tokens of a text, special tokens included.
         epochs: passes over the training rows.
         batch_size: texts of a step.
+        accumulate: passes that a step is divided into, to need less memory.
+        class_weights: `balanced` lets every class count alike in the loss, however rare.
         learning_rate: the highest rate, at the end of the warm-up.
         weight_decay: of matrices; not of biases, norms and embeddings.
         warmup_share: share of the steps in which the rate rises.
@@ -119,6 +121,8 @@ class Recipe(_Part):
     max_length: Annotated[int, Field(ge=4, le=4096)] = 128
     epochs: Count = 3
     batch_size: Count = 64
+    accumulate: Count = 1
+    class_weights: Literal["none", "balanced"] = "none"
     learning_rate: Annotated[float, Field(gt=0.0)] = 5e-5
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
     warmup_share: Share = 0.1

@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from model.batch import Batch, collate
 from model.tokenizer import Encoding, Tokenizer
 from training.data.dataset import Dataset
+from training.fit.dropout import Part
 from training.machine import Accelerator
-from training.measure.inference import predict_logits
+from training.measure.inference import predict_together
+from training.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,64 @@ class TrainingBatch:
     targets: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a process does of each step.
+
+    Args:
+        process: its number, from 0.
+        processes: how many there are.
+        passes: that each of them divides its rows into.
+    """
+
+    process: int = 0
+    processes: int = 1
+    passes: int = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one pass has all rows of a step."""
+        return self.processes * self.passes == 1
+
+    def parts(self, rows: int) -> Sequence[Part]:
+        """Divides the rows of a step into the passes of this process.
+
+        Every pass has some row, because all processes exchange gradients. `Step` gives it no
+        weight if it has none of its own.
+
+        Args:
+            rows: of the step.
+        """
+        parts = self.processes * self.passes
+        firsts = [number * self.processes + self.process for number in range(self.passes)]
+        return [Part(rows, first if first < rows else 0, parts) for first in firsts]
+
+    def counts(self, rows: int) -> Sequence[int]:
+        """Returns how many rows of a step count in each pass of this process; it may be none."""
+        parts = self.processes * self.passes
+        firsts = [number * self.processes + self.process for number in range(self.passes)]
+        return [len(range(first, rows, parts)) for first in firsts]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a process reads in a step.
+
+    Args:
+        rows: of the whole step.
+        parts: which of them each pass has.
+        counts: how many of them count in each pass.
+        batches: of the passes.
+        token_ids: that the texts of all processes have, ascending; None for one process.
+    """
+
+    rows: int
+    parts: Sequence[Part]
+    counts: Sequence[int]
+    batches: Sequence[TrainingBatch]
+    token_ids: Tensor | None
+
+
 def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
     """Encodes every text of a dataset.
 
@@ -72,23 +132,29 @@ def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
     return Rows([tokenizer.encode(text) for text in dataset.texts], dataset.label_ids)
 
 
-def load_batches(
-    rows: Rows, batches: Iterable[Sequence[int]], *, pad_token_id: int, accelerator: Accelerator
-) -> Iterator[TrainingBatch]:
-    """Loads batches one ahead, so that a GPU computes during the next copy.
+def load_steps(
+    rows: Rows,
+    batches: Iterable[Sequence[int]],
+    *,
+    pad_token_id: int,
+    accelerator: Accelerator,
+    share: Share = Share(),
+) -> Iterator[Step]:
+    """Loads steps one ahead, so that a GPU computes during the next copy.
 
     Args:
         rows: N of them.
-        batches: indices of the rows of each batch.
+        batches: indices of the rows of each step.
         pad_token_id: the id that pads a batch.
         accelerator: where the batches go.
+        share: of this process.
 
     Yields:
-        The batches, in their order.
+        The steps, in their order.
     """
     ahead = None
     for places in batches:
-        following = _load(rows, places, pad_token_id, accelerator)
+        following = _load(rows, places, pad_token_id, accelerator, share)
         if ahead is not None:
             yield ahead
         ahead = following
@@ -97,12 +163,38 @@ def load_batches(
 
 
 def _load(
-    rows: Rows, places: Sequence[int], pad_token_id: int, accelerator: Accelerator
+    rows: Rows,
+    places: Sequence[int],
+    pad_token_id: int,
+    accelerator: Accelerator,
+    share: Share,
+) -> Step:
+    parts = share.parts(len(places))
+    # All passes of a step have one length, so that masks are drawn alike for all of them.
+    longest = max(len(rows.encodings[place].input_ids) for place in places)
+    batches = [
+        _load_part(rows, places[part.first :: part.step], longest, pad_token_id, accelerator)
+        for part in parts
+    ]
+    token_ids = None
+    if share.processes > 1:
+        found = {token for place in places for token in rows.encodings[place].input_ids}
+        token_ids = accelerator.send(torch.tensor(sorted(found)))
+    return Step(len(places), parts, share.counts(len(places)), batches, token_ids)
+
+
+def _load_part(
+    rows: Rows,
+    places: Sequence[int],
+    longest: int,
+    pad_token_id: int,
+    accelerator: Accelerator,
 ) -> TrainingBatch:
     inputs = collate(
         [rows.encodings[place] for place in places],
         pad_token_id=pad_token_id,
         device=accelerator.device,
+        pad_to=longest,
     )
     label_ids = accelerator.send(torch.tensor([rows.label_ids[place] for place in places]))
     if rows.targets is None:
@@ -112,7 +204,12 @@ def _load(
 
 
 def measure_rows(
-    network: nn.Module, rows: Rows, *, pad_token_id: int, accelerator: Accelerator
+    network: nn.Module,
+    rows: Rows,
+    *,
+    pad_token_id: int,
+    accelerator: Accelerator,
+    ranks: Ranks = ALONE,
 ) -> EvalResult:
     """Measures a network on rows.
 
@@ -121,13 +218,17 @@ def measure_rows(
         rows: N of them, at least one.
         pad_token_id: the id that pads a batch.
         accelerator: where the batches go.
+        ranks: processes that measure together, each some of the rows.
     """
     network.eval()
     with accelerator.autocast():
-        logits = predict_logits(
-            network, rows.encodings, pad_token_id=pad_token_id, device=accelerator.device
-        )
-    logits = logits.astype(np.float64)  # [N, C]
+        logits = predict_together(
+            network,
+            rows.encodings,
+            pad_token_id=pad_token_id,
+            device=accelerator.device,
+            ranks=ranks,
+        ).astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
     return EvalResult(

@@ -21,9 +21,12 @@ from model.files import sync
 from model.manifest import seal
 from training.errors import ResumeError
 from training.measure.history import Measurement
+from training.ranks import Ranks
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
 _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer"
+#: of the identity of a run of one process; None for several
+THREADS = "threads"
 _SHOWN = 40
 
 
@@ -197,6 +200,41 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
     return TrainerState(**position, history=history), safetensors.torch.load(tensors)
 
 
+def load_together(
+    folder: Path, identity: Mapping[str, Any], ranks: Ranks
+) -> tuple[TrainerState, dict[str, Tensor]]:
+    """Reads the state in the first process, and gives it to all.
+
+    The first process has the sums of the epoch, so that they are counted once.
+
+    Args:
+        folder: of the state.
+        identity: of the resuming run.
+        ranks: the processes.
+
+    Raises:
+        ResumeError: there is no state, it is damaged, or it is of another run.
+    """
+    if ranks.count == 1:
+        return load_state(folder, identity)
+    state, fault = TrainerState(), ""
+    tensors: dict[str, Tensor] = {}
+    if ranks.is_first:
+        try:
+            state, tensors = load_state(folder, identity)
+        except ResumeError as error:
+            fault = str(error)
+    told = ranks.share_object({"fault": fault, "state": asdict(state)})
+    if told["fault"]:
+        raise ResumeError(told["fault"])
+    tensors = ranks.share_tensors(tensors)
+    if not ranks.is_first:
+        history = [Measurement(**measurement) for measurement in told["state"].pop("history")]
+        state = TrainerState(**told["state"], history=history)
+        state.loss_sum, state.correct, state.seen = 0.0, 0, 0
+    return state, tensors
+
+
 def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
     content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
     tensors = (folder / TENSORS).read_bytes()
@@ -209,6 +247,8 @@ def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 def _check_identity(folder: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
+    if None in (then.get(THREADS), now.get(THREADS)) and THREADS in different:
+        different.remove(THREADS)  # one of the runs had several processes
     if different:
         changes = "; ".join(
             f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"

@@ -9,30 +9,44 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from model.progress import Advance, progress
 from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.errors import InterruptedRunError, ResumeError
-from training.fit.dropout import TokenDropout, use_byte_dropout
+from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
+from training.fit.exchange import Exchange
 from training.fit.keeping import keep_state
 from training.fit.kernels import attention_kernel
-from training.fit.objective import batch_loss, weight_penalty
+from training.fit.objective import batch_loss, class_weights, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
-from training.fit.rows import EvalResult, Rows, TrainingBatch, load_batches, measure_rows
-from training.fit.state import TrainerState, clone, gather, load_state, restore
+from training.fit.rows import (
+    EvalResult,
+    Rows,
+    Share,
+    Step,
+    TrainingBatch,
+    load_steps,
+    measure_rows,
+)
+from training.fit.state import TrainerState, clone, gather, load_together, restore
 from training.fit.step_log import StepLog
 from training.machine import Accelerator
 from training.measure.history import Measurement
+from training.ranks import ALONE, Ranks
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
 _SEED_STRIDE = 1_000_003
+_PASS_STRIDE = 2**45
 
 
 class Trainer:
@@ -51,6 +65,7 @@ class Trainer:
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
         label: names the run in its progress.
+        ranks: processes that train together. All of them make a trainer with the same arguments.
     """
 
     def __init__(
@@ -66,6 +81,7 @@ class Trainer:
         identity: Mapping[str, Any],
         measure_training: bool = False,
         label: str = "fit",
+        ranks: Ranks = ALONE,
     ) -> None:
         use_byte_dropout(network)
         self._network = network
@@ -85,9 +101,14 @@ class Trainer:
         self._identity = identity
         self._measure_training = measure_training
         self._label = label
+        self._ranks = ranks
+        self._share = Share(ranks.number, ranks.count, recipe.accumulate)
+        # A process alone needs no exchange.
+        self._exchange = Exchange(network, tokenizer, ranks) if ranks.count > 1 else None
         self._state = TrainerState()
         self._unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
+        self._class_weights = class_weights(training, recipe, accelerator)
         self._drop_tokens = TokenDropout(tokenizer, recipe.token_dropout, accelerator)
         self._steps = StepLog(recipe.learning_rate)
         # Sorting gains nothing if all texts are padded to one length.
@@ -129,7 +150,7 @@ class Trainer:
         """
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to go on with")
-        self._state, tensors = load_state(self._state_dir, self._identity)
+        self._state, tensors = load_together(self._state_dir, self._identity, self._ranks)
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def run(
@@ -181,13 +202,14 @@ class Trainer:
         )
         self._network.train()
         started = time.perf_counter()
-        for batch in load_batches(
+        for step in load_steps(
             self._training,
             batches[state.step - epoch * self._steps_per_epoch :],
             pad_token_id=self._pad_token_id,
             accelerator=self._accelerator,
+            share=self._share,
         ):
-            self.training_step(batch)
+            self.training_step(step)
             advance(1, self._describe)
             signal = stop()
             if signal is not None or state.step % save_every == 0:
@@ -205,24 +227,25 @@ class Trainer:
         if signal is not None:
             raise self.interrupted(signal)
 
-    def training_step(self, batch: TrainingBatch) -> None:
+    def training_step(self, step: Step) -> None:
         """Runs one optimizer step without reading anything back from the device.
 
         Args:
-            batch: B rows.
+            step: its rows, in one or several passes.
         """
         state, recipe = self._state, self._recipe
-        torch.manual_seed(recipe.seed * _SEED_STRIDE + state.step)
         for group in self._optimizer.param_groups:
             group["lr"] = group["scale"] * self._rate(state.step)
-        inputs = self._drop_tokens(batch.inputs)
-        kernel = attention_kernel(inputs.input_ids.shape[1], self._accelerator.device)
-        with kernel, self._accelerator.autocast():
-            logits = self._network(inputs).logits  # [B, C]
-        loss = batch_loss(logits, batch.targets, recipe)
         self._optimizer.zero_grad(set_to_none=True)
-        # The penalty is no part of the loss that is recorded.
-        torch.autograd.backward(loss + weight_penalty(self._network, recipe))
+        results = []
+        for number, (part, count, batch) in enumerate(
+            zip(step.parts, step.counts, step.batches, strict=True)
+        ):
+            is_last = number == len(step.batches) - 1
+            with self._exchange.delayed() if self._exchange and not is_last else nullcontext():
+                results.append(self._pass(step.rows, part, count, batch, is_last=is_last))
+        if self._exchange is not None and step.token_ids is not None:
+            self._exchange.words(step.token_ids)
         if recipe.max_grad_norm:
             torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
         self._optimizer.step()
@@ -233,16 +256,57 @@ class Trainer:
                 decay=recipe.average_decay,
                 step=state.step,
             )
-        correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
-        self._steps.add(len(batch.label_ids), loss, correct)
+        count = sum(step.counts)
+        loss, correct = results[0]
+        if not self._share.is_whole:
+            losses, rights = zip(*results, strict=True)
+            loss, correct = torch.stack(losses).sum() / max(count, 1), torch.stack(rights).sum()
+        self._steps.add(count, loss, correct)
         state.step += 1
+
+    def _pass(
+        self, rows: int, part: Part, count: int, batch: TrainingBatch, *, is_last: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Adds the gradients of some rows of a step.
+
+        Returns:
+            The mean loss of a whole step, else the sum of the losses; and the number of right rows.
+        """
+        recipe, is_whole = self._recipe, self._share.is_whole
+        self._seed(part)
+        on_cpu = self._accelerator.device.type == "cpu"
+        drawn = nullcontext() if is_whole or not on_cpu else drawn_for(part)
+        kernel = attention_kernel(batch.inputs.input_ids.shape[1], self._accelerator.device)
+        with drawn:
+            inputs = self._drop_tokens(batch.inputs)
+            with kernel, self._accelerator.autocast():
+                network = self._network if self._exchange is None else self._exchange.network
+                logits = network(inputs).logits  # [B, C]
+        loss = batch_loss(logits, batch.targets, recipe, self._class_weights)
+        correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
+        if is_whole:
+            # The penalty is no part of the loss that is recorded.
+            torch.autograd.backward(loss + weight_penalty(self._network, recipe))
+            return loss, correct
+        # Gradients of processes are averaged, but a step is the mean over its rows.
+        part_of_step = loss * (count * self._ranks.count / rows)
+        penalty = weight_penalty(self._network, recipe) if is_last else 0.0
+        torch.autograd.backward(part_of_step + penalty)
+        return loss.detach() * count, correct * bool(count)
+
+    def _seed(self, part: Part) -> None:
+        """Seeds what a pass draws. On a GPU each pass draws for its own rows alone."""
+        seed = self._recipe.seed * _SEED_STRIDE + self._state.step
+        if self._accelerator.device.type != "cpu":
+            seed += part.first * _PASS_STRIDE
+        torch.manual_seed(seed)
 
     def _describe(self) -> str:
         """Describes the epoch so far, for the progress."""
         state = self._state
         self._steps.read_into(state)
         epoch = f"epoch {len(state.history) + 1}/{self._recipe.epochs}"
-        return f"{epoch}, loss {state.loss_sum / state.seen:.4f}"
+        return f"{epoch}, loss {state.loss_sum / max(state.seen, 1):.4f}"
 
     def _rate(self, step: int) -> float:
         return learning_rate(
@@ -256,7 +320,8 @@ class Trainer:
     def _measure(self, epoch: int) -> None:
         state = self._state
         validation = self._evaluate(self._validation)
-        training = EvalResult(state.loss_sum / state.seen, state.correct / state.seen)
+        loss_sum, correct, seen = self._sums()
+        training = EvalResult(loss_sum / seen, correct / seen)
         if self._measure_training:
             training = self._evaluate(self._training)
         measurement = Measurement(
@@ -282,10 +347,25 @@ class Trainer:
             rows,
             pad_token_id=self._pad_token_id,
             accelerator=self._accelerator,
+            ranks=self._ranks,
         )
+
+    def _sums(self) -> tuple[float, int, int]:
+        """Returns the loss, the right rows and the rows of the epoch, of all processes."""
+        state = self._state
+        if self._ranks.count == 1:
+            return state.loss_sum, state.correct, state.seen
+        loss, correct, seen = self._ranks.sum(
+            np.array([state.loss_sum, state.correct, state.seen])
+        ).tolist()
+        return loss, round(correct), round(seen)
 
     def _save(self) -> None:
         if self._state_dir is None:
             return
+        loss_sum, correct, seen = self._sums()
+        if not self._ranks.is_first:
+            return
+        position = replace(self._state, loss_sum=loss_sum, correct=correct, seen=seen)
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
-        self._unsaved = keep_state(self._state_dir, self._state, tensors, self._identity)
+        self._unsaved = keep_state(self._state_dir, position, tensors, self._identity)

@@ -17,6 +17,7 @@ from model.predictor import Predictor
 from model.progress import Words, progress
 from model.tokenizer import Encoding
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
+from training.ranks import Ranks
 
 _WINDOW = 2048  # texts that are encoded and sorted by length at a time
 
@@ -106,6 +107,41 @@ def predict_logits(
             logits.update(zip(batch, output.logits.cpu().numpy(), strict=True))
             advance(len(batch), "")
     return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
+
+
+def predict_together(
+    network: Classifier,
+    encodings: Sequence[Encoding],
+    *,
+    pad_token_id: int,
+    device: torch.device,
+    ranks: Ranks,
+    label: str | None = None,
+) -> NDArray[np.float32]:
+    """Runs a network over texts, each process over some of them.
+
+    Args:
+        network: in evaluation mode, on `device`; the same in every process.
+        encodings: N texts, at least one; the same in every process.
+        pad_token_id: the id that pads a batch.
+        device: where the batches go.
+        ranks: the processes.
+        label: names the work in its progress; none is shown if None.
+
+    Returns:
+        Logits in the order of the texts [N, C], in every process.
+    """
+    # A process without a text of its own computes the first one, to know the number of classes.
+    own = encodings[ranks.number :: ranks.count]
+    logits = predict_logits(
+        network, own or encodings[:1], pad_token_id=pad_token_id, device=device, label=label
+    )
+    if ranks.count == 1:
+        return logits
+    values = np.zeros((len(encodings), logits.shape[1]))  # [N, C]
+    if own:
+        values[ranks.number :: ranks.count] = logits
+    return ranks.sum(values).astype(np.float32)
 
 
 def _unseen(units: int, words: Words) -> None:

@@ -23,6 +23,7 @@ from training.machine import Accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.pool import SoftDataset
+from training.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class RunContext:
         save_every: steps between two states on disk.
         stop: called after each step; the number of a signal ends the run.
         say: called with lines for people.
+        ranks: processes that run the plan together; the first one alone writes files.
     """
 
     run_dir: Path
@@ -42,6 +44,7 @@ class RunContext:
     save_every: int
     stop: Callable[[], int | None]
     say: Callable[[str], None]
+    ranks: Ranks = ALONE
 
 
 class StageRunner:
@@ -65,6 +68,13 @@ class StageRunner:
             name: of the stage.
             identity: its fingerprint.
         """
+        ranks = self._context.ranks
+        weights = self._read(name, identity) if ranks.is_first else None
+        if not ranks.share_object(weights is not None):
+            return None
+        return ranks.share_tensors(weights)
+
+    def _read(self, name: str, identity: str) -> dict[str, Tensor] | None:
         path = self._weights(name)
         note = path.with_suffix(".json")
         if not (path.is_file() and note.is_file()):
@@ -105,7 +115,7 @@ class StageRunner:
             DivergedRunError: a loss is not a finite number.
         """
         texts, label_ids = self._validation
-        state = self._state(name)
+        state, ranks = self._state(name), self._context.ranks
         trainer = Trainer(
             network,
             tokenizer,
@@ -120,21 +130,25 @@ class StageRunner:
             state_dir=state,
             identity={"fingerprint": identity},
             label=name,
+            ranks=ranks,
         )
-        if has_state(state):
+        if ranks.share_object(has_state(state)):
             self._resume(trainer, name)
 
         def record(history: Sequence[Measurement]) -> None:
-            write_history(history, self._context.run_dir / f"{name}.jsonl")
+            if ranks.is_first:
+                write_history(history, self._context.run_dir / f"{name}.jsonl")
 
         try:
             history = trainer.run(
                 save_every=self._context.save_every, stop=self._context.stop, record=record
             )
         except DivergedRunError:
-            remove_state(state)  # a resumed run would diverge again
+            if ranks.is_first:
+                remove_state(state)  # a resumed run would diverge again
             raise
-        plot_history(history, self._context.run_dir / f"{name}.png")
+        if ranks.is_first:
+            plot_history(history, self._context.run_dir / f"{name}.png")
         last = history[-1]
         self._context.say(
             f"{name}: {len(rows.texts):,} texts, validation accuracy "
@@ -144,7 +158,9 @@ class StageRunner:
             key: value.cpu().clone(memory_format=torch.contiguous_format)
             for key, value in network.state_dict().items()
         }
-        self._keep(name, weights, identity)
+        if ranks.is_first:
+            self._keep(name, weights, identity)
+        ranks.wait()
         return weights
 
     def _resume(self, trainer: Trainer, name: str) -> None:
@@ -154,7 +170,8 @@ class StageRunner:
             self._context.say(
                 f"{name} begins anew: its state is damaged or of another plan or data"
             )
-            remove_state(self._state(name))
+            if self._context.ranks.is_first:
+                remove_state(self._state(name))
         else:
             self._context.say(f"resuming {name} after step {trainer.step}")
 

@@ -127,9 +127,12 @@ class PlanRun:
         return Teacher(
             network,
             tokenizer,
-            TeacherLabels(self._context.run_dir / f"{labels}.safetensors", identity),
+            TeacherLabels(
+                self._context.run_dir / f"{labels}.safetensors", identity, self._context.ranks
+            ),
             accelerator=self._context.accelerator,
             stop=self._context.stop,
+            ranks=self._context.ranks,
         )
 
     def _ask_teacher(self) -> Teacher:

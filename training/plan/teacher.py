@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from scipy.special import softmax
@@ -20,9 +21,10 @@ from model.files import write_whole
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError
 from training.machine import Accelerator
-from training.measure.inference import predict_logits
+from training.measure.inference import predict_together
 from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import TeacherPlan
+from training.ranks import ALONE, Ranks
 
 _TEXTS_AT_ONCE = 1024  # the most answers that are lost when a run is stopped
 _CLASSES = 2
@@ -57,14 +59,17 @@ class TeacherLabels:
     Args:
         path: of the file; None: nothing is kept.
         teacher: fingerprint of the teacher. A file of another teacher is ignored.
+        ranks: processes that label together; the first one alone reads and writes the file.
     """
 
-    def __init__(self, path: Path | None, teacher: str) -> None:
+    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = ALONE) -> None:
         self._path = path
         self._teacher = teacher
         self._known: dict[int, NDArray[np.float32]] = {}
-        if path is not None and path.is_file():
+        self._ranks = ranks
+        if path is not None and path.is_file() and ranks.is_first:
             self._read(path)
+        self._share()
 
     def __contains__(self, text: str) -> bool:
         return _key(text) in self._known
@@ -91,7 +96,7 @@ class TeacherLabels:
             probabilities: [N, C].
         """
         self._known.update(zip(map(_key, texts), probabilities, strict=True))
-        if self._path is None:
+        if self._path is None or not self._ranks.is_first:
             return
         content: dict[str, NDArray[np.generic]] = {
             _KEYS: np.fromiter(self._known, np.int64, len(self._known)),
@@ -109,6 +114,20 @@ class TeacherLabels:
             return  # damaged: the teacher is asked again
         self._known.update(zip(keys.tolist(), values, strict=True))
 
+    def _share(self) -> None:
+        """Gives what the first process has read to all."""
+        if self._ranks.count == 1 or not self._ranks.share_object(bool(self._known)):
+            return
+        held = None
+        if self._ranks.is_first:
+            held = {
+                _KEYS: torch.tensor(list(self._known)),
+                _VALUES: torch.from_numpy(np.stack(list(self._known.values()))),
+            }
+        shared = self._ranks.share_tensors(held)
+        values = shared[_VALUES].numpy()
+        self._known = dict(zip(shared[_KEYS].tolist(), values, strict=True))
+
 
 class Teacher:
     """A network that labels texts: the trained teacher, or the network of a stage itself.
@@ -119,6 +138,7 @@ class Teacher:
         labels: its earlier answers.
         accelerator: where the network runs.
         stop: called before each batch of texts; the number of a signal ends the run.
+        ranks: processes that compute together, each some of the texts.
     """
 
     def __init__(
@@ -129,7 +149,9 @@ class Teacher:
         *,
         accelerator: Accelerator,
         stop: Callable[[], int | None],
+        ranks: Ranks = ALONE,
     ) -> None:
+        self._ranks = ranks
         self._network = network
         self._tokenizer = tokenizer
         self._labels = labels
@@ -168,11 +190,12 @@ class Teacher:
     def _compute(self, texts: Sequence[str], label: str) -> NDArray[np.float32]:
         self._network.eval()
         with self._accelerator.autocast():
-            logits = predict_logits(
+            logits = predict_together(
                 self._network,
                 [self._tokenizer.encode(text) for text in texts],
                 pad_token_id=self._tokenizer.pad_token_id,
                 device=self._accelerator.device,
+                ranks=self._ranks,
                 label=label,
             )
         values: NDArray[np.float32] = softmax(logits.astype(np.float64), axis=1).astype(np.float32)

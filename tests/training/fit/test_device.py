@@ -18,7 +18,7 @@ from tests.fake_device import DEVICE, FakeDevice
 from tests.training.tiny_plans import write_mpnet
 from training.fit.objective import batch_loss
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows, load_batches
+from training.fit.rows import Rows, load_steps
 from training.fit.trainer import Trainer
 from training.machine import Accelerator
 from training.plan.mpnet import load_mpnet
@@ -86,9 +86,10 @@ def step(
             state_dir=None,
             identity={},
         )
-        (batch,) = load_batches(rows, [[0, 1, 2]], pad_token_id=0, accelerator=accelerator)
+        (step,) = load_steps(rows, [[0, 1, 2]], pad_token_id=0, accelerator=accelerator)
+        (batch,) = step.batches
         assert (batch.inputs.key_padding_mask is None) == (texts is EVEN)
-        trainer.training_step(batch)
+        trainer.training_step(step)
     assert trainer.step == 1
     assert {batch.inputs.input_ids.device, batch.label_ids.device, batch.targets.device} == {DEVICE}
     gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
@@ -129,8 +130,8 @@ def test_a_step_of_the_teacher_stays_on_the_device(
 def test_a_value_that_is_read_in_a_step_is_noticed(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch, read: type[float]
 ) -> None:
-    def look(logits: Tensor, target: Tensor, recipe: Recipe) -> Tensor:
-        loss = batch_loss(logits, target, recipe)
+    def look(logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None) -> Tensor:
+        loss = batch_loss(logits, target, recipe, weights)
         read(loss)
         return loss
 

@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.builders import tiny_config, tiny_network
 from tests.training.fit.test_trainer import make_trainer, still_network
-from training.fit.dropout import ByteDropout, use_byte_dropout
+from training.fit.dropout import ByteDropout, Part, drawn_for, use_byte_dropout
 
 
 def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
@@ -106,3 +107,24 @@ def test_a_run_drops_by_bytes(tmp_path: Path) -> None:
 
     kinds = {type(module) for module in network.modules() if isinstance(module, nn.Dropout)}
     assert kinds == {ByteDropout}
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
+    """Features, attention weights and what torch's own dropout zeroes."""
+    states = torch.randn(8, 2, 6, 4)
+    attention = nn.functional.scaled_dot_product_attention
+    forwards = (
+        ByteDropout(0.3),
+        lambda given: nn.functional.dropout(given, 0.3),
+        lambda given: attention(given, given, given, dropout_p=0.3),
+    )
+    for forward in forwards:
+        torch.manual_seed(7)
+        with sdpa_kernel([SDPBackend.MATH]):
+            whole = forward(states)
+        for first in range(parts):
+            part = Part(8, first, parts)
+            torch.manual_seed(7)
+            with drawn_for(part):
+                torch.testing.assert_close(forward(part.of(states)), whole[first::parts])

@@ -1,12 +1,14 @@
-"""Batches of a step: what is in them, and when they are made."""
+"""Steps: what is in them, how they are divided, and when they are loaded."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import tiny_tokenizer
-from training.fit.rows import Rows, load_batches
+from training.fit.rows import Rows, Share, load_steps
 from training.machine import Accelerator
 
 TEXTS = ["good film", "a bad, bad film", "good"]
@@ -21,10 +23,12 @@ def rows(*, targets: bool = False) -> Rows:
     return Rows(encodings, [1, 0, 1], known if targets else None)
 
 
-def test_a_batch_has_the_rows_of_its_places() -> None:
+def test_a_step_has_the_rows_of_its_places() -> None:
     known = rows()
-    batches = list(load_batches(known, PLACES, pad_token_id=0, accelerator=CPU))
+    steps = list(load_steps(known, PLACES, pad_token_id=0, accelerator=CPU))
+    batches = [batch for step in steps for batch in step.batches]
 
+    assert [step.rows for step in steps] == [2, 1, 3] == [sum(step.counts) for step in steps]
     assert [batch.label_ids.tolist() for batch in batches] == [[1, 1], [0], [1, 0, 1]]
     for batch, places in zip(batches, PLACES, strict=True):
         assert batch.targets is batch.label_ids
@@ -33,13 +37,14 @@ def test_a_batch_has_the_rows_of_its_places() -> None:
 
 
 def test_targets_are_those_of_the_rows() -> None:
-    first, *_ = load_batches(rows(targets=True), PLACES, pad_token_id=0, accelerator=CPU)
+    step, *_ = load_steps(rows(targets=True), PLACES, pad_token_id=0, accelerator=CPU)
+    (first,) = step.batches
 
     assert first.label_ids.tolist() == [1, 1]
     torch.testing.assert_close(first.targets, torch.tensor([[0.1, 0.9], [0.3, 0.7]]))
 
 
-def test_one_batch_is_made_before_it_is_asked_for() -> None:
+def test_one_step_is_loaded_before_it_is_asked_for() -> None:
     made: list[int] = []
 
     def places() -> Iterator[list[int]]:
@@ -47,10 +52,37 @@ def test_one_batch_is_made_before_it_is_asked_for() -> None:
             made.append(number)
             yield chosen
 
-    seen = [list(made) for _ in load_batches(rows(), places(), pad_token_id=0, accelerator=CPU)]
+    seen = [list(made) for _ in load_steps(rows(), places(), pad_token_id=0, accelerator=CPU)]
 
     assert seen == [[0, 1], [0, 1, 2], [0, 1, 2]]
 
 
-def test_no_places_no_batches() -> None:
-    assert not list(load_batches(rows(), [], pad_token_id=0, accelerator=CPU))
+def test_no_places_no_steps() -> None:
+    assert not list(load_steps(rows(), [], pad_token_id=0, accelerator=CPU))
+
+
+@given(rows=st.integers(1, 40), processes=st.integers(1, 5), passes=st.integers(1, 4))
+def test_every_row_counts_once_in_one_pass_of_one_process(
+    rows: int, processes: int, passes: int
+) -> None:
+    places = np.arange(rows)
+    counted: list[int] = []
+    for process in range(processes):
+        share = Share(process, processes, passes)
+        for part, count in zip(share.parts(rows), share.counts(rows), strict=True):
+            taken = places[part.first :: part.step].tolist()
+            assert taken  # every pass has a row, because all processes exchange gradients
+            counted += taken[:count]
+            assert count in (0, len(taken))
+
+    assert sorted(counted) == places.tolist()
+
+
+def test_all_passes_of_a_step_have_the_length_of_its_longest_text() -> None:
+    (step,) = load_steps(
+        rows(), [[0, 1, 2]], pad_token_id=0, accelerator=CPU, share=Share(passes=3)
+    )
+
+    longest = max(len(encoding.input_ids) for encoding in rows().encodings)
+    assert [batch.inputs.input_ids.shape for batch in step.batches] == [(1, longest)] * 3
+    assert [batch.label_ids.tolist() for batch in step.batches] == [[1], [0], [1]]

@@ -1,0 +1,220 @@
+"""Joins the processes that `torchrun` starts: who one is, and what all of them have to agree on.
+
+Only sums, maxima and bytes are exchanged, and nothing is unpickled. They go over gloo, also beside
+GPUs, so that no exchange waits for a device.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, distributed
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from training.errors import RankError
+
+_COUNT, _NUMBER = "WORLD_SIZE", "RANK"
+_LOCAL_COUNT, _LOCAL_NUMBER = "LOCAL_WORLD_SIZE", "LOCAL_RANK"
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The processes of a run.
+
+    Args:
+        number: of this process, from 0. The first one alone writes files and tells people.
+        count: of all processes.
+        local_number: of this process on its machine, from 0.
+        local_count: of the processes on this machine.
+        restarts: how often torchrun has started them again.
+        group: exchanges over gloo; None if there is one process.
+        store: counts who has told what; None if there is one process.
+    """
+
+    number: int = 0
+    count: int = 1
+    local_number: int = 0
+    local_count: int = 1
+    restarts: int = 0
+    group: Any = None
+    store: Any = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and tells people."""
+        return self.number == 0
+
+    def wait(self) -> None:
+        """Waits until every process is here."""
+        if self.count > 1:
+            distributed.barrier(group=self.group)
+
+    def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Adds up the arrays of all processes, which have one shape."""
+        if self.count == 1:
+            return values
+        total = torch.from_numpy(np.array(values, dtype=np.float64))
+        distributed.all_reduce(total, group=self.group)
+        found: NDArray[np.float64] = total.numpy()
+        return found
+
+    def agree(self, stop: Callable[[], int | None]) -> Callable[[], int | None]:
+        """Makes a function that returns the same in every process.
+
+        Args:
+            stop: returns the number of a signal that came to this process, or None.
+
+        Returns:
+            A function that all processes call together. It returns the highest number of all.
+        """
+        if self.count == 1:
+            return stop
+
+        def agreed() -> int | None:
+            found = torch.tensor(stop() or 0)
+            distributed.all_reduce(found, op=distributed.ReduceOp.MAX, group=self.group)
+            return int(found) or None
+
+        return agreed
+
+    def share(self, content: bytes | None) -> bytes:
+        """Gives bytes of the first process to all.
+
+        Args:
+            content: of the first process; the others' is not read.
+        """
+        if self.count == 1:
+            return content or b""
+        size = torch.tensor(len(content or b"") if self.is_first else 0)
+        distributed.broadcast(size, src=0, group=self.group)
+        if not int(size):
+            return b""
+        if self.is_first:
+            held = torch.frombuffer(bytearray(content or b""), dtype=torch.uint8)
+        else:
+            held = torch.empty(int(size), dtype=torch.uint8)
+        distributed.broadcast(held, src=0, group=self.group)
+        return held.numpy().tobytes()
+
+    def share_object(self, content: Any) -> Any:  # noqa: ANN401 - what JSON holds
+        """Gives a value of the first process to all, as JSON."""
+        return json.loads(self.share(json.dumps(content).encode() if self.is_first else None))
+
+    def share_tensors(self, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        """Gives tensors of the first process to all; they arrive on the CPU."""
+        if self.count == 1:
+            return dict(tensors or {})
+        stored = None
+        if self.is_first:
+            held = {
+                name: each.detach().cpu().contiguous() for name, each in (tensors or {}).items()
+            }
+            stored = safetensors.torch.save(held)
+        return safetensors.torch.load(self.share(stored))
+
+
+ALONE = Ranks()
+_current = ALONE
+
+
+def current() -> Ranks:
+    """Returns the processes of this run; one if `torchrun` has not started it."""
+    return _current
+
+
+def announced() -> int:
+    """Returns how many processes the environment announces."""
+    return int(os.environ.get(_COUNT, "1"))
+
+
+@contextmanager
+def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
+    """Meets the other processes, if there are any.
+
+    Args:
+        device: of the option `--device`; decides what gradients are exchanged by.
+        timeout: seconds to wait for another process, here and later.
+
+    Raises:
+        RankError: a process has not come, or torch lacks what is needed.
+    """
+    global _current
+    count = announced()
+    if count == 1:
+        _current = Ranks(restarts=int(os.environ.get(_RESTARTS, "0")))
+        try:
+            yield _current
+        finally:
+            _current = ALONE
+        return
+    if not distributed.is_available():
+        raise RankError("this build of torch has no torch.distributed: run one process")
+    on_gpus = device.partition(":")[0] == "cuda" or (device == "auto" and torch.cuda.is_available())
+    if on_gpus and not distributed.is_nccl_available():
+        raise RankError("this build of torch has no NCCL, which GPUs exchange gradients by")
+    limit = timedelta(seconds=timeout)
+    restarts = int(os.environ.get(_RESTARTS, "0"))
+    try:
+        met, number, _ = next(rendezvous("env://", timeout=limit))
+        # torchrun keeps one store: addresses of processes that it has ended are still there.
+        store = PrefixStore(f"headlight/{restarts}", met)
+        distributed.init_process_group(
+            "nccl" if on_gpus else "gloo",
+            store=store,
+            rank=number,
+            world_size=count,
+            timeout=limit,
+        )
+    except (distributed.DistError, ValueError, RuntimeError) as error:
+        raise RankError(
+            f"not all of the {count} processes that {_COUNT} announces have come within "
+            f"{timeout:g} s: start the others, or raise --rank-timeout ({_first_line(error)})"
+        ) from error
+    try:
+        _current = Ranks(
+            number=number,
+            count=count,
+            local_number=int(os.environ.get(_LOCAL_NUMBER, "0")),
+            local_count=int(os.environ.get(_LOCAL_COUNT, "1")),
+            restarts=restarts,
+            group=distributed.new_group(backend="gloo", timeout=limit),
+            store=store,
+        )
+        yield _current
+    finally:
+        _current = ALONE
+        distributed.destroy_process_group()
+
+
+def is_lost(error: RuntimeError) -> bool:
+    """Tells whether an exchange failed because another process has ended."""
+    return isinstance(error, distributed.DistError) or "gloo" in str(error)
+
+
+def may_tell(message: str) -> bool:
+    """Tells whether this process should print a fault that others may have found too.
+
+    The first process that asks may; without an exchange it is the process of rank 0.
+    """
+    if _current.count == 1:
+        return int(os.environ.get(_NUMBER, "0")) == 0
+    key = hashlib.sha256(message.encode()).hexdigest()
+    try:
+        return bool(_current.store.add(f"told/{key}", 1) == 1)
+    except (RuntimeError, ValueError):
+        return _current.is_first
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
