@@ -34,7 +34,7 @@ TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyprojec
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark scaling traces gpu gpu-benchmark containers fuzz overload soak autoscale lock hashes clean torch FORCE
+.PHONY: help install serve test check site release benchmark scaling capacity traces gpu gpu-benchmark containers fuzz overload soak autoscale lock hashes clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -66,6 +66,10 @@ benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the s
 
 scaling: $(VENV)/installed-dev $(VENV)/kernels ## measure how the service scales on this machine: cores, lengths, memory, start
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)
+
+capacity: $(VENV)/installed-dev $(VENV)/kernels ## measure what a pass and a request cost, check the model of a replica, and rewrite its guide (10 to 30 minutes)
+	@$(BIN)/python -m benchmarks.capacity.measuring $(ARGS)
+	@$(BIN)/python -m benchmarks.capacity.page
 
 traces: $(VENV)/installed-dev $(VENV)/kernels ## measure what traces cost, beside the service without them
 	@$(BIN)/python -m benchmarks.traces $(ARGS)

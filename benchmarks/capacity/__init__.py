@@ -1,0 +1,1 @@
+"""Predicts how many replicas a load needs, from the measured cost of passes."""
