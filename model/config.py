@@ -188,7 +188,7 @@ class ConvAttentionConfig(BaseModel):
         head_dim: features of one head.
         max_length: words of every text after padding.
         mask_padding: whether attention ignores padding.
-        labels: names of the two classes, in order.
+        labels: names of the classes, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -208,10 +208,10 @@ class ConvAttentionConfig(BaseModel):
     labels: Labels = Field(strict=False)
 
     @model_validator(mode="after")
-    def _two_classes(self) -> Self:
-        if len(self.labels) != 2 or len(set(self.labels)) < 2:
+    def _classes_differ(self) -> Self:
+        if len(set(self.labels)) < max(2, len(self.labels)):
             raise ValueError(
-                f"one sigmoid unit tells 2 different labels apart, got {', '.join(self.labels)}"
+                f"labels must be 2 or more different names, got {', '.join(self.labels)}"
             )
         return self
 

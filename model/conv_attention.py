@@ -18,12 +18,13 @@ from model.errors import ConfigurationError
 from model.masks import mask_bias
 
 _PAD_TOKEN_ID = 0
+_TWO = 2
 # The course's library draws embeddings from this interval around 0.
 _EMBEDDING_BOUND = 0.05
 
 
 class ConvAttentionClassifier(nn.Module):
-    """Embedding, convolution, multi-head self-attention, flattening and one sigmoid unit.
+    """Embedding, convolution, multi-head self-attention, flattening and a sigmoid unit.
 
     With the sizes of the course it has 318,569 parameters: 96,032 in the embedding, 12,900 in the
     convolution, 206,436 in the attention and 3,201 in the sigmoid unit.
@@ -37,9 +38,10 @@ class ConvAttentionClassifier(nn.Module):
         head_dim: features of one head.
         max_length: M, the words of every text after padding.
         mask_padding: whether attention ignores padding. In the course it does not.
+        num_labels: C. Two classes have one sigmoid unit, as in the course; more have a unit each.
 
     Raises:
-        ConfigurationError: a size is below 1.
+        ConfigurationError: a size is below 1, or there are fewer than two classes.
     """
 
     def __init__(
@@ -53,8 +55,11 @@ class ConvAttentionClassifier(nn.Module):
         head_dim: int = 128,
         max_length: int = 32,
         mask_padding: bool = True,
+        num_labels: int = 2,
     ) -> None:
         super().__init__()
+        if num_labels < _TWO:
+            raise ConfigurationError(f"num_labels must be at least 2, got {num_labels}")
         sizes = {
             "vocab_size": vocab_size,
             "embedding_size": embedding_size,
@@ -81,7 +86,7 @@ class ConvAttentionClassifier(nn.Module):
             self.attention = MultiHeadAttention(
                 num_heads=num_heads, query_size=size, head_dim=head_dim
             )
-        self.classifier = nn.Linear(max_length * size, 1)
+        self.classifier = nn.Linear(max_length * size, 1 if num_labels == _TWO else num_labels)
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
         """Embeds words: int64 [B, T] to float32 [B, T, E]."""
@@ -105,9 +110,9 @@ class ConvAttentionClassifier(nn.Module):
             head_mask: factor of each head's output, float32 [1, H]; None means 1 for all.
 
         Returns:
-            Logits, float32 [B, 2]: 0 and the logit of the sigmoid unit. A softmax turns them into
-            the probabilities 1 - sigmoid and sigmoid. If requested, also one layer of weights,
-            float32 [B, H, T, T].
+            Logits, float32 [B, C]. Of two classes they are 0 and the logit of the sigmoid unit: a
+            softmax turns them into the probabilities 1 - sigmoid and sigmoid. If requested, also
+            one layer of weights, float32 [B, H, T, T].
 
         Raises:
             ConfigurationError: the batch is longer than M.
@@ -135,8 +140,9 @@ class ConvAttentionClassifier(nn.Module):
                 # This cuts off padding, to which masked attention gives no weight.
                 weights = (attended.attention_weights[:, :, :length, :length],)
         flat = states.float().flatten(1)  # [B, M * F]
-        logit = self.classifier(flat).float()  # [B, 1]
-        logits = torch.cat([logit.new_zeros(batch_size, 1), logit], dim=1)  # [B, C]
+        logits = self.classifier(flat).float()  # [B, 1] or [B, C]
+        if logits.shape[1] == 1:
+            logits = torch.cat([logits.new_zeros(batch_size, 1), logits], dim=1)  # [B, 2]
         return ClassifierOutput(logits, weights)
 
     def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
@@ -204,4 +210,5 @@ def build_conv_attention(config: ConvAttentionConfig) -> ConvAttentionClassifier
         head_dim=config.head_dim,
         max_length=config.max_length,
         mask_padding=config.mask_padding,
+        num_labels=len(config.labels),
     )

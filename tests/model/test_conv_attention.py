@@ -175,10 +175,23 @@ def test_only_the_attention_computes_in_bfloat16() -> None:
     torch.testing.assert_close(output.logits, before, rtol=0, atol=0.1)
 
 
-@pytest.mark.parametrize("labels", [("one",), ("a", "b", "c"), ("a", "a")])
-def test_one_unit_tells_two_classes_apart(labels: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="one sigmoid unit tells 2 different labels apart, got"):
+@pytest.mark.parametrize("labels", [("one",), ("a", "b", "a"), ("a", "a")])
+def test_classes_differ(labels: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="labels must be 2 or more different names, got"):
         ConvAttentionConfig(labels=labels)
+
+
+def test_more_than_two_classes_have_a_unit_each() -> None:
+    network = build_conv_attention(tiny_conv_config(labels=("a", "b", "c")))
+    network.initialize(generator=torch.Generator().manual_seed(0))
+
+    logits = network(Batch(ids([1, 2, 3]), None)).logits
+
+    assert network.classifier.out_features == 3
+    assert logits.shape == (1, 3)
+    assert logits.abs().min() > 0
+    with pytest.raises(ConfigurationError, match="num_labels must be at least 2, got 1"):
+        ConvAttentionClassifier(num_labels=1)
 
 
 @pytest.mark.parametrize("mask_padding", [True, False])

@@ -26,7 +26,7 @@ _FEWEST_SEEDS = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Gives a parser the options of the command."""
-    add_files(parser, "labelled text of two classes")
+    add_files(parser, "labelled text")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
     )

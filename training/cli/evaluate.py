@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from training.measure.precision import Measured
 
 _STANDARD_OUTPUT = "-"
-_TWO = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     from training.measure.evaluate import run_probes
     from training.measure.plots import check_suffix
     from training.measure.precision import make_record, record_to_text, set_names
+    from training.measure.probe import find_poles
     from training.measure.reliability import plot_reliability
     from training.measure.report import probes_to_text, summarise, to_text
 
@@ -124,11 +124,6 @@ def run(arguments: argparse.Namespace) -> int:
         read_dataset([path], columns=columns, labels=checkpoint.config.labels)
         for path in arguments.files
     ]
-    if arguments.probe and len(checkpoint.config.labels) != _TWO:
-        raise RecipeError(
-            f"--probe asks for two classes, negative and positive, the checkpoint has "
-            f"{len(checkpoint.config.labels)}: leave it out"
-        )
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
     measured = []
@@ -138,6 +133,11 @@ def run(arguments: argparse.Namespace) -> int:
         readable.flush()
     probes = run_probes(predictor, datasets) if arguments.probe else []
     readable.write(probes_to_text(probes))
+    if arguments.probe and find_poles(checkpoint.config.labels) is None:
+        readable.write(
+            "left out: sentences of known label, because the checkpoint's classes are "
+            f"{', '.join(checkpoint.config.labels)}, and none is named negative or positive\n"
+        )
     if arguments.plot is not None:
         plot_reliability([scores for _, scores in measured], arguments.plot)
     if arguments.json is not None:

@@ -10,12 +10,10 @@ from model.conv_attention import ConvAttentionClassifier
 from model.tokenizer import Tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import train_word_tokenizer
-from training.errors import RecipeError
 from training.fit.initial import init_from_scratch
 from training.fit.recipe import Recipe, load_recipe
 
 _COURSE, _ENCODER = "course", "small"
-_TWO = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +44,11 @@ class Variant:
         Args:
             recipe: with the seed.
             training: rows that the tokenizer is trained on.
-
-        Raises:
-            RecipeError: the course's classifier cannot tell so many classes apart.
         """
         sizes = recipe.conv_attention
         if sizes is None:
             start = init_from_scratch(recipe, training.texts, training.labels)
             return start.network, start.tokenizer
-        if len(training.labels) != _TWO:
-            raise RecipeError(
-                f"the course's classifier tells 2 classes apart, the rows have "
-                f"{len(training.labels)}: compare on files of two classes"
-            )
         network = ConvAttentionClassifier(
             vocab_size=sizes.vocab_size,
             embedding_size=sizes.embedding_size,
@@ -68,6 +58,7 @@ class Variant:
             head_dim=sizes.head_dim,
             max_length=recipe.max_length,
             mask_padding=self.mask_padding,
+            num_labels=len(training.labels),
         )
         network.initialize(generator=torch.Generator().manual_seed(recipe.seed))
         tokenizer = train_word_tokenizer(

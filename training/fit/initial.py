@@ -80,11 +80,6 @@ def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str
 def _start_conv_attention(
     recipe: Recipe, sizes: ConvAttentionSizes, texts: Sequence[str], labels: Sequence[str]
 ) -> InitialModel:
-    if len(labels) != 2:
-        raise RecipeError(
-            f"the course's classifier tells 2 classes apart, the rows have {len(labels)}: "
-            f"{', '.join(labels)}; choose another preset"
-        )
     config = ConvAttentionConfig(
         **sizes.model_dump(exclude={"num_words"}),
         max_length=recipe.max_length,

@@ -12,7 +12,7 @@ from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.measure.inference import predict_probabilities
 from training.measure.metrics import expected_calibration_error, measure, uncalibrated
-from training.measure.probe import Probe, probe
+from training.measure.probe import Probe, find_poles, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
 
@@ -62,7 +62,8 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
     """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs.
 
     Args:
-        predictor: the loaded model, of two classes.
+        predictor: the loaded model. Sentences of known label are left out if none of its classes
+            is named negative or positive.
         datasets: whose texts are perturbed.
     """
     texts = [text for dataset in datasets for text in dataset.texts]
@@ -71,7 +72,8 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
 
     def answers(asked: Sequence[str]) -> NDArray[np.float64]:
         if not asked:
-            return np.zeros(0)
-        return predict_probabilities(predictor, asked, label="probe").values[:, 1]
+            return np.zeros((0, len(predictor.info.labels)))
+        return predict_probabilities(predictor, asked, label="probe").values
 
-    return probe(answers, rng.sample(short, min(len(short), _MOST_TEXTS)))
+    changed = rng.sample(short, min(len(short), _MOST_TEXTS))
+    return probe(answers, changed, poles=find_poles(predictor.info.labels))

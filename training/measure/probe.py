@@ -3,6 +3,8 @@
 After Ribeiro et al. 2020, "Beyond accuracy: behavioral testing of NLP models with CheckList":
 sentences made so that their label is known, and changes that must not change the answer. All
 words are our own.
+
+Legend: N texts, C classes.
 """
 
 import itertools
@@ -66,10 +68,10 @@ class Probe:
         name: of the capability or the change.
         rows: number of sentences or pairs.
         passed: how many were right or stayed.
-        shift: of a change or a group, the mean absolute change of the positive class's
-            probability; else None.
-        lean: of a group, the mean change with its sign: above 0 if the group makes sentences
-            more positive.
+        shift: of a change or a group, the mean probability that moves from some classes to others;
+            else None.
+        lean: of a group, the mean change of the positive class's probability, with its sign; None
+            if no class is the positive one.
     """
 
     test: str
@@ -80,21 +82,52 @@ class Probe:
     lean: float | None = None
 
 
-def probe(answers: Answers, texts: Sequence[str], *, seed: int = 0) -> list[Probe]:
-    """Runs all tests.
+@dataclass(frozen=True, slots=True)
+class Poles:
+    """The places of two classes among all.
 
     Args:
-        answers: gives the probability of the positive class of each text, [N].
+        negative: of the negative class.
+        positive: of the positive class.
+    """
+
+    negative: int
+    positive: int
+
+
+def find_poles(labels: Sequence[str]) -> Poles | None:
+    """Finds the negative and the positive class by their names.
+
+    Args:
+        labels: of all classes. Of two classes with other names, the second is the positive one.
+    """
+    names = [label.casefold() for label in labels]
+    if "negative" in names and "positive" in names:
+        return Poles(names.index("negative"), names.index("positive"))
+    return Poles(0, 1) if len(labels) == 2 else None
+
+
+def probe(
+    answers: Answers, texts: Sequence[str], *, poles: Poles | None = Poles(0, 1), seed: int = 0
+) -> list[Probe]:
+    """Runs all tests that the classes allow.
+
+    Args:
+        answers: gives the probabilities of texts, [N, C].
         texts: real ones, which are changed.
+        poles: the classes of sentences of known label; None: such sentences are left out.
         seed: decides which sentences are made.
     """
     probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
-    found = [_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name)) for kind in probes.kinds]
-    found += [_ask_said(answers, kind) for kind in probes.said]
+    found = []
+    if poles is not None:
+        for kind in probes.kinds:
+            found.append(_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name), poles))
+        found += [_ask_said(answers, kind, poles) for kind in probes.said]
     for pairs in probes.pairs:
-        found += _ask_pairs(answers, pairs)
+        found += _ask_pairs(answers, pairs, poles)
     for swap in probes.swaps:
-        found += _ask_swap(answers, swap, probes.lists, _rng(seed, swap.name))
+        found += _ask_swap(answers, swap, probes.lists, _rng(seed, swap.name), poles)
     before = answers(texts)
     for name, change in _CHANGES.items():
         rng = _rng(seed, name)
@@ -111,49 +144,58 @@ def _rng(seed: int, name: str) -> random.Random:
 
 
 def _ask_kind(
-    answers: Answers, kind: Kind, lists: Mapping[str, Sequence[str]], rng: random.Random
+    answers: Answers,
+    kind: Kind,
+    lists: Mapping[str, Sequence[str]],
+    rng: random.Random,
+    poles: Poles,
 ) -> Probe:
-    made: dict[str, bool] = {}
-    for positive, templates in ((True, kind.positive), (False, kind.negative)):
+    made: dict[str, int] = {}
+    for pole, templates in ((poles.positive, kind.positive), (poles.negative, kind.negative)):
         for _ in range(_OF_EACH_KIND // 2):
-            made[fill(rng.choice(templates), lists, rng)] = positive
+            made[fill(rng.choice(templates), lists, rng)] = pole
     return _judge(answers, kind.name, made)
 
 
-def _ask_said(answers: Answers, kind: Kind) -> Probe:
-    said = dict.fromkeys(kind.positive, True) | dict.fromkeys(kind.negative, False)
-    return _judge(answers, kind.name, said)
+def _ask_said(answers: Answers, kind: Kind, poles: Poles) -> Probe:
+    positive = dict.fromkeys(kind.positive, poles.positive)
+    return _judge(answers, kind.name, positive | dict.fromkeys(kind.negative, poles.negative))
 
 
-def _judge(answers: Answers, name: str, truth: Mapping[str, bool]) -> Probe:
-    right = (answers(list(truth)) >= 0.5) == np.array(list(truth.values()))
+def _judge(answers: Answers, name: str, truth: Mapping[str, int]) -> Probe:
+    right = answers(list(truth)).argmax(axis=1) == np.array(list(truth.values()))
     return Probe("label", name, len(truth), int(right.sum()))
 
 
-def _ask_pairs(answers: Answers, pairs: _Pairs) -> list[Probe]:
+def _ask_pairs(answers: Answers, pairs: _Pairs, poles: Poles | None) -> list[Probe]:
     """Asks both wordings of each pair: are they right, and are they alike?"""
     every = [*pairs.positive, *pairs.negative]
-    truth = np.array([True] * len(pairs.positive) + [False] * len(pairs.negative))
     plain = answers([one for one, _ in every])
     other = answers([other for _, other in every])
-    right = (other >= 0.5) == truth
-    return [
-        Probe("label", pairs.name, len(every), int(right.sum())),
-        _change(pairs.name, plain, other),
-    ]
+    alike = _change(pairs.name, plain, other)
+    if poles is None:
+        return [alike]
+    truth = [poles.positive] * len(pairs.positive) + [poles.negative] * len(pairs.negative)
+    right = other.argmax(axis=1) == np.array(truth)
+    return [Probe("label", pairs.name, len(every), int(right.sum())), alike]
 
 
 def _ask_swap(
-    answers: Answers, swap: _Swap, lists: Mapping[str, Sequence[str]], rng: random.Random
+    answers: Answers,
+    swap: _Swap,
+    lists: Mapping[str, Sequence[str]],
+    rng: random.Random,
+    poles: Poles | None,
 ) -> list[Probe]:
     """Compares each member with the first, and each group with the mean of all members."""
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
     said = []
     for _ in range(_OF_EACH_SWAP):
         said += fill_for_each(rng.choice(swap.templates), everyone, lists, rng)
-    values = answers(said).reshape(_OF_EACH_SWAP, len(everyone))  # [sentences, members]
+    asked = answers(said)
+    values = asked.reshape(_OF_EACH_SWAP, len(everyone), -1)  # [sentences, members, C]
     first = np.broadcast_to(values[:, :1], values[:, 1:].shape)
-    found = [_change(swap.name, first.ravel(), values[:, 1:].ravel())]
+    found = [_change(swap.name, _rows(first), _rows(values[:, 1:]))]
     mean = values.mean(axis=1, keepdims=True)
     start = 0
     for group, members in swap.groups.items():
@@ -161,14 +203,20 @@ def _ask_swap(
         start += len(members)
         change = _change(
             f"{swap.name}: {group.replace('_', ' ')}",
-            np.broadcast_to(mean, own.shape).ravel(),
-            own.ravel(),
+            _rows(np.broadcast_to(mean, own.shape)),
+            _rows(own),
         )
-        found.append(replace(change, test="group", lean=float((own - mean).mean())))
+        lean = None if poles is None else float((own - mean)[:, :, poles.positive].mean())
+        found.append(replace(change, test="group", lean=lean))
     return found
 
 
+def _rows(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values.reshape(-1, values.shape[-1])  # [N, C]
+
+
 def _change(name: str, before: NDArray[np.float64], after: NDArray[np.float64]) -> Probe:
-    same = (before >= 0.5) == (after >= 0.5)
-    shift = float(np.abs(before - after).mean()) if len(same) else 0.0
+    same = before.argmax(axis=1) == after.argmax(axis=1)
+    # What some classes lose, others gain: half of the sum is what moves.
+    shift = float(np.abs(before - after).sum(axis=1).mean() / 2) if len(same) else 0.0
     return Probe("change", name, len(same), int(same.sum()), shift)

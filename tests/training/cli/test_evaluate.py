@@ -12,6 +12,7 @@ import torch
 from model import load_predictor, open_checkpoint
 from model.errors import CheckpointError, ConfigurationError
 from model.manifest import DataSource
+from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.cli.evaluate import add_arguments, run
@@ -284,6 +285,23 @@ def test_probes_and_the_plot_are_made_if_asked(
     assert len([item for item in probes if item["test"] == "label"]) == 16
     assert len([item for item in probes if item["test"] == "change"]) == 8
     assert "(5)" in plot.read_text(encoding="utf-8")
+
+
+def test_probes_of_classes_with_other_names_leave_out_known_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=("a", "b", "c")))
+    path = write_rows(tmp_path / "a.tsv", [("good film", "a"), ("bad film", "c")])
+
+    assert run(parse(path, "--checkpoint", checkpoint, "--probe")) == 0
+
+    printed = capsys.readouterr().out
+    assert "sentences of known label\n" not in printed
+    assert "what must not matter\n" in printed
+    assert printed.endswith(
+        "left out: sentences of known label, because the checkpoint's classes are a, b, c, and "
+        "none is named negative or positive\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from training.measure import probe as module
-from training.measure.probe import Probe, probe
+from training.measure.probe import Poles, Probe, find_poles, probe
 from training.synth.templates import make_examples, read_templates
 
 TEXTS = [f"I do not think it's a good film, number {number}." for number in range(40)]
@@ -40,13 +40,19 @@ GOOD = load("probes")["good"]
 THUMBS = "Two thumbs up from the whole back row."
 
 
+def of_two(positive: Sequence[float]) -> NDArray[np.float64]:
+    """Probabilities of the negative and the positive class, [N, 2]."""
+    found = np.array(positive, dtype=np.float64)
+    return np.stack([1 - found, found], axis=1)
+
+
 def says_positive(texts: Sequence[str]) -> NDArray[np.float64]:
-    return np.full(len(texts), 0.9)
+    return of_two([0.9] * len(texts))
 
 
 def counts_words(texts: Sequence[str]) -> NDArray[np.float64]:
     """Knows the good words and nothing else, whatever their case."""
-    return np.array([0.8 if any(word in text.lower() for word in GOOD) else 0.2 for text in texts])
+    return of_two([0.8 if any(word in text.lower() for word in GOOD) else 0.2 for text in texts])
 
 
 def by_name(found: Sequence[Probe], test: str) -> dict[str, Probe]:
@@ -92,7 +98,7 @@ def test_each_test_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_model_that_minds_names_is_found_out() -> None:
     def minds(texts: Sequence[str]) -> NDArray[np.float64]:
-        return np.array([0.4 if "Jamal" in text else 0.6 for text in texts])
+        return of_two([0.4 if "Jamal" in text else 0.6 for text in texts])
 
     changes = by_name(probe(minds, TEXTS), "change")
 
@@ -131,7 +137,7 @@ def test_a_sentence_that_somebody_wrote_is_asked_once_with_its_label() -> None:
 
     def notes(texts: Sequence[str]) -> NDArray[np.float64]:
         asked.extend(texts)
-        return np.array([0.9 if text == THUMBS else 0.1 for text in texts])
+        return of_two([0.9 if text == THUMBS else 0.1 for text in texts])
 
     labels = by_name(probe(notes, TEXTS), "label")
 
@@ -144,3 +150,38 @@ def test_no_filled_template_is_a_sentence_that_is_asked(trained: str) -> None:
     made = {letters(example.text) for example in make_examples(20_000, seed=0, name=trained)}
 
     assert not made & {letters(sentence) for sentence in sentences("probes")}
+
+
+@pytest.mark.parametrize(
+    ("labels", "poles"),
+    [
+        (("negative", "positive"), Poles(0, 1)),
+        (("Positive", "neutral", "Negative"), Poles(2, 0)),
+        (("no", "yes"), Poles(0, 1)),
+        (("1", "2", "3"), None),
+        (("negative", "neutral", "good"), None),
+    ],
+)
+def test_the_poles_are_found_by_their_names(labels: tuple[str, ...], poles: Poles | None) -> None:
+    assert find_poles(labels) == poles
+
+
+def test_a_third_class_is_a_wrong_answer_to_a_sentence_of_known_label() -> None:
+    def of_three(texts: Sequence[str]) -> NDArray[np.float64]:
+        two = counts_words(texts)
+        return np.stack([np.full(len(texts), 0.5), two[:, 0] / 2, two[:, 1] / 2], axis=1)
+
+    for item in by_name(probe(of_three, TEXTS, poles=Poles(1, 2)), "label").values():
+        assert item.passed == 0
+
+
+def test_classes_of_any_names_are_tried_with_changes_alone() -> None:
+    def minds(texts: Sequence[str]) -> NDArray[np.float64]:
+        moved = np.array([0.3 if "Jamal" in text else 0.0 for text in texts])
+        return np.stack([0.6 - moved, 0.2 + moved / 3, 0.2 + moved * 2 / 3], axis=1)
+
+    found = probe(minds, TEXTS, poles=None)
+
+    assert {item.test for item in found} == {"change", "group"}
+    assert all(item.lean is None for item in found)
+    assert by_name(found, "change")["given names"].shift == pytest.approx(0.3 / 19)
