@@ -86,8 +86,8 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
 
     assert main([*command, "--text-column", "sentence"]) == 1
     assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'out.run' / 'state'} holds an interrupted run: go on with "
-        "it with --resume, or give it up with --overwrite\n"
+        f"headlight-train: {tmp_path / 'out.run' / 'state'} holds the state of a run: go on with "
+        "it with --resume, or with --extend if it has ended, or give it up with --overwrite\n"
     )
 
     assert main([*command, "--text-column", "other", "--resume"]) == 1

@@ -26,7 +26,7 @@ from training.fit.keeping import FULL, tell_unwritten, where_to_go_on
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.space import Demand, check_space, demand_of
-from training.fit.state import THREADS, has_state, remove_state
+from training.fit.state import THREADS, has_state, past_of_state, remove_state
 from training.fit.trainer import Trainer
 from training.machine import Accelerator, choose_accelerator
 from training.measure.history import Measurement, write_history
@@ -56,12 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
     ranks = current()
     recipe = recipe_of(arguments)
+    arguments.overwrite = arguments.overwrite or arguments.extend is not None
     run_dir = place_run(arguments)
     if ranks.restarts and ranks.is_first:
         arguments.resume = has_state(run_dir / _STATE)  # a process was lost: nobody types --resume
     if ranks.is_first:
         _check_state(arguments, run_dir / _STATE)
     arguments.resume = ranks.share_object(arguments.resume)
+    recipe, then = _lengthened(arguments, recipe, run_dir / _STATE, ranks)
     _fetch(arguments)
     accelerator = choose_accelerator(
         arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
@@ -87,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         ranks=ranks,
     )
     if arguments.resume:
-        trainer.resume()
+        trainer.resume(_identity(then, training, validation, start, accelerator))
         say(f"resuming after step {trainer.step}")
     demand = demand_of(
         start.network,
@@ -117,7 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
             state_dir=run_dir / _STATE,
             device=accelerator.device,
         )
-        remove_state(run_dir / _STATE)
+        if not arguments.keep_state:
+            remove_state(run_dir / _STATE)
     fit_report.unless_unwritten(lambda: plot_history(history, run_dir / _PLOT), run_dir / _PLOT)
     fit_report.say_end(recipe, history, exported, training=training, validation=validation)
     say(f"checkpoint: {arguments.output}")
@@ -130,9 +133,48 @@ def _check_state(arguments: argparse.Namespace, state: Path) -> None:
         raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
     if has_state(state) and not (arguments.resume or arguments.overwrite):
         raise RecipeError(
-            f"{state} holds an interrupted run: go on with it with --resume, or give it up with "
-            "--overwrite"
+            f"{state} holds the state of a run: go on with it with --resume, or with --extend if "
+            "it has ended, or give it up with --overwrite"
         )
+
+
+def _lengthened(
+    arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
+) -> tuple[Recipe, Recipe]:
+    """Adds epochs to a finished run, or finds out that an interrupted run has such epochs.
+
+    Returns:
+        The recipe of this run, and that of the run that left the state.
+
+    Raises:
+        ResumeError: there is no state of a finished run.
+    """
+    if not arguments.resume and arguments.extend is None:
+        return recipe, recipe
+    past = past_of_state(state) if ranks.is_first else None
+    if ranks.is_first and past is None and arguments.extend is not None:
+        raise ResumeError(
+            f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
+            "the weights alone by --init-from"
+        )
+    identity: dict[str, Any]
+    identity, done, best = ranks.share_object(past) or ({}, 0, 0)
+    epochs, restarts = identity.get("epochs", recipe.epochs), identity.get("restarts", [])
+    then = recipe
+    if restarts or arguments.extend is not None:
+        then = recipe.model_copy(update={"epochs": epochs, "restarts": tuple(restarts)})
+    since = max(best, *(each for each in restarts if each <= done), 0)
+    is_over = done >= epochs or done - since >= recipe.patience
+    if arguments.extend is None or (arguments.resume and not is_over):
+        return then, then
+    if not is_over:
+        raise ResumeError(
+            f"{state}: the run has finished {done} of {epochs} epochs: go on with it with --resume "
+            "before you add more"
+        )
+    arguments.resume = True
+    longer = {"epochs": done + arguments.extend, "restarts": (*restarts, done)}
+    return then.model_copy(update=longer), then
 
 
 def _fetch(arguments: argparse.Namespace) -> None:

@@ -171,6 +171,17 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on with the interrupted run of this output"
     )
+    parser.add_argument(
+        "--keep-state",
+        action="store_true",
+        help="keep the state of a run that has ended, for --extend; four times its weights or less",
+    )
+    parser.add_argument(
+        "--extend",
+        type=positive,
+        metavar="EPOCHS",
+        help="train the ended run of this output for more epochs, and replace its checkpoint",
+    )
 
 
 def recipe_of(arguments: argparse.Namespace) -> Recipe:
@@ -192,6 +203,10 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
     if arguments.files:
         raise RecipeError(
             f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
+        )
+    if arguments.extend is not None:
+        raise RecipeError(
+            "--extend is for one run, and a --plan has several: leave one of them out"
         )
     own = ["preset", "validation", "labels", *_RECIPE_FIELDS]
     given = [_option(name) for name in _given(arguments, own)]

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -92,6 +93,8 @@ class Recipe(_Part):
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
         epochs: passes over the training rows.
+        restarts: epochs after which the rate rises anew, ascending (Loshchilov and Hutter 2017,
+            "SGDR", with a linear fall). Patience begins anew there too.
         batch_size: texts of a step.
         accumulate: passes that a step is divided into, to need less memory.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
@@ -120,6 +123,7 @@ class Recipe(_Part):
     conv_attention: ConvAttentionSizes | None = None
     max_length: Annotated[int, Field(ge=4, le=4096)] = 128
     epochs: Count = 3
+    restarts: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     batch_size: Count = 64
     accumulate: Count = 1
     class_weights: Literal["none", "balanced"] = "none"
@@ -147,6 +151,15 @@ class Recipe(_Part):
     def _one_network(self) -> Self:
         if self.network is not None and self.conv_attention is not None:
             raise ValueError("a recipe has [network] or [conv_attention], not both")
+        return self
+
+    @model_validator(mode="after")
+    def _restarts_ascend(self) -> Self:
+        epochs = (*self.restarts, self.epochs)
+        if any(one >= other for one, other in pairwise(epochs)):
+            raise ValueError(
+                f"restarts {list(self.restarts)} must ascend and be below epochs ({self.epochs})"
+            )
         return self
 
 

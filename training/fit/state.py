@@ -292,6 +292,26 @@ def step_of_state(folder: Path) -> int | None:
     return step if isinstance(step, int) else None
 
 
+def past_of_state(folder: Path) -> tuple[dict[str, Any], int, int] | None:
+    """Returns who left a state, and when.
+
+    Args:
+        folder: of the state.
+
+    Returns:
+        The identity of the run, the epochs that it has finished, and which of them was best; None
+        if there is no state, or its position cannot be read.
+    """
+    _, old = _beside(folder)
+    place = folder if folder.exists() else old
+    try:
+        content = json.loads((place / _POSITION).read_text(encoding="utf-8"))
+        position = content["position"]
+        return dict(content["identity"]), len(position["history"]), int(position["best_epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def remove_state(folder: Path) -> None:
     """Removes the state of a run and its temporary folders."""
     for path in (folder, *_beside(folder)):

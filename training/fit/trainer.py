@@ -142,15 +142,20 @@ class Trainer:
             signal, self._state.step, self._total_steps, unsaved=self._unsaved
         )
 
-    def resume(self) -> None:
+    def resume(self, then: Mapping[str, Any] | None = None) -> None:
         """Loads the last state on disk.
+
+        Args:
+            then: the identity of the run that left it; None: that of this run.
 
         Raises:
             ResumeError: there is no state, it is damaged, or it is of another run.
         """
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to go on with")
-        self._state, tensors = load_together(self._state_dir, self._identity, self._ranks)
+        self._state, tensors = load_together(
+            self._state_dir, self._identity if then is None else then, self._ranks
+        )
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def run(
@@ -191,7 +196,8 @@ class Trainer:
     def is_over(self) -> bool:
         """Whether the epochs are done, or the validation loss has stopped improving."""
         epochs = len(self._state.history)
-        without_better = epochs - self._state.best_epoch
+        since = max(self._state.best_epoch, self._begun(epochs))
+        without_better = epochs - since
         return epochs >= self._recipe.epochs or without_better >= self._recipe.patience
 
     def _run_epoch(self, save_every: int, stop: Callable[[], int | None], advance: Advance) -> None:
@@ -308,10 +314,17 @@ class Trainer:
         epoch = f"epoch {len(state.history) + 1}/{self._recipe.epochs}"
         return f"{epoch}, loss {state.loss_sum / max(state.seen, 1):.4f}"
 
+    def _begun(self, epochs: int) -> int:
+        """Returns after how many epochs the schedule began that holds after so many."""
+        return max((each for each in self._recipe.restarts if each <= epochs), default=0)
+
     def _rate(self, step: int) -> float:
+        begun = self._begun(step // self._steps_per_epoch)
+        later = (each for each in self._recipe.restarts if each > begun)
+        until = min(later, default=self._recipe.epochs)
         return learning_rate(
-            step,
-            total_steps=self._total_steps,
+            step - begun * self._steps_per_epoch,
+            total_steps=(until - begun) * self._steps_per_epoch,
             warmup_share=self._recipe.warmup_share,
             peak=self._recipe.learning_rate,
             falls=self._recipe.schedule == "linear",
