@@ -157,8 +157,8 @@ def _lengthened(
             f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
             "the weights alone by --init-from"
         )
-    identity: dict[str, Any]
-    identity, done, best = ranks.share_object(past) or ({}, 0, 0)
+    known: Any = ranks.share_object(past) or ({}, 0, 0)
+    identity, done, best = known
     epochs, restarts = identity.get("epochs", recipe.epochs), identity.get("restarts", [])
     then = recipe
     if restarts or arguments.extend is not None:
