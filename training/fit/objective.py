@@ -34,7 +34,12 @@ def class_weights(rows: Rows, recipe: Recipe, accelerator: Accelerator) -> Tenso
 
 
 def batch_loss(
-    logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None = None
+    logits: Tensor,
+    target: Tensor,
+    recipe: Recipe,
+    weights: Tensor | None = None,
+    *,
+    leave_out: bool = False,
 ) -> Tensor:
     """Computes mean cross-entropy; for a sigmoid unit's two logits, binary cross-entropy.
 
@@ -44,13 +49,25 @@ def batch_loss(
         recipe: its label smoothing is applied.
         weights: of the rows of each class, float32 [C]; a row of probabilities has the weight of
             the most probable class.
+        leave_out: whether some targets are `LEFT_OUT`. Such a class is no part of the softmax of
+            its row, so nothing is learnt about it. Label smoothing is not applied then.
     """
+    if leave_out:
+        return _without_some(logits, target, weights)
     smoothing = recipe.label_smoothing
     if weights is None:
         return functional.cross_entropy(logits, target, label_smoothing=smoothing)
     losses = functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="none")
     classes = target if target.dim() == 1 else target.argmax(dim=-1)
     return (losses * weights[classes]).mean()
+
+
+def _without_some(logits: Tensor, target: Tensor, weights: Tensor | None) -> Tensor:
+    left_out = target < 0.0  # [B, C]
+    log_probabilities = logits.masked_fill(left_out, -torch.inf).log_softmax(dim=-1)
+    # 0 times an infinite logarithm is not a number, so it is replaced before.
+    losses = -(target * log_probabilities.masked_fill(left_out, 0.0)).sum(dim=-1)  # [B]
+    return (losses if weights is None else losses * weights[target.argmax(dim=-1)]).mean()
 
 
 def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:

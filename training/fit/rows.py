@@ -20,6 +20,9 @@ from training.machine import Accelerator
 from training.measure.inference import predict_together
 from training.ranks import ALONE, Ranks
 
+LEFT_OUT = -1.0
+"""The target of a class of which a row says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -29,11 +32,17 @@ class Rows:
         encodings: of the texts.
         label_ids: the class of each.
         targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
+            A class with the target `LEFT_OUT` does not take part in the softmax of that row.
     """
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
     targets: NDArray[np.float32] | None = None
+
+    @property
+    def leave_out(self) -> bool:
+        """Whether some row leaves a class out."""
+        return self.targets is not None and bool((self.targets < 0.0).any())
 
 
 @dataclass(frozen=True, slots=True)

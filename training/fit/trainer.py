@@ -109,6 +109,7 @@ class Trainer:
         self._unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
         self._class_weights = class_weights(training, recipe, accelerator)
+        self._leave_out = training.leave_out
         self._drop_tokens = TokenDropout(tokenizer, recipe.token_dropout, accelerator)
         self._steps = StepLog(recipe.learning_rate)
         # Sorting gains nothing if all texts are padded to one length.
@@ -288,7 +289,9 @@ class Trainer:
             with kernel, self._accelerator.autocast():
                 network = self._network if self._exchange is None else self._exchange.network
                 logits = network(inputs).logits  # [B, C]
-        loss = batch_loss(logits, batch.targets, recipe, self._class_weights)
+        loss = batch_loss(
+            logits, batch.targets, recipe, self._class_weights, leave_out=self._leave_out
+        )
         correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
         if is_whole:
             # The penalty is no part of the loss that is recorded.

@@ -9,7 +9,7 @@ from model.manifest import DataSource
 from training.data.dataset import Dataset, read_dataset
 from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.readers import read_texts
-from training.plan.plan import Plan
+from training.plan.plan import Plan, SourceFile
 from training.plan.pool import Pool
 
 
@@ -36,7 +36,7 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
         RecipeError: a source has too few rows to hold out.
     """
     labelled = {
-        name: _read_source(source.file, folder, plan)
+        name: _read_source(source, folder, plan)
         for name, source in plan.sources.items()
         if source.labelled
     }
@@ -62,14 +62,24 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
         pool_texts[name] = [bare[at] for at in rows_without_overlap(bare, held_out.texts)]
         record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
         training = replace(training, sources=(*training.sources, record))
-    return PlanData(Pool(pool_texts, pool_labels), held_out, training)
+    known = {
+        name: tuple(sorted(plan.labels.index(label) for label in source.labels))
+        for name, source in plan.sources.items()
+        if source.labels
+    }
+    return PlanData(
+        Pool(pool_texts, pool_labels, num_labels=len(plan.labels), known=known), held_out, training
+    )
 
 
-def _read_source(file: str, folder: Path, plan: Plan) -> Dataset:
-    """Reads a file and names it by its path in the plan, since file names repeat."""
-    dataset = read_dataset([folder / file], labels=plan.labels)
-    named = tuple(source.model_copy(update={"file": file}) for source in dataset.sources)
-    return replace(dataset, sources=named)
+def _read_source(source: SourceFile, folder: Path, plan: Plan) -> Dataset:
+    """Reads a file, names it by its path in the plan, and numbers its classes as the plan does."""
+    own = source.labels or plan.labels
+    dataset = read_dataset([folder / source.file], labels=own)
+    named = tuple(each.model_copy(update={"file": source.file}) for each in dataset.sources)
+    numbers = [plan.labels.index(label) for label in own]
+    label_ids = tuple(numbers[number] for number in dataset.label_ids)
+    return replace(dataset, label_ids=label_ids, labels=plan.labels, sources=named)
 
 
 def _join(plan: Plan, parts: Sequence[Dataset]) -> Dataset:

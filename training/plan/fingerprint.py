@@ -101,9 +101,9 @@ class Fingerprints:
 
     def _of_source(self, name: str) -> str:
         if name not in self._sources:
-            self._sources[name] = of_rows(
-                self._pool.texts[name], self._pool.label_ids.get(name, ())
-            )
+            found = of_rows(self._pool.texts[name], self._pool.label_ids.get(name, ()))
+            known = self._pool.known.get(name)
+            self._sources[name] = found if known is None else _of_text(f"{found} {known}")
         return self._sources[name]
 
 

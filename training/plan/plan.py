@@ -44,6 +44,8 @@ class SourceFile(_Part):
     Args:
         file: its path below the folder of the data.
         labelled: whether its rows have labels.
+        labels: its classes, in the order of their numbers; none: those of the plan. A file that
+            lacks classes of the plan teaches only which of its own classes is the right one.
         hold_out: number of labelled rows that are not trained on but fit the temperature, chosen
             at random from the longer ones.
         licence: of the file.
@@ -52,6 +54,7 @@ class SourceFile(_Part):
 
     file: str
     labelled: bool = True
+    labels: tuple[str, ...] = ()
     hold_out: Count = 0
     licence: str = ""
     origin: str = ""
@@ -69,6 +72,8 @@ class StageRows(_Part):
         templates: the template files of the rules; each gives the same number.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
             the rest. Texts too long for the teacher keep their labels.
+        agreement: whether the weight of a source's labels is multiplied by how far they agree
+            with the teacher: Cohen's kappa over the rows that are drawn, at least 0.
         noise: share of the texts that are changed after the teacher has read them (see
             `training.synth.augment`).
         groups: number of sentences about people of several groups. The target is the mean of the
@@ -83,9 +88,16 @@ class StageRows(_Part):
         "behaviours",
     )
     soft: Share = 0.0
+    agreement: bool = False
     noise: Share = 0.0
     groups: Count = 0
     taught_by: Literal["teacher", "itself"] = "teacher"
+
+    @model_validator(mode="after")
+    def _agreement(self) -> Self:
+        if self.agreement and not self.soft:
+            raise ValueError("agreement weighs labels beside the teacher: give soft too")
+        return self
 
     @property
     def is_taught(self) -> bool:
@@ -140,7 +152,8 @@ class Plan(_Part):
     """All stages of a checkpoint.
 
     Args:
-        labels: names of the two classes, in the order of the numbers in the files.
+        labels: names of the classes, in the order of the numbers in the files. The first and the
+            last are opposites: sentences made by rule have one or the other.
         max_length: the most tokens that the result reads.
         seed: of the rows held out.
         emoji: whether common emoji are read as words (see `training.synth.emoji`).
@@ -150,7 +163,7 @@ class Plan(_Part):
         stages: in their order.
     """
 
-    labels: tuple[str, str]
+    labels: Annotated[tuple[str, ...], Field(min_length=2)]
     max_length: Annotated[int, Field(ge=8, le=512)]
     seed: Count = 0
     emoji: bool = False
@@ -190,6 +203,24 @@ class Plan(_Part):
             raise ValueError("no stage has a weight, so there is no result")
         if not any(source.hold_out for source in self.sources.values()):
             raise ValueError("no source holds rows out, so there is nothing to calibrate by")
+        return self
+
+    @model_validator(mode="after")
+    def _classes(self) -> Self:
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError("labels: two classes have the same name")
+        for name, source in self.sources.items():
+            if not source.labels:
+                continue
+            strange = [label for label in source.labels if label not in self.labels]
+            if strange or len(set(source.labels)) < max(2, len(source.labels)):
+                raise ValueError(
+                    f"source {name}: labels must be two or more of {', '.join(self.labels)}"
+                )
+            if source.hold_out and len(source.labels) < len(self.labels):
+                raise ValueError(
+                    f"source {name}: lacks classes of the plan, so it can hold no rows out"
+                )
         return self
 
     @model_validator(mode="after")

@@ -6,21 +6,23 @@ Legend: N rows, C classes.
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from training.errors import RecipeError
+from training.fit.rows import LEFT_OUT
 from training.plan.plan import StageRows
 from training.synth.augment import perturb_share, undo_penn_in_share
+from training.synth.names import fill_masked_names
 from training.synth.templates import make_examples, make_group_sets
 
 Targets = NDArray[np.float32]
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
 _FEWEST_WORDS, _MOST_WORDS = 4, 40
-_TWO = 2
 _TOLD_OF_EACH = 4
+_NAMES_FILLED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,15 @@ class Pool:
 
     Args:
         texts: of each source.
-        label_ids: of each labelled source; 0: negative, 1: positive.
+        label_ids: of each labelled source.
+        num_labels: C. The first class and the last are opposites.
+        known: for a source that lacks classes, those that it has.
     """
 
     texts: Mapping[str, Sequence[str]]
     label_ids: Mapping[str, Sequence[int]]
+    num_labels: int = 2
+    known: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ class SoftDataset:
 
     Args:
         texts: N texts.
-        targets: probabilities of the classes [N, C].
+        targets: probabilities of the classes [N, C]. `LEFT_OUT` stands for a class of which a row
+            says nothing: the others are learnt without it.
     """
 
     texts: tuple[str, ...]
@@ -73,24 +80,32 @@ def draw_rows(
     """
     rng = random.Random(f"{seed}/rows")  # noqa: S311 - not for secrets
     texts: list[str] = []
-    label_ids: list[int] = []
+    targets = np.zeros((0, pool.num_labels), np.float32)  # [N, C]
+    sources: list[str] = []
     for name, passes in rows.passes.items():
-        for at in _places(len(pool.texts[name]), passes, rng):
-            texts.append(pool.texts[name][at])
-            label_ids.append(pool.label_ids[name][at])
+        places = _places(len(pool.texts[name]), passes, rng)
+        texts += [pool.texts[name][at] for at in places]
+        sources += [name] * len(places)
+        label_ids = [pool.label_ids[name][at] for at in places]
+        targets = np.concatenate([targets, _one_hot(pool, label_ids, pool.known.get(name))])
     texts = list(undo_penn_in_share(texts, share=undo_penn_share, seed=seed))
-    targets = np.eye(_TWO, dtype=np.float32)[label_ids]  # [N, C]
+    texts = list(fill_masked_names(texts, share=_NAMES_FILLED, seed=seed))
     if rows.soft and teach is not None and fits_teacher is not None:
         short = [at for at, text in enumerate(texts) if fits_teacher(text)]
         taught = teach([texts[at] for at in short])
-        targets[short] = rows.soft * taught + (1.0 - rows.soft) * targets[short]
+        owners = [sources[at] for at in short]
+        hard = np.full(len(short), 1.0 - rows.soft)
+        if rows.agreement:
+            hard *= _agreement(taught, targets[short], owners)
+        targets[short] = mix_targets(taught, targets[short], hard)
     parts = [targets]
     share = rows.rules // len(rows.templates)
     made = [
         example for name in rows.templates for example in make_examples(share, seed=seed, name=name)
     ]
     texts += [example.text for example in made]
-    parts.append(np.eye(_TWO, dtype=np.float32)[[int(example.positive) for example in made]])
+    ends = (0, pool.num_labels - 1)
+    parts.append(_one_hot(pool, [ends[example.positive] for example in made], ends))
     if rows.sentences and teach is not None:
         cut = [
             sentence
@@ -110,6 +125,60 @@ def draw_rows(
     return SoftDataset(disturbed, np.concatenate(parts))
 
 
+def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -> Targets:
+    """Mixes the teacher's probabilities with labels.
+
+    Where a label says nothing of a class, the teacher alone says how probable that class is, and
+    the label counts for the rest.
+
+    Args:
+        taught: probabilities of the teacher [N, C].
+        labelled: one-hot labels [N, C], with `LEFT_OUT` for classes that a row says nothing of.
+        hard: weight of each label [N]; the teacher has the rest.
+
+    Returns:
+        Probabilities [N, C].
+    """
+    soft: NDArray[np.float32] = (1.0 - hard).astype(np.float32)  # [N]
+    share: NDArray[np.float32] = hard.astype(np.float32)
+    mixed: Targets = soft[:, None] * taught + share[:, None] * labelled
+    lacking = (labelled == LEFT_OUT).any(axis=1)
+    for at in np.flatnonzero(lacking):
+        unsaid = labelled[at] == LEFT_OUT
+        said = 1.0 - taught[at][unsaid].sum()
+        mixed[at] = soft[at] * taught[at] + share[at] * said * labelled[at]
+        mixed[at][unsaid] = taught[at][unsaid]
+    return mixed
+
+
+def _agreement(taught: Targets, labelled: Targets, owners: Sequence[str]) -> NDArray[np.float64]:
+    """Returns Cohen's kappa of teacher and labels, of the source of each row, at least 0 [N].
+
+    Cohen 1960, "A coefficient of agreement for nominal scales". A source that lacks classes is
+    judged by those that it has.
+    """
+    result = np.zeros(len(owners))
+    found = np.array(owners)
+    for name in dict.fromkeys(owners):
+        mine = found == name
+        truth = labelled[mine]
+        said = np.where(truth == LEFT_OUT, -1.0, taught[mine]).argmax(axis=1)
+        right = truth.argmax(axis=1)
+        classes = range(taught.shape[1])
+        chance = sum(float((said == each).mean() * (right == each).mean()) for each in classes)
+        observed = float((said == right).mean())
+        result[mine] = max(0.0, (observed - chance) / (1.0 - chance)) if chance < 1.0 else 1.0
+    return result
+
+
+def _one_hot(pool: Pool, label_ids: Sequence[int], known: Sequence[int] | None) -> Targets:
+    """Returns the targets of labels [N, C]; what is not known is left out."""
+    hot = np.full((len(label_ids), pool.num_labels), LEFT_OUT, np.float32)
+    hot[:, list(range(pool.num_labels) if known is None else known)] = 0.0
+    hot[np.arange(len(label_ids)), np.array(label_ids, np.int64)] = 1.0
+    return hot
+
+
 def _tell_of_groups(
     count: int, teach: Callable[[Sequence[str]], Targets], seed: int
 ) -> tuple[list[str], Targets]:
@@ -121,7 +190,7 @@ def _tell_of_groups(
     sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
     said = teach([text for told in sets for text in told])
-    means = said.reshape(len(sets), -1, _TWO).mean(axis=1)  # [sets, C]
+    means = said.reshape(len(sets), -1, said.shape[1]).mean(axis=1)  # [sets, C]
     texts = [text for told in sets for text in rng.sample(told, _TOLD_OF_EACH)]
     return texts, means.repeat(_TOLD_OF_EACH, axis=0)
 

@@ -130,6 +130,7 @@ class PlanRun:
             TeacherLabels(
                 self._context.run_dir / f"{labels}.safetensors", identity, self._context.ranks
             ),
+            num_labels=len(self._plan.labels),
             accelerator=self._context.accelerator,
             stop=self._context.stop,
             ranks=self._context.ranks,
@@ -141,7 +142,9 @@ class PlanRun:
             teacher = self._plan.teacher
             if teacher is None or self._teacher is None:
                 raise RecipeError("the plan has no [teacher], or no folder was given for it")
-            network, tokenizer = load_teacher(self._teacher, teacher)
+            network, tokenizer = load_teacher(
+                self._teacher, teacher, num_labels=len(self._plan.labels)
+            )
             identity = self._fingerprints.of_teacher()
             weights = self._runner.load(_TEACHER, identity)
             if weights is None:

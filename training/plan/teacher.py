@@ -27,16 +27,18 @@ from training.plan.plan import TeacherPlan
 from training.ranks import ALONE, Ranks
 
 _TEXTS_AT_ONCE = 1024  # the most answers that are lost when a run is stopped
-_CLASSES = 2
 _KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"
 
 
-def load_teacher(folder: Path, plan: TeacherPlan) -> tuple[MPNetClassifier, Tokenizer]:
+def load_teacher(
+    folder: Path, plan: TeacherPlan, *, num_labels: int
+) -> tuple[MPNetClassifier, Tokenizer]:
     """Loads the pretrained network that the teacher begins with.
 
     Args:
         folder: in the layout of transformers.
         plan: of the teacher.
+        num_labels: C.
 
     Raises:
         CheckpointError: a file or a weight is missing, or the network is not MPNet.
@@ -45,7 +47,7 @@ def load_teacher(folder: Path, plan: TeacherPlan) -> tuple[MPNetClassifier, Toke
     recipe = plan.recipe
     network = load_mpnet(
         folder,
-        num_labels=_CLASSES,
+        num_labels=num_labels,
         dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
         seed=recipe.seed,
@@ -136,6 +138,7 @@ class Teacher:
         network: on the device; set to evaluation mode when it is asked.
         tokenizer: of the network.
         labels: its earlier answers.
+        num_labels: C.
         accelerator: where the network runs.
         stop: called before each batch of texts; the number of a signal ends the run.
         ranks: processes that compute together, each some of the texts.
@@ -147,6 +150,7 @@ class Teacher:
         tokenizer: Tokenizer,
         labels: TeacherLabels,
         *,
+        num_labels: int,
         accelerator: Accelerator,
         stop: Callable[[], int | None],
         ranks: Ranks = ALONE,
@@ -155,6 +159,7 @@ class Teacher:
         self._network = network
         self._tokenizer = tokenizer
         self._labels = labels
+        self._num_labels = num_labels
         self._accelerator = accelerator
         self._stop = stop
 
@@ -175,7 +180,7 @@ class Teacher:
             InterruptedRunError: a signal came; the answers so far are on disk.
         """
         if not texts:
-            return np.zeros((0, _CLASSES), np.float32)
+            return np.zeros((0, self._num_labels), np.float32)
         fresh = [text for text in dict.fromkeys(texts) if text not in self._labels]
         for start in range(0, len(fresh), _TEXTS_AT_ONCE):
             signal = self._stop()

@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from tests.builders import tiny_conv_network, tiny_network
 from training.fit.objective import batch_loss, class_weights, weight_penalty
 from training.fit.recipe import Recipe, load_recipe
-from training.fit.rows import Rows
+from training.fit.rows import LEFT_OUT, Rows
 from training.machine import Accelerator
 
 
@@ -76,3 +77,40 @@ def test_the_weight_of_a_row_is_that_of_its_class(*, soft: bool) -> None:
 
     first, second = math.log(1 + math.exp(2)), math.log(1 + math.exp(1))
     assert float(loss) == pytest.approx((0.5 * first + 3.0 * second) / 2)
+
+
+def test_a_class_that_is_left_out_is_no_part_of_the_softmax() -> None:
+    logits = torch.tensor([[1.0, 9.0, 2.0], [0.0, 1.0, 3.0]], requires_grad=True)
+    target = torch.tensor([[0.0, LEFT_OUT, 1.0], [0.25, 0.5, 0.25]])
+
+    loss = batch_loss(logits, target, Recipe(), leave_out=True)
+
+    between = math.log(1 + math.exp(-1))
+    total = math.log(1 + math.e + math.exp(3))
+    whole = 0.25 * total + 0.5 * (total - 1) + 0.25 * (total - 3)
+    assert float(loss.detach()) == pytest.approx((between + whole) / 2)
+    torch.autograd.backward(loss)
+    assert logits.grad is not None
+    assert logits.grad[0, 1] == 0.0
+    assert bool(logits.grad.isfinite().all())
+
+
+def test_a_class_that_is_left_out_and_weights_of_classes() -> None:
+    logits = torch.tensor([[1.0, 9.0, 2.0]])
+    target = torch.tensor([[0.0, LEFT_OUT, 1.0]])
+
+    loss = batch_loss(logits, target, Recipe(), torch.tensor([1.0, 1.0, 3.0]), leave_out=True)
+
+    assert float(loss) == pytest.approx(3 * math.log(1 + math.exp(-1)))
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [(None, False), ([[1.0, 0.0, 0.0]], False), ([[1.0, LEFT_OUT, 0.0]], True)],
+)
+def test_rows_know_whether_they_leave_classes_out(
+    targets: list[list[float]] | None, expected: bool
+) -> None:
+    array = None if targets is None else np.array(targets, np.float32)
+
+    assert Rows([], [], array).leave_out is expected

@@ -77,6 +77,26 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
             "the teacher: hold_out decides nothing in a plan",
         ),
         ("[stages.rows.passes]\nshort = 2.0", "[stages.rows.passes]", "stage sharp: has no rows"),
+        (
+            'file = "short.tsv"',
+            'file = "short.tsv"\nlabels = ["negative", "good"]',
+            "source short: labels must be two or more of negative, positive",
+        ),
+        (
+            'file = "short.tsv"',
+            'file = "short.tsv"\nlabels = ["negative"]',
+            "source short: labels must be two or more of negative, positive",
+        ),
+        (
+            'labels = ["negative", "positive"]\n',
+            'labels = ["negative", "negative"]\n',
+            "labels: two classes have the same name",
+        ),
+        (
+            "[stages.rows.passes]\nshort = 2.0",
+            "[stages.rows]\nagreement = true\n[stages.rows.passes]\nshort = 2.0",
+            "agreement weighs labels beside the teacher: give soft too",
+        ),
         ("seed = 3", "seeds = 3", "seeds: is not known: leave it out"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],
@@ -96,6 +116,17 @@ def test_the_plan_of_the_default_model_is_sound() -> None:
 
     assert plan.used_sources == plan.sources.keys()
     assert sum(source.hold_out for source in plan.sources.values()) == 2500
+
+
+def test_the_plan_of_the_neutral_model_is_sound() -> None:
+    plan = load_plan(Path(__file__).parents[3] / "training" / "plan" / "recipes" / "neutral.toml")
+
+    assert plan.labels == ("negative", "neutral", "positive")
+    assert plan.used_sources == plan.sources.keys()
+    assert sum(source.hold_out for source in plan.sources.values()) == 3100
+    two = [source for source in plan.sources.values() if source.labels]
+    assert {source.labels for source in two} == {("negative", "positive")}
+    assert not any("_dev" in source.file or "uci" in source.file for source in two)
 
 
 def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:

@@ -133,11 +133,12 @@ def test_a_state_is_kept_until_the_stage_is(
 def make_teacher(tiny: TinyPlan, path: Path, stops: list[int | None]) -> Teacher:
     teacher = load_plan(tiny.plan).teacher
     assert teacher is not None
-    network, tokenizer = load_teacher(tiny.teacher, teacher)
+    network, tokenizer = load_teacher(tiny.teacher, teacher, num_labels=2)
     return Teacher(
         network,
         tokenizer,
         TeacherLabels(path, "one"),
+        num_labels=2,
         accelerator=Accelerator(torch.device("cpu")),
         stop=lambda: stops.pop(0),
     )

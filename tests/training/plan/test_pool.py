@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from training.fit.rows import LEFT_OUT
 from training.plan.plan import StageRows
-from training.plan.pool import Pool, cut_sentences, draw_rows
+from training.plan.pool import Pool, cut_sentences, draw_rows, mix_targets
 from training.synth.templates import make_examples
 
 POOL = Pool(
@@ -120,3 +121,76 @@ def test_rules_are_shared_among_the_files_of_templates() -> None:
     others = make_examples(36, seed=4, name="everyday")
     assert drawn.texts[10:] == tuple(example.text for example in [*own, *others])
     assert drawn.targets[10:, 1].tolist() == [float(e.positive) for e in [*own, *others]]
+
+
+THREE = Pool(
+    texts={
+        "whole": ["bad", "so so", "good", "great"],
+        "two": ["awful", "fine"],
+    },
+    label_ids={"whole": [0, 1, 2, 2], "two": [0, 2]},
+    num_labels=3,
+    known={"two": (0, 2)},
+)
+
+
+def teach_three(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Calls nothing negative but what is bad, and `great` neutral."""
+    said = {
+        "bad": [0.5, 0.25, 0.25],
+        "so so": [0.25, 0.5, 0.25],
+        "good": [0.25, 0.25, 0.5],
+        "great": [0.25, 0.5, 0.25],
+        "awful": [0.25, 0.5, 0.25],
+        "fine": [0.125, 0.5, 0.375],
+    }
+    return np.array([said[text] for text in texts], np.float32)
+
+
+def test_a_source_that_lacks_classes_says_nothing_of_them() -> None:
+    rows = StageRows(passes={"whole": 1.0, "two": 1.0})
+
+    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+
+    targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
+    assert targets["so so"] == [0.0, 1.0, 0.0]
+    assert targets["awful"] == [1.0, LEFT_OUT, 0.0]
+    assert targets["fine"] == [0.0, LEFT_OUT, 1.0]
+
+
+def test_rules_say_nothing_of_the_classes_between() -> None:
+    rows = StageRows(passes={"whole": 1.0}, rules=32)
+
+    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+
+    made = drawn.targets[4:].tolist()
+    assert made.count([1.0, LEFT_OUT, 0.0]) == made.count([0.0, LEFT_OUT, 1.0]) == 16
+
+
+def test_the_teacher_fills_what_labels_do_not_say() -> None:
+    taught = np.array([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]], np.float32)
+    labelled = np.array([[0.0, 0.0, 1.0], [0.0, LEFT_OUT, 1.0]], np.float32)
+
+    mixed = mix_targets(taught, labelled, np.array([0.5, 0.5]))
+
+    assert mixed.tolist() == [[0.125, 0.25, 0.625], [0.125, 0.5, 0.375]]
+
+
+def test_labels_count_by_how_far_the_teacher_agrees() -> None:
+    rows = StageRows(passes={"whole": 1.0, "two": 1.0}, soft=0.5, agreement=True)
+
+    drawn = draw_rows(
+        THREE,
+        rows,
+        undo_penn_share=0.0,
+        seed=0,
+        teach=teach_three,
+        fits_teacher=lambda _: True,
+    )
+
+    targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
+    # "whole": 3 of 4 agree, by chance 1/16 + 2/16 + 2/16: kappa is 7/11, and labels count 7/22.
+    assert targets["good"] == pytest.approx([15 / 88, 15 / 88, 58 / 88])
+    # "two": judged between its own classes, where both agree: kappa 1.
+    assert targets["awful"] == pytest.approx([0.375, 0.5, 0.125])
+    assert drawn.targets.sum(axis=1) == pytest.approx(1.0)

@@ -1,0 +1,83 @@
+"""Plans of three classes, with sources that know only two of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model import load_predictor, open_checkpoint
+from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
+from training.__main__ import main
+from training.errors import RecipeError
+from training.plan.data import read_plan_data
+from training.plan.plan import load_plan
+
+TEXT = (
+    PLAN.replace(
+        'labels = ["negative", "positive"]', 'labels = ["negative", "neutral", "positive"]'
+    )
+    .replace('file = "short.tsv"', 'file = "three.tsv"')
+    .replace(
+        'file = "more/other.tsv"', 'file = "more/other.tsv"\nlabels = ["negative", "positive"]'
+    )
+    .replace("soft = 0.5", "soft = 0.5\nagreement = true\ngroups = 2")
+    .replace("short = 2.0", "short = 2.0\nother = 1.0")
+)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
+    tiny = write_plan(tmp_path_factory.mktemp("plan"), TEXT)
+    words = ("dull", "plain", "good")
+    labels = ("negative", "neutral", "positive")
+    rows = [
+        f"the film that we saw was {words[n % 3]}, number {n}\t{labels[n % 3]}" for n in range(240)
+    ]
+    (tiny.data / "three.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    rows = [f"it was {words[n % 2 * 2]} {n}\t{n % 2}" for n in range(60)]
+    (tiny.data / "more" / "other.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    return tiny
+
+
+def test_a_source_of_two_classes_gets_the_numbers_of_the_plan(tiny: TinyPlan) -> None:
+    data = read_plan_data(load_plan(tiny.plan), tiny.data)
+
+    assert set(data.pool.label_ids["other"]) == {0, 2}
+    assert data.pool.known == {"other": (0, 2)}
+    assert data.pool.num_labels == 3
+    assert data.held_out.labels == ("negative", "neutral", "positive")
+
+
+def test_the_checkpoint_has_three_classes(
+    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+
+    assert main(tiny.command(output)) == 0
+
+    assert "  recall: negative " in capsys.readouterr().out
+    record = json.loads((output / "headlight.json").read_text())
+    assert record["labels"] == ["negative", "neutral", "positive"]
+    assert record["recipe"]["plan"]["sources"]["other"]["labels"] == ["negative", "positive"]
+    said = load_file(output.with_name("out.run") / "teacher-labels.safetensors")
+    assert said["probabilities"].shape[1] == 3
+    predictor = load_predictor(
+        open_checkpoint(output), device=torch.device("cpu"), dtype=torch.float32
+    )
+    (prediction,) = predictor.predict([predictor.encode("the film was plain")])
+    assert list(prediction.probabilities) == ["negative", "neutral", "positive"]
+
+
+def test_a_source_without_some_class_holds_nothing_out(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    text = TEXT.replace('labels = ["negative", "positive"]\n', "hold_out = 5\n\\0", 1)
+    path.write_text(
+        text.replace("\\0", 'labels = ["negative", "positive"]\n').format(
+            student="a" * 64, teacher="b" * 64
+        )
+    )
+
+    with pytest.raises(RecipeError, match="source other: lacks classes of the plan"):
+        load_plan(path)
