@@ -1,6 +1,6 @@
 """Reads the sources of a plan, and holds rows out."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from model.manifest import DataSource
 from training.data.dataset import Dataset, read_dataset
 from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.readers import read_texts
+from training.data.splits import text_key
 from training.plan.plan import Plan, SourceFile
 from training.plan.pool import Pool
 
@@ -40,6 +41,11 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
         for name, source in plan.sources.items()
         if source.labelled
     }
+    measured = _measured(plan, folder)
+    labelled = {
+        name: dataset.take(_unmeasured(dataset.texts, measured))
+        for name, dataset in labelled.items()
+    }
     counts = {name: plan.sources[name].hold_out for name in labelled}
     texts = {name: dataset.texts for name, dataset in labelled.items()}
     chosen = choose_held_out(texts, counts, seed=plan.seed)
@@ -49,17 +55,18 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
     used = plan.used_sources
     kept = []
     for name, dataset in labelled.items():
-        rest = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
-        pool_texts[name], pool_labels[name] = rest.texts, rest.label_ids
+        left = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
+        pool_texts[name], pool_labels[name] = left.texts, left.label_ids
         if name in used:
-            kept.append(rest)
+            kept.append(left)
     training = _join(plan, kept)
     for name in used:
         source = plan.sources[name]
         if source.labelled:
             continue
         bare = read_texts(folder / source.file)
-        pool_texts[name] = [bare[at] for at in rows_without_overlap(bare, held_out.texts)]
+        rest = [bare[at] for at in _unmeasured(bare, measured)]
+        pool_texts[name] = [rest[at] for at in rows_without_overlap(rest, held_out.texts)]
         record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
         training = replace(training, sources=(*training.sources, record))
     known = {
@@ -70,6 +77,17 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
     return PlanData(
         Pool(pool_texts, pool_labels, num_labels=len(plan.labels), known=known), held_out, training
     )
+
+
+def _measured(plan: Plan, folder: Path) -> Set[str]:
+    """Returns the letters and digits of each text that the result is measured on."""
+    return {
+        text_key(text) for file in plan.keep_out for text in read_dataset([folder / file]).texts
+    }
+
+
+def _unmeasured(texts: Sequence[str], measured: Set[str]) -> list[int]:
+    return [at for at, text in enumerate(texts) if text_key(text) not in measured]
 
 
 def _read_source(source: SourceFile, folder: Path, plan: Plan) -> Dataset:

@@ -156,6 +156,8 @@ class Plan(_Part):
             last are opposites: sentences made by rule have one or the other.
         max_length: the most tokens that the result reads.
         seed: of the rows held out.
+        keep_out: labelled files that the result is measured on. Rows of the sources that equal one
+            of their texts by letters and digits are dropped.
         emoji: whether common emoji are read as words (see `training.synth.emoji`).
         pretrained: the encoder that the network begins with.
         sources: files by the names that stages use.
@@ -166,6 +168,7 @@ class Plan(_Part):
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
     max_length: Annotated[int, Field(ge=8, le=512)]
     seed: Count = 0
+    keep_out: tuple[str, ...] = ()
     emoji: bool = False
     pretrained: Pretrained
     sources: Mapping[str, SourceFile]

@@ -11,7 +11,7 @@ from model import load_predictor, open_checkpoint
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import RecipeError
-from training.plan.data import read_plan_data
+from training.plan.data import PlanData, read_plan_data
 from training.plan.plan import load_plan
 
 TEXT = (
@@ -48,6 +48,36 @@ def test_a_source_of_two_classes_gets_the_numbers_of_the_plan(tiny: TinyPlan) ->
     assert data.pool.known == {"other": (0, 2)}
     assert data.pool.num_labels == 3
     assert data.held_out.labels == ("negative", "neutral", "positive")
+
+
+def test_what_is_measured_on_is_kept_out(tiny: TinyPlan, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    text = tiny.plan.read_text()
+    plan.write_text(text.replace("seed = 3", 'seed = 3\nkeep_out = ["measured.tsv"]', 1))
+    texts = [
+        "The film, that we saw, was GOOD - number 5",  # a row of "three"
+        "it was dull: 8",  # a row of "other"
+        "A dull plot was it too!",  # a part of rows alone
+        "The film was good, number 7. A dull plot was it too!",  # a row of "bare"
+    ]
+    rows = [f"{text}\t{n % 2}" for n, text in enumerate(texts)]
+    (tiny.data / "measured.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+
+    whole = read_plan_data(load_plan(tiny.plan), tiny.data)
+    rest = read_plan_data(load_plan(plan), tiny.data)
+
+    def every(data: PlanData) -> set[str]:
+        return {text for texts in data.pool.texts.values() for text in texts} | set(
+            data.held_out.texts
+        )
+
+    assert every(whole) - every(rest) >= {
+        "the film that we saw was good, number 5",
+        "it was dull 8",
+        "The film was good, number 7. A dull plot was it too!",
+    }
+    assert len(rest.pool.texts["other"]) == len(whole.pool.texts["other"]) - 1
+    assert len(rest.pool.texts["bare"]) == len(whole.pool.texts["bare"]) - 1
 
 
 def test_the_checkpoint_has_three_classes(

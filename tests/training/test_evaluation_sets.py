@@ -1,0 +1,43 @@
+"""No text of an evaluation set is in a file that a shipped checkpoint was trained on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.shared_data import shared_file
+from training.data.readers import read_texts
+from training.data.splits import text_key
+from training.plan.data import read_plan_data
+from training.plan.plan import load_plan
+
+_RECIPES = Path(__file__).parents[2] / "training" / "plan" / "recipes"
+_FEWEST_WORDS = 5  # shorter texts are common property
+_TWO = ("sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test")
+_THREE = ("tweets_dev", "reddit_dev", "sst_dev", "news_dev", "hotel_dev")
+EVALUATION = {
+    "default": _TWO,
+    "neutral": (*_TWO, *(f"three/{name}" for name in _THREE)),
+}
+
+
+def keys(file: str) -> set[str]:
+    """Letters and digits of every longer text of a file."""
+    # A label, if there is one, is behind the only tab.
+    texts = [line.partition("\t")[0] for line in read_texts(shared_file(file))]
+    return {text_key(text) for text in texts if len(text.split()) >= _FEWEST_WORDS}
+
+
+@pytest.mark.parametrize("recipe", EVALUATION)
+def test_nothing_that_is_measured_on_was_trained_on(recipe: str) -> None:
+    plan = load_plan(_RECIPES / f"{recipe}.toml")
+    sets = EVALUATION[recipe]
+    data = read_plan_data(plan, shared_file("README.md").parent)
+    measured = set[str]().union(*(keys(f"{name}.tsv.gz") for name in sets))
+
+    assert not {source.file for source in plan.sources.values()} & {f"{s}.tsv.gz" for s in sets}
+    found = {
+        name: sum(text_key(text) in measured for text in data.pool.texts[name])
+        for name in plan.used_sources
+    }
+    assert found == dict.fromkeys(plan.used_sources, 0)
+    assert not measured & {text_key(text) for text in data.held_out.texts}
