@@ -32,6 +32,7 @@ max_length = 16
 attention_dropout = 0.1
 token_dropout = 0.1
 average_decay = 0.5
+consistency = 0.5
 
 [network]
 vocab_size = 120

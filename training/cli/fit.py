@@ -34,7 +34,7 @@ from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.ranks import Ranks, current
 from training.signals import noted_signals, raised_signals
-from training.synth.augment import undo_penn_in_share
+from training.synth.augment import disturb_all, undo_penn_in_share
 
 _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 
@@ -81,7 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
         start.network.to(accelerator.device),
         start.tokenizer,
         recipe,
-        training=encode_rows(start.tokenizer, training),
+        training=encode_rows(
+            start.tokenizer,
+            training,
+            disturb_all(training.texts, seed=recipe.seed) if recipe.consistency else None,
+        ),
         validation=encode_rows(start.tokenizer, validation),
         accelerator=accelerator,
         state_dir=run_dir / _STATE,

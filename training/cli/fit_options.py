@@ -31,6 +31,12 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("weight_decay", number, "of matrices"),
     ("warmup_share", number, "share of the steps in which the rate climbs"),
     ("max_grad_norm", number, "gradients are scaled down to this norm"),
+    (
+        "consistency",
+        number,
+        "weight of how far answers on disturbed texts diverge from those on the texts; doubles the "
+        "time of a step",
+    ),
     ("label_smoothing", number, "share of the target that goes to all classes alike"),
     ("dropout", number, "after embeddings and sublayers"),
     ("max_length", whole, "the most tokens of a text"),

@@ -106,6 +106,9 @@ class Recipe(_Part):
         layer_decay: the rate of a layer, divided by the rate of the layer above.
         embedding_l2: factor of the squared word embedding that is added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
+        consistency: weight of how far the answer on a disturbed text diverges from the answer on
+            the text itself (Xie et al. 2020, "Unsupervised data augmentation for consistency
+            training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
         dropout: after embeddings and sublayers, and before the classifier.
         attention_dropout: of attention weights.
@@ -135,6 +138,7 @@ class Recipe(_Part):
     layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     embedding_l2: Annotated[float, Field(ge=0.0)] = 0.0
     max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
+    consistency: Annotated[float, Field(ge=0.0)] = 0.0
     label_smoothing: Share = 0.0
     dropout: Share = 0.1
     attention_dropout: Share = 0.1

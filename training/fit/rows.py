@@ -33,11 +33,13 @@ class Rows:
         label_ids: the class of each.
         targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
             A class with the target `LEFT_OUT` does not take part in the softmax of that row.
+        disturbed: the same texts with changes that should not matter; None: not needed.
     """
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
     targets: NDArray[np.float32] | None = None
+    disturbed: Sequence[Encoding] | None = None
 
     @property
     def leave_out(self) -> bool:
@@ -66,11 +68,13 @@ class TrainingBatch:
         inputs: B texts.
         label_ids: their classes, int64 [B].
         targets: what to learn: the classes, or probabilities of them, float32 [B, C].
+        disturbed: the B texts with changes that should not matter, or None.
     """
 
     inputs: Batch
     label_ids: Tensor
     targets: Tensor
+    disturbed: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +135,21 @@ class Step:
     token_ids: Tensor | None
 
 
-def encode_rows(tokenizer: Tokenizer, dataset: Dataset) -> Rows:
+def encode_rows(
+    tokenizer: Tokenizer, dataset: Dataset, disturbed: Sequence[str] | None = None
+) -> Rows:
     """Encodes every text of a dataset.
 
     Args:
         tokenizer: of the network that reads them.
         dataset: N rows.
+        disturbed: the N texts with changes that should not matter; None: not needed.
     """
-    return Rows([tokenizer.encode(text) for text in dataset.texts], dataset.label_ids)
+    return Rows(
+        [tokenizer.encode(text) for text in dataset.texts],
+        dataset.label_ids,
+        disturbed=None if disturbed is None else [tokenizer.encode(text) for text in disturbed],
+    )
 
 
 def load_steps(
@@ -179,15 +190,17 @@ def _load(
     share: Share,
 ) -> Step:
     parts = share.parts(len(places))
+    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
     # All passes of a step have one length, so that masks are drawn alike for all of them.
-    longest = max(len(rows.encodings[place].input_ids) for place in places)
+    lengths = [max(len(texts[place].input_ids) for place in places) for texts in kinds]
     batches = [
-        _load_part(rows, places[part.first :: part.step], longest, pad_token_id, accelerator)
+        _load_part(rows, places[part.first :: part.step], lengths, pad_token_id, accelerator)
         for part in parts
     ]
     token_ids = None
     if share.processes > 1:
-        found = {token for place in places for token in rows.encodings[place].input_ids}
+        read = (texts[place] for texts in kinds for place in places)
+        found = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(found)))
     return Step(len(places), parts, share.counts(len(places)), batches, token_ids)
 
@@ -195,21 +208,26 @@ def _load(
 def _load_part(
     rows: Rows,
     places: Sequence[int],
-    longest: int,
+    lengths: Sequence[int],
     pad_token_id: int,
     accelerator: Accelerator,
 ) -> TrainingBatch:
-    inputs = collate(
-        [rows.encodings[place] for place in places],
-        pad_token_id=pad_token_id,
-        device=accelerator.device,
-        pad_to=longest,
+    """Loads the texts of a pass, each kind of them padded to its length."""
+    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
+    inputs, *disturbed = (
+        collate(
+            [texts[place] for place in places],
+            pad_token_id=pad_token_id,
+            device=accelerator.device,
+            pad_to=longest,
+        )
+        for texts, longest in zip(kinds, lengths, strict=True)
     )
     label_ids = accelerator.send(torch.tensor([rows.label_ids[place] for place in places]))
-    if rows.targets is None:
-        return TrainingBatch(inputs, label_ids, label_ids)
-    targets = accelerator.send(torch.from_numpy(rows.targets[list(places)]))
-    return TrainingBatch(inputs, label_ids, targets)
+    targets = label_ids
+    if rows.targets is not None:
+        targets = accelerator.send(torch.from_numpy(rows.targets[list(places)]))
+    return TrainingBatch(inputs, label_ids, targets, disturbed[0] if disturbed else None)
 
 
 def measure_rows(

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from model.batch import Batch
 from model.progress import Advance, progress
 from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
@@ -26,7 +27,7 @@ from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
 from training.fit.exchange import Exchange
 from training.fit.keeping import keep_state
 from training.fit.kernels import attention_kernel
-from training.fit.objective import batch_loss, class_weights, weight_penalty
+from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import (
@@ -283,25 +284,34 @@ class Trainer:
         self._seed(part)
         on_cpu = self._accelerator.device.type == "cpu"
         drawn = nullcontext() if is_whole or not on_cpu else drawn_for(part)
-        kernel = attention_kernel(batch.inputs.input_ids.shape[1], self._accelerator.device)
         with drawn:
-            inputs = self._drop_tokens(batch.inputs)
-            with kernel, self._accelerator.autocast():
-                network = self._network if self._exchange is None else self._exchange.network
-                logits = network(inputs).logits  # [B, C]
+            logits = self._logits(batch.inputs)
+            disturbed = None if batch.disturbed is None else self._logits(batch.disturbed)
         loss = batch_loss(
             logits, batch.targets, recipe, self._class_weights, leave_out=self._leave_out
         )
         correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
+        # Neither divergence nor penalty is part of the loss that is recorded.
+        whole = loss
+        if disturbed is not None:
+            whole = loss + recipe.consistency * divergence(logits, disturbed)
         if is_whole:
-            # The penalty is no part of the loss that is recorded.
-            torch.autograd.backward(loss + weight_penalty(self._network, recipe))
+            torch.autograd.backward(whole + weight_penalty(self._network, recipe))
             return loss, correct
         # Gradients of processes are averaged, but a step is the mean over its rows.
-        part_of_step = loss * (count * self._ranks.count / rows)
+        part_of_step = whole * (count * self._ranks.count / rows)
         penalty = weight_penalty(self._network, recipe) if is_last else 0.0
         torch.autograd.backward(part_of_step + penalty)
         return loss.detach() * count, correct * bool(count)
+
+    def _logits(self, inputs: Batch) -> Tensor:
+        """Returns the logits of texts in training, float32 [B, C]."""
+        kernel = attention_kernel(inputs.input_ids.shape[1], self._accelerator.device)
+        network = self._network if self._exchange is None else self._exchange.network
+        inputs = self._drop_tokens(inputs)
+        with kernel, self._accelerator.autocast():
+            logits: Tensor = network(inputs).logits
+        return logits
 
     def _seed(self, part: Part) -> None:
         """Seeds what a pass draws. On a GPU each pass draws for its own rows alone."""

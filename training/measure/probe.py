@@ -17,7 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from training.synth.augment import add_link, add_typo, change_case, contract, drop_apostrophes
+from training.synth.augment import (
+    add_emoji,
+    add_link,
+    add_typo,
+    change_case,
+    contract,
+    drop_apostrophes,
+    drop_marks,
+    elongate,
+)
+from training.synth.names import swap_names
 from training.synth.templates import Kind, fill, fill_for_each, read_templates
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
@@ -27,6 +37,10 @@ _CHANGES: Mapping[str, Callable[[str, random.Random], str]] = {
     "apostrophes": drop_apostrophes,
     "short and long forms": contract,
     "a link or a name": add_link,
+    "drawn-out words": elongate,
+    "commas and full stops": drop_marks,
+    "an emoji without sentiment": add_emoji,
+    "another person or place": swap_names,
 }
 _OF_EACH_KIND = 200
 _OF_EACH_SWAP = 40

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from model.files import digest, sync, write_whole
-from model.tokenizer import Tokenizer
+from model.tokenizer import Encoding, Tokenizer
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
@@ -24,6 +24,7 @@ from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.pool import SoftDataset
 from training.ranks import ALONE, Ranks
+from training.synth.augment import disturb_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class StageRunner:
                 [tokenizer.encode(text) for text in rows.texts],
                 rows.targets.argmax(axis=1).tolist(),
                 rows.targets,
+                _disturbed(tokenizer, recipe, rows.texts),
             ),
             validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
             accelerator=self._context.accelerator,
@@ -189,3 +191,11 @@ class StageRunner:
         write_whole(path.with_suffix(".json"), note.encode())
         sync(path.parent)
         remove_state(self._state(name))
+
+
+def _disturbed(
+    tokenizer: Tokenizer, recipe: Recipe, texts: Sequence[str]
+) -> Sequence[Encoding] | None:
+    if not recipe.consistency:
+        return None
+    return [tokenizer.encode(text) for text in disturb_all(texts, seed=recipe.seed)]

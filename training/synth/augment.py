@@ -1,8 +1,10 @@
-"""Changes texts without changing their sentiment: typos, capitals, links, the Penn style."""
+"""Changes texts without changing their sentiment: typos, capitals, links, names, the Penn style."""
 
 import random
 import re
 from collections.abc import Callable, Sequence
+
+from training.synth.names import swap_names
 
 _LONG_WORD = re.compile(r"[A-Za-z]{4,}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -20,6 +22,15 @@ _SHORT_FORM = re.compile(rf"\b(?:{'|'.join(_LONG_FORMS)})\b", re.IGNORECASE)
 _HANDLES = ("@anna_k", "@thebigshow", "@mr_lee", "@stayhungry", "@club27", "@news_desk")
 _TAGS = ("#monday", "#review", "#justsaying", "#travel", "#movienight", "#fyi")
 _ENDS = ("", ".", "!", "!!", "...", " :", " -", "?!")
+_NEUTRAL_EMOJI = (
+    "\N{EYES}",
+    "\N{CLAPPER BOARD}",
+    "\N{HOT BEVERAGE}",
+    "\N{MOBILE PHONE}",
+    "\N{SPEECH BALLOON}",
+)
+_VOWEL = re.compile(r"(?<=[a-z])[aeiou](?=[a-z])")
+_MARKS = re.compile(r"[,;:.!]+(?=\s|$)")
 _FINAL = re.compile(r"[\s.!]+$")
 # The Penn Treebank writes contractions and punctuation as separate words.
 _CLITIC = re.compile(r"(?<=\w) (?=(?:n't|'s|'re|'ve|'ll|'d|'m)\b)", re.IGNORECASE)
@@ -79,6 +90,27 @@ def add_link(text: str, rng: random.Random) -> str:
     return f"{extra} {text}" if rng.random() < 0.5 else f"{text} {extra}"
 
 
+def elongate(text: str, rng: random.Random) -> str:
+    """Draws out a vowel of a longer word (`reeeally`)."""
+    words = [word for word in _LONG_WORD.finditer(text) if _VOWEL.search(word[0])]
+    if not words:
+        return text
+    word = rng.choice(words)
+    vowel = rng.choice(list(_VOWEL.finditer(word[0])))
+    at = word.start() + vowel.start()
+    return text[:at] + text[at] * rng.randint(3, 5) + text[at + 1 :]
+
+
+def drop_marks(text: str, rng: random.Random) -> str:
+    """Drops commas and full stops, or doubles them. Question marks stay."""
+    return _MARKS.sub(rng.choice(("", r"\g<0>\g<0>")), text)
+
+
+def add_emoji(text: str, rng: random.Random) -> str:
+    """Adds an emoji that has no sentiment."""
+    return f"{text} {rng.choice(_NEUTRAL_EMOJI)}"
+
+
 _CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
     add_typo, add_typo, change_case, drop_apostrophes, contract, contract, end, add_link,
 )  # fmt: skip
@@ -89,6 +121,28 @@ def perturb(text: str, rng: random.Random) -> str:
     for change in rng.sample(_CHANGES, rng.choice((1, 1, 2))):
         text = change(text, rng)
     return text
+
+
+_DISTURBANCES: tuple[Callable[[str, random.Random], str], ...] = (
+    add_typo, add_typo, add_typo, change_case, drop_apostrophes, contract, end, add_link, elongate,
+    drop_marks, add_emoji, swap_names, swap_names,
+)  # fmt: skip
+
+
+def disturb_all(texts: Sequence[str], *, seed: int) -> tuple[str, ...]:
+    """Makes one to three changes to every text, of more kinds than `perturb_share`.
+
+    Args:
+        texts: of the training rows.
+        seed: decides which changes.
+    """
+    rng = random.Random(f"{seed}/disturbed")  # noqa: S311 - not for secrets
+    disturbed = []
+    for text in texts:
+        for change in rng.sample(_DISTURBANCES, rng.choice((1, 2, 2, 3))):
+            text = change(text, rng)
+        disturbed.append(text)
+    return tuple(disturbed)
 
 
 def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Fills the gaps of masked names with given names of many cultures."""
+"""Swaps names of people and places, and fills the gaps of masked names."""
 
 import random
 import re
@@ -14,7 +14,24 @@ GIVEN_NAMES = (
     "Sarah", "Siobhan", "Sofia", "Sunita", "Tariq", "Thabo", "Tom", "Wei", "Xiao", "Yasmin",
     "Yuki", "Yusuf", "Zanele", "Zoe",
 )  # fmt: skip
+PLACES = (
+    "Accra", "Austin", "Bangkok", "Berlin", "Bogotá", "Boston", "Cairo", "Cape Town", "Chicago",
+    "Dallas", "Delhi", "Denver", "Dubai", "Dublin", "Hanoi", "Houston", "Istanbul", "Jakarta",
+    "Karachi", "Kyiv", "Lagos", "Leeds", "Lima", "Lisbon", "London", "Madrid", "Manila", "Miami",
+    "Milan", "Mumbai", "Nairobi", "New York", "Osaka", "Oslo", "Paris", "Prague", "Rome", "Seattle",
+    "Seoul", "Sydney", "Tehran", "Tokyo", "Toronto", "Vienna", "Warsaw",
+)  # fmt: skip
+_KINDS = (GIVEN_NAMES, PLACES)
+_KNOWN = re.compile(rf"\b(?:{'|'.join((*GIVEN_NAMES, *PLACES))})\b")
 _MASK = re.compile(r"\[NAME\]")
+
+
+def swap_names(text: str, rng: random.Random) -> str:
+    """Puts another given name for each known one, and another place for each known place."""
+    chosen = {kind[0]: rng.choice(kind) for kind in _KINDS}
+    return _KNOWN.sub(
+        lambda found: next(chosen[kind[0]] for kind in _KINDS if found[0] in kind), text
+    )
 
 
 def fill_masked_names(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:

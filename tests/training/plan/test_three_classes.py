@@ -24,6 +24,7 @@ TEXT = (
     )
     .replace("soft = 0.5", "soft = 0.5\nagreement = true\ngroups = 2")
     .replace("short = 2.0", "short = 2.0\nother = 1.0")
+    .replace("learning_rate = 2e-3", "learning_rate = 2e-3\nconsistency = 0.5")
 )
 
 

@@ -1,0 +1,106 @@
+"""Consistency training: answers on disturbed texts are held to those on the texts themselves."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from model.batch import collate
+from tests.builders import tiny_tokenizer
+from tests.training.fit.test_trainer import BAD, CPU, GOOD, RECIPE, TRUTH, still_network
+from training.fit.objective import divergence
+from training.fit.recipe import Recipe
+from training.fit.rows import Rows, load_steps
+from training.fit.trainer import Trainer
+from training.machine import Accelerator
+
+DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
+
+
+def disturbed_rows() -> Rows:
+    """A dozen texts, each with a disturbed one."""
+    tokenizer = tiny_tokenizer()
+    return Rows(
+        [tokenizer.encode(text) for text in (*GOOD, *BAD)],
+        TRUTH.tolist(),
+        disturbed=[tokenizer.encode(text) for text in DISTURBED],
+    )
+
+
+def make(network: torch.nn.Module, rows: Rows, **changes: object) -> Trainer:
+    return Trainer(
+        network,
+        tiny_tokenizer(),
+        Recipe.model_validate({**RECIPE, "max_grad_norm": 0.0, "batch_size": 12, **changes}),
+        training=rows,
+        validation=rows,
+        accelerator=Accelerator(CPU),
+        state_dir=None,
+        identity={},
+    )
+
+
+def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
+    logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    disturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
+
+    value = divergence(logits, disturbed)
+
+    first, second = torch.tensor([1.0, 0.0]).softmax(0)
+    expected = (0.5 * (0.5 / first).log() + 0.5 * (0.5 / second).log()) / 2
+    assert float(value.detach()) == pytest.approx(float(expected))
+    torch.autograd.backward(value)
+    assert logits.grad is None
+    assert disturbed.grad is not None
+    assert bool((disturbed.grad[0] != 0.0).all())
+
+
+def test_a_step_follows_the_loss_and_the_divergence() -> None:
+    rows = disturbed_rows()
+    assert rows.disturbed is not None
+    network, same = still_network(), still_network()
+    trainer = make(network, rows, consistency=0.5)
+    (step,) = load_steps(rows, [range(12)], pad_token_id=0, accelerator=Accelerator(CPU))
+
+    trainer.training_step(step)
+
+    same.train()
+    logits, disturbed = (
+        same(collate(list(texts), pad_token_id=0, device=CPU)).logits
+        for texts in (rows.encodings, rows.disturbed)
+    )
+    loss = functional.cross_entropy(logits, TRUTH) + 0.5 * divergence(logits, disturbed)
+    torch.autograd.backward(loss)
+    gradients = dict(same.named_parameters())
+    for name, parameter in network.named_parameters():
+        expected = gradients[name].grad
+        assert parameter.grad is not None
+        assert expected is not None
+        torch.testing.assert_close(parameter.grad, expected, msg=name)
+
+
+def test_answers_on_disturbed_texts_come_closer() -> None:
+    def apart(weight: float) -> float:
+        rows, network = disturbed_rows(), still_network()
+        assert rows.disturbed is not None
+        trainer = make(network, rows, consistency=weight, epochs=30, keep="last")
+        trainer.run(save_every=1000, stop=lambda: None, record=lambda _: None)
+        with torch.no_grad():
+            one, other = (
+                network(collate(list(texts), pad_token_id=0, device=CPU)).logits
+                for texts in (rows.encodings, rows.disturbed)
+            )
+        return float(divergence(one, other))
+
+    assert apart(5.0) < apart(0.0) / 2
+
+
+def test_without_a_weight_the_texts_are_what_they_were() -> None:
+    bare = Rows(disturbed_rows().encodings, TRUTH.tolist())
+    with_none, without = still_network(), still_network()
+
+    for network, rows in ((with_none, disturbed_rows()), (without, bare)):
+        trainer = make(network, rows)
+        trainer.run(save_every=1000, stop=lambda: None, record=lambda _: None)
+
+    for one, other in zip(with_none.parameters(), without.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
