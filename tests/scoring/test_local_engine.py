@@ -1,5 +1,6 @@
 """Processes that score, and what happens when they, the driver or the disk give up."""
 
+import errno
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pyarrow import csv, parquet
 
 from tests.scoring.conftest import (
     PARTS,
@@ -22,6 +24,7 @@ from tests.scoring.conftest import (
     told_of,
     wait_for_parts,
 )
+from tests.scoring.read_errors import prepare
 
 
 @pytest.fixture
@@ -178,6 +181,58 @@ def test_a_file_that_is_damaged_later_leaves_the_others_alone(
     assert all((output / f"part-{number:05d}.parquet").exists() for number in second)
     (folder / "a.csv.gz").write_bytes(sound)
     os.utime(folder / "a.csv.gz", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert end(start(checkpoint_folder, folder, output))[0] == 0
+    assert files_of(output) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+def test_a_read_error_in_the_midst_leaves_other_files_alone(
+    run: Run,
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+    form: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "b"):
+        path = folder / f"{name}.{form}"
+        if form == "parquet":
+            parquet.write_table(csv.read_csv(table), path, row_group_size=20)
+        elif form == "csv.gz":
+            path.write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
+        else:
+            path.write_bytes(table.read_bytes()[:4_000])
+    assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
+    output = tmp_path / "out"
+    assert run(folder, "--output", output, *PARTS, most=1) == 0
+    variables, unreadable = prepare(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    half = (folder / f"a.{form}").stat().st_size // 2
+    # A packed file is read in one piece, the end of Parquet before all else.
+    first, end_of = {"csv": (half, 2 * half), "csv.gz": (0, half), "parquet": (half // 2, half)}[
+        form
+    ]
+    unreadable.write_text(f"a.{form} {first} {end_of}\n", encoding="utf-8")
+
+    code, said = end(start(checkpoint_folder, folder, output))
+
+    assert code == 1
+    told = told_of(said)
+    assert told[0] == (
+        f"headlight-score: {folder / f'a.{form}'}: cannot be read: {os.strerror(errno.EIO)}"
+    )
+    units = json.loads((output / "manifest.json").read_text())["units"]
+    written = {
+        unit["source"] for unit in units if (output / f"part-{unit['number']:05d}.parquet").exists()
+    }
+    assert written == {0, 1}
+    others = [unit["number"] for unit in units if unit["source"] == 1]
+    assert all((output / f"part-{number:05d}.parquet").exists() for number in others)
+    unreadable.unlink()
     assert end(start(checkpoint_folder, folder, output))[0] == 0
     assert files_of(output) == files_of(tmp_path / "whole")
 
