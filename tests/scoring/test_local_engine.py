@@ -6,12 +6,17 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from pyarrow import csv, parquet
 
+from scoring.engines.base import Fault, Job
+from scoring.engines.local import LocalEngine, _Keeper, _Work
 from tests.scoring.conftest import (
     PARTS,
     PATIENCE,
@@ -20,9 +25,11 @@ from tests.scoring.conftest import (
     Run,
     end,
     files_of,
+    is_alive,
     start,
     told_of,
     wait_for_parts,
+    workers_of,
 )
 from tests.scoring.read_errors import prepare
 
@@ -32,20 +39,6 @@ def whole(run: Run, table: Path, tmp_path: Path) -> dict[str, bytes]:
     """What an undisturbed run without processes writes."""
     assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
     return files_of(tmp_path / "whole")
-
-
-def workers_of(driver: int) -> list[int]:
-    """The processes that a driver has started."""
-    tasks = Path(f"/proc/{driver}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except FileNotFoundError:
-        return False
-    return state[0] != "Z"
 
 
 @pytest.mark.slow
@@ -285,3 +278,41 @@ def test_a_worker_that_cannot_load_the_model_is_one_message(
     code, said = end(start(checkpoint_folder, table, tmp_path / "out"))
 
     assert (code, told_of(said)) == (1, ["headlight-score: --device: it is gone"])
+
+
+def test_work_that_is_closed_lets_nobody_wait() -> None:
+    """Also if the last unit is noted as settled after the driver has left."""
+    work = _Work([0])
+    assert work.take(wait=True) == 0
+    work.close()
+    work.settle(Fault(0, "late"))
+    found: list[int | None] = []
+    thread = threading.Thread(target=lambda: found.append(work.take(wait=True)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+
+    assert found == [None]
+
+
+def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start_and_wait(_: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", ""],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        process.wait()
+        return process
+
+    monkeypatch.setattr(_Keeper, "_start", start_and_wait)
+    job = Job(manifest="", output="", checkpoint="", device="cpu", dtype="float32", threads=1)
+    found: list[object] = []
+    engine = LocalEngine(workers=1)
+    thread = threading.Thread(target=lambda: found.extend(engine.run(job, [7])), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+
+    assert found == [Fault(7, "part 7: 3 workers were ended by it, the last with status 0")]
