@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from scoring.errors import InputFileError
 from scoring.manifest import Compression, Format
-from scoring.stores import Store
+from scoring.stores import Store, reason
 
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
@@ -124,10 +124,10 @@ class LineReader:
         try:
             self._buffer, self._at = bytes(self._stream.read(_BLOCK_BYTES)), 0
         except OSError as error:
-            what = f"is not a whole {self._compression} file" if self._compression else None
-            words = what or "cannot be read"
+            if self._compression is None or error.errno:
+                raise InputFileError(self._path, f"cannot be read: {reason(error)}") from error
             raise InputFileError(
-                self._path, f"{words}: {str(error).partition(chr(10))[0] or error}"
+                self._path, f"is not a whole {self._compression} file: {reason(error)}"
             ) from error
         self.digest.update(self._buffer)
         return bool(self._buffer)

@@ -58,7 +58,8 @@ class Unit(_Part):
         first_row: number of its first row as bad rows name it: the line on which it begins, the
             first line of the file being 1; in Parquet the row of the file, from 1.
         rows: how many; checked after reading.
-        sha256: of these bytes, checked when they are read; empty for Parquet.
+        sha256: of these bytes, checked when they are read; in Parquet of the columns that are
+            used, in the whole row group.
     """
 
     number: int

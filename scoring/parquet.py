@@ -9,7 +9,7 @@ import pyarrow
 from pyarrow import parquet
 
 from scoring.errors import InputFileError
-from scoring.stores import store_of
+from scoring.stores import reason, store_of
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 8_192
@@ -93,6 +93,31 @@ class ParquetInput:
             raise _damaged(self._path, error) from error
         return table
 
+    def digest(self, columns: Sequence[str], *, row_group: int) -> str:
+        """Digests the stored bytes of columns; most files hold no checksums of their own.
+
+        Args:
+            columns: names of columns.
+            row_group: its number.
+
+        Raises:
+            InputFileError: the file cannot be read.
+        """
+        found = hashlib.sha256()
+        group = self._file.metadata.row_group(row_group)
+        try:
+            for chunk in map(group.column, range(group.num_columns)):
+                path = chunk.path_in_schema
+                if any(path == name or path.startswith(f"{name}.") for name in columns):
+                    self._stream.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
+                    left = chunk.total_compressed_size
+                    while left and (block := self._stream.read(min(left, _BUFFER_BYTES))):
+                        found.update(block)
+                        left -= len(block)
+        except OSError as error:
+            raise _damaged(self._path, error) from error
+        return found.hexdigest()
+
     def _schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
         schema = self._file.schema_arrow
         return pyarrow.schema([schema.field(name) for name in columns])
@@ -111,5 +136,6 @@ def _footer(stream: BinaryIO) -> bytes:
 
 
 def _damaged(path: str, error: Exception) -> InputFileError:
-    reason = str(error).partition("\n")[0].removesuffix(".")
-    return InputFileError(path, f"is not a whole Parquet file: {reason}")
+    if isinstance(error, OSError) and error.errno:
+        return InputFileError(path, f"cannot be read: {reason(error)}")
+    return InputFileError(path, f"is not a whole Parquet file: {reason(error)}")

@@ -75,10 +75,11 @@ def make_manifest(
     names = _choose_names(files, scans)
     text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
     kept = choose_columns(files[0].path, names, wanted=columns, labels=model.labels)
+    used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
     for place, (file, found) in enumerate(zip(files, scans, strict=True)):
         _check_columns(file, found, text, kept, first=(files[0], scans[0]))
-        for unit in found.units:
+        for unit in _with_digests(file, found.units, used):
             units.append(unit.model_copy(update={"number": len(units), "source": place}))
     return Manifest(
         sources=tuple(map(_source, files, scans)),
@@ -282,3 +283,17 @@ def _scan_parquet(file: InputFile) -> _File:
             before += rows
         types = parquet.types
         return _File(parquet.footer_sha256, tuple(types), before, units, schema=types)
+
+
+def _with_digests(file: InputFile, units: Sequence[Unit], used: Sequence[str]) -> Sequence[Unit]:
+    """Adds to the units of a Parquet file the digests of the columns that are used."""
+    if file.format != "parquet":
+        return units
+    with ParquetInput(file.path) as parquet:
+        groups = {unit.row_group for unit in units if unit.row_group is not None}
+        digests = {group: parquet.digest(used, row_group=group) for group in groups}
+    return [
+        unit.model_copy(update={"sha256": digests[unit.row_group]})
+        for unit in units
+        if unit.row_group is not None
+    ]

@@ -111,7 +111,10 @@ class UnitReader:
         text = self._manifest.text_column
         names = list(dict.fromkeys([text, *self._wanted]))
         with ParquetInput(source.path) as parquet:
-            if parquet.footer_sha256 != source.sha256:
+            if (
+                parquet.footer_sha256 != source.sha256
+                or parquet.digest(names, row_group=row_group) != unit.sha256
+            ):
                 raise _changed(source)
             table = parquet.read(names, row_group=row_group, start=unit.start, end=unit.end)
         if table.num_rows != unit.rows:

@@ -271,7 +271,7 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputFileError(path, f"cannot be read: {_why(error)}") from error
+        raise InputFileError(path, f"cannot be read: {reason(error)}") from error
 
 
 @contextmanager
@@ -283,11 +283,13 @@ def _writing(path: str, size: int) -> Iterator[None]:
         advice = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             advice = ": make room, then run the same command to go on"
-        raise OutputError(path, f"cannot be written{needed}: {_why(error)}{advice}") from error
+        raise OutputError(path, f"cannot be written{needed}: {reason(error)}{advice}") from error
 
 
-def _why(error: OSError) -> str:
-    return error.strerror or _first_line(error)
+def reason(error: Exception) -> str:
+    """Returns what an error says in one line, that of the system in its words alone."""
+    system = error.strerror if isinstance(error, OSError) else None
+    return system or _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 
 from scoring.engines.base import Fault, Job
@@ -80,14 +81,15 @@ class _Work:
         # no other, so that it is clear which unit ends workers.
         self._ends: dict[int, int] = {}
         self._open = len(numbers)
+        self._is_closed = False
         self._changed = threading.Condition()
 
     def take(self, *, wait: bool) -> int | None:
         """Returns a unit; None if there is none now, or, after waiting, never again."""
         with self._changed:
-            while wait and not self._left and self._open:
+            while wait and not self._left and self._open and not self._is_closed:
                 self._changed.wait()
-            return self._left.popleft() if self._left and self._open else None
+            return self._left.popleft() if self._left and not self._is_closed else None
 
     def take_beside(self, number: int) -> int | None:
         """Returns a unit for a worker that has another one; None if there is none.
@@ -98,14 +100,14 @@ class _Work:
         with self._changed:
             if not self._left or {number, self._left[0]} & self._ends.keys():
                 return None
-            return self._left.popleft() if self._open else None
+            return None if self._is_closed else self._left.popleft()
 
     def settle(self, result: _Result) -> None:
         """Notes what came of a unit."""
-        self.results.put(result)
         with self._changed:
             self._open -= 1
             self._changed.notify_all()
+        self.results.put(result)
 
     def give_back(self, numbers: Sequence[int], why: str) -> None:
         """Takes back the units of a worker that has ended.
@@ -130,7 +132,7 @@ class _Work:
     def close(self) -> None:
         """Gives out nothing more."""
         with self._changed:
-            self._open = 0
+            self._is_closed = True
             self._changed.notify_all()
 
 
@@ -168,6 +170,9 @@ class _Keeper:
                 self._talk(process, given)
             except (OSError, ValueError):
                 process.kill()  # it has ended, or writes what no worker writes
+            if process.stdin is not None:
+                with suppress(OSError):  # what an ended worker has not read is tried once more
+                    process.stdin.close()
         if given and not self._is_over:
             status = process.returncode
             why = f"by signal {-status}" if status < 0 else f"with status {status}"

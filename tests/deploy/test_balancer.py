@@ -1,5 +1,6 @@
 """The configurations of real balancers, before two replicas that answer as they are told."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from tests.deploy import balancers
 PATIENCE = 60
 # How often one request is sent to a replica at most; Caddy sends what got an answer no second time.
 TRIES = {"haproxy": 4, "envoy": 2, "traefik": 4, "caddy": 1, "nginx": 2}
+# So many that one of two replicas is surely drawn. HAProxy takes turns, and asks no second time once
+# more than 20 requests have failed within a second.
+REQUESTS = {"haproxy": 8, "envoy": 200, "traefik": 40, "caddy": 40, "nginx": 40}
 
 
 class Replica(ThreadingHTTPServer):
@@ -102,19 +106,20 @@ def test_what_one_replica_refuses_is_asked_of_the_other(
     client: httpx.Client, replicas: list[Replica]
 ) -> None:
     name = client.headers["x-balancer"]
+    count = REQUESTS[name]
     replicas[0].status = 503
+    statuses = [client.post("/predict").status_code for _ in range(count)]
+    assert replicas[0].asked > 0
     if TRIES[name] == 1:
-        assert {client.post("/predict").status_code for _ in range(8)} == {200, 503}
-        assert replicas[0].asked + replicas[1].asked == 8
+        assert set(statuses) == {200, 503}
+        assert replicas[0].asked + replicas[1].asked == count
         return
     if name == "traefik":  # draws again, and may draw the same
-        statuses = [client.post("/predict").status_code for _ in range(8)]
         assert replicas[1].asked == statuses.count(200) > 0
-        assert replicas[0].asked >= max(1, TRIES[name] * statuses.count(503))
+        assert replicas[0].asked >= TRIES[name] * statuses.count(503)
         return
-    assert [client.post("/predict").status_code for _ in range(8)] == [200] * 8
-    assert replicas[1].asked == 8
-    assert replicas[0].asked > 0
+    assert statuses == [200] * count
+    assert replicas[1].asked == count
 
 
 def test_replicas_learn_the_address_of_a_client_and_not_what_it_claims(
@@ -157,3 +162,10 @@ def test_a_replica_that_is_gone_loses_none_even_then(
         replica.status = 200
     replicas[1].end()
     assert [client.post("/predict").status_code for _ in range(20)] == [200] * 20
+
+
+def test_envoy_draws_until_it_finds_the_other() -> None:
+    """After the draws that are allowed it asks the last one again, although that has refused."""
+    text = (balancers.DEPLOY / "envoy.yaml").read_text(encoding="utf-8")
+    [draws] = re.findall(r"host_selection_retry_max_attempts: (\d+)$", text, re.MULTILINE)
+    assert 0.5 ** int(draws) < 1e-9

@@ -106,6 +106,7 @@ def test_figures_are_those_of_the_load(running: Monitored) -> None:
     wait_until(lambda: ask(errors) is not None)
     assert ask(errors) == 0
     wait_until(lambda: (ask("sum(headlight_truncated_texts_total)") or 0) > 0)
+    wait_until(lambda: ask("headlight:batch_fill:ratio_rate5m") is not None)
     fill = ask("headlight:batch_fill:ratio_rate5m")
     assert fill is not None
     assert 0 < fill <= 1

@@ -98,3 +98,18 @@ def wait_for_parts(output: Path, count: int, process: subprocess.Popen[str]) -> 
 def told_of(said: str) -> Sequence[str]:
     """The faults that the command has told."""
     return [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+
+
+def workers_of(driver: int) -> list[int]:
+    """The processes that a driver has started."""
+    tasks = Path(f"/proc/{driver}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs, and is no zombie."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except FileNotFoundError:
+        return False
+    return state[0] != "Z"

@@ -1,15 +1,22 @@
 """Processes that score, and what happens when they, the driver or the disk give up."""
 
+import errno
 import gzip
 import json
 import os
 import resource
 import signal
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from pyarrow import csv, parquet
 
+from scoring.engines.base import Fault, Job
+from scoring.engines.local import LocalEngine, _Keeper, _Work
 from tests.scoring.conftest import (
     PARTS,
     PATIENCE,
@@ -18,10 +25,13 @@ from tests.scoring.conftest import (
     Run,
     end,
     files_of,
+    is_alive,
     start,
     told_of,
     wait_for_parts,
+    workers_of,
 )
+from tests.scoring.read_errors import prepare
 
 
 @pytest.fixture
@@ -29,20 +39,6 @@ def whole(run: Run, table: Path, tmp_path: Path) -> dict[str, bytes]:
     """What an undisturbed run without processes writes."""
     assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
     return files_of(tmp_path / "whole")
-
-
-def workers_of(driver: int) -> list[int]:
-    """The processes that a driver has started."""
-    tasks = Path(f"/proc/{driver}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except FileNotFoundError:
-        return False
-    return state[0] != "Z"
 
 
 @pytest.mark.slow
@@ -183,6 +179,58 @@ def test_a_file_that_is_damaged_later_leaves_the_others_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+def test_a_read_error_in_the_midst_leaves_other_files_alone(
+    run: Run,
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+    form: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "b"):
+        path = folder / f"{name}.{form}"
+        if form == "parquet":
+            parquet.write_table(csv.read_csv(table), path, row_group_size=20)
+        elif form == "csv.gz":
+            path.write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
+        else:
+            path.write_bytes(table.read_bytes()[:4_000])
+    assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
+    output = tmp_path / "out"
+    assert run(folder, "--output", output, *PARTS, most=1) == 0
+    variables, unreadable = prepare(tmp_path)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    half = (folder / f"a.{form}").stat().st_size // 2
+    # A packed file is read in one piece, the end of Parquet before all else.
+    first, end_of = {"csv": (half, 2 * half), "csv.gz": (0, half), "parquet": (half // 2, half)}[
+        form
+    ]
+    unreadable.write_text(f"a.{form} {first} {end_of}\n", encoding="utf-8")
+
+    code, said = end(start(checkpoint_folder, folder, output))
+
+    assert code == 1
+    told = told_of(said)
+    assert told[0] == (
+        f"headlight-score: {folder / f'a.{form}'}: cannot be read: {os.strerror(errno.EIO)}"
+    )
+    units = json.loads((output / "manifest.json").read_text())["units"]
+    written = {
+        unit["source"] for unit in units if (output / f"part-{unit['number']:05d}.parquet").exists()
+    }
+    assert written == {0, 1}
+    others = [unit["number"] for unit in units if unit["source"] == 1]
+    assert all((output / f"part-{number:05d}.parquet").exists() for number in others)
+    unreadable.unlink()
+    assert end(start(checkpoint_folder, folder, output))[0] == 0
+    assert files_of(output) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
 def test_a_part_that_ends_three_workers_is_told_and_the_others_are_written(
     checkpoint_folder: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,3 +278,41 @@ def test_a_worker_that_cannot_load_the_model_is_one_message(
     code, said = end(start(checkpoint_folder, table, tmp_path / "out"))
 
     assert (code, told_of(said)) == (1, ["headlight-score: --device: it is gone"])
+
+
+def test_work_that_is_closed_lets_nobody_wait() -> None:
+    """Also if the last unit is noted as settled after the driver has left."""
+    work = _Work([0])
+    assert work.take(wait=True) == 0
+    work.close()
+    work.settle(Fault(0, "late"))
+    found: list[int | None] = []
+    thread = threading.Thread(target=lambda: found.append(work.take(wait=True)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+
+    assert found == [None]
+
+
+def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start_and_wait(_: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", ""],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        process.wait()
+        return process
+
+    monkeypatch.setattr(_Keeper, "_start", start_and_wait)
+    job = Job(manifest="", output="", checkpoint="", device="cpu", dtype="float32", threads=1)
+    found: list[object] = []
+    engine = LocalEngine(workers=1)
+    thread = threading.Thread(target=lambda: found.extend(engine.run(job, [7])), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+
+    assert found == [Fault(7, "part 7: 3 workers were ended by it, the last with status 0")]

@@ -287,3 +287,25 @@ def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> No
     assert str(caught.value) == (
         f"{path}: has changed since the job began: put it back, or begin anew with --overwrite"
     )
+
+
+def test_a_parquet_file_that_is_damaged_later_is_refused_where_it_is(tmp_path: Path) -> None:
+    """Its own pages have no checksums: the changed text would be read without an error."""
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"id": [1, 2], "text": ["first", "second"], "unused": ["a", "third"]})
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    parquet.write_table(table, path, row_group_size=1, **plain)
+    manifest = plan(path, part_bytes=1, columns=["id"])
+    sound = path.read_bytes()
+
+    reader = UnitReader(manifest)
+    path.write_bytes(sound.replace(b"third", b"other"))
+    assert [reader.read(unit).texts for unit in manifest.units] == [["first"], ["second"]]
+    path.write_bytes(sound.replace(b"second", b"sceond"))
+    assert parquet.read_table(path)["text"].to_pylist() == ["first", "sceond"]
+    assert reader.read(manifest.units[0]).texts == ["first"]
+    with pytest.raises(InputFileError) as caught:
+        reader.read(manifest.units[1])
+    assert str(caught.value) == (
+        f"{path}: has changed since the job began: put it back, or begin anew with --overwrite"
+    )
