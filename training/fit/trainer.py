@@ -158,6 +158,15 @@ class Trainer:
         )
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
+    def observe(self, step: Callable[[int, float, float], None]) -> None:
+        """Tells of each step when its loss is read from the device.
+
+        Args:
+            step: called with the steps before it, its mean loss, and its learning rate. With
+                several processes the loss is that of the rows of this one.
+        """
+        self._steps.observe = lambda done, loss: step(done, loss, self._rate(done))
+
     def run(
         self,
         *,
