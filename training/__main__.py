@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.arguments import LineParser, add_version
 from model.errors import ModelError
-from training.cli import compare, evaluate, fetch, fit_options, sign, verify
+from training.cli import compare, evaluate, fetch, fit_options, search_options, sign, verify
 from training.errors import (
     InterruptedComparisonError,
     InterruptedRunError,
@@ -25,6 +25,10 @@ _EXTRAS = {
     "model_signing": ("signatures need", "signing"),
     "cryptography": ("signatures need", "signing"),
     "OpenSSL": ("signatures need", "signing"),
+    "tensorboard": ("--log-to tensorboard needs", "train,tensorboard"),
+    "mlflow": ("--log-to mlflow needs", "train,mlflow"),
+    "sqlalchemy": ("--log-to mlflow needs for a database", "train,mlflow"),
+    "alembic": ("--log-to mlflow needs for a database", "train,mlflow"),
 }
 
 
@@ -135,6 +139,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, options, module, text in (
         ("fit", fit_options, "training.cli.fit", "train a checkpoint on labelled files"),
+        (
+            "search",
+            search_options,
+            "training.cli.search",
+            "try values of a recipe on labelled files, and rank them",
+        ),
         ("evaluate", evaluate, "training.cli.evaluate", "measure a checkpoint on labelled files"),
         (
             "compare",

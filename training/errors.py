@@ -88,6 +88,7 @@ class InterruptedRunError(TrainingError):
             + (saved if unsaved is None else f"the last state is not saved: {unsaved}")
         )
         self.signal = signal
+        self.unsaved = unsaved
 
 
 class InterruptedComparisonError(TrainingError):

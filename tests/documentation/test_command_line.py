@@ -54,6 +54,8 @@ DECIDED_LATER = (
     "the CPU quota, or the cores",
     "all",
     "the one that ships",
+    "once and twice the preset's",
+    "0.3, 1 and 3 times the preset's",
     "one for each core or GPU",
     "one on this machine",
     "`small`; `finetune` with `--init-from`",

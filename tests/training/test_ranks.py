@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from model.files import WEIGHTS
 from tests.training.tiny_plans import write_plan
@@ -237,6 +238,32 @@ def test_a_fault_is_told_once(folder: Path) -> None:
 
     assert code == 1
     assert err.count("headlight-train: ") == 1
+
+
+def test_the_first_process_alone_logs(folder: Path) -> None:
+    output = folder / "logged"
+    run(2, command(folder, output, "--log-to", f"tensorboard:{folder / 'runs'}"))
+
+    (events,) = (folder / "runs").rglob("events*")
+    found = EventAccumulator(str(events.parent), size_guidance={"scalars": 0})
+    found.Reload()
+    told = [(event.step, event.value) for event in found.Scalars("epoch/validation_loss")]
+    assert told == [
+        (line["step"], pytest.approx(line["validation_loss"], rel=1e-6)) for line in history(output)
+    ]
+
+
+def test_folds_refuse_several_processes(folder: Path) -> None:
+    output = ["--output", str(folder / "folds")]
+
+    code, _, err = end(start(2, ["fit", str(folder / "train.tsv"), "--folds", "3", *output]))
+
+    assert code == 1
+    told = (
+        "headlight-train: --folds trains one network after the other in one process, and torchrun "
+        "has started 2: start this command without torchrun, or leave out --folds\n"
+    )
+    assert err.count(told) == 1
 
 
 def test_other_commands_refuse_several_processes(folder: Path, alone: Path) -> None:

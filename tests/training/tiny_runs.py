@@ -7,6 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from training.fit.rows import Step
+from training.fit.trainer import Trainer
+
 ROOT = Path(__file__).parents[2]
 WORDS = {
     "negative": ("bad", "dull", "poor", "weak", "awful", "sad"),
@@ -62,6 +67,20 @@ def arguments(folder: Path, output: str, *options: str) -> list[str]:
         *("fit", str(folder / "rows.tsv"), "--output", str(folder / output)),
         *("--preset", str(folder / "tiny.toml"), "--threads", "1", *options),
     ]
+
+
+def signal_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> None:
+    """Sends this process a signal in its step of this number, of all runs together."""
+    step, done = Trainer.training_step, 0
+
+    def counted(trainer: Trainer, rows: Step) -> None:
+        nonlocal done
+        step(trainer, rows)
+        done += 1
+        if done == steps:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Trainer, "training_step", counted)
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:

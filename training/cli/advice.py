@@ -31,8 +31,31 @@ def pretrained_command(typed: Sequence[str], folder: Path, *, without: Collectio
     Returns:
         One line for a shell. It replaces what the command before has left.
     """
+    return changed_command(
+        typed, without=without, added=["--init-from", str(folder), "--overwrite"]
+    )
+
+
+def changed_command(
+    typed: Sequence[str],
+    *,
+    without: Collection[str],
+    added: Sequence[str],
+    command: str | None = None,
+) -> str:
+    """Changes a command that was typed.
+
+    Args:
+        typed: the words after the name of the program.
+        without: options to leave out, each with its value; `--resume` and `--overwrite` always are.
+        added: words to put at the end.
+        command: the subcommand to put in the place of the first word; None: the same.
+
+    Returns:
+        One line for a shell.
+    """
     words = []
-    rest = iter(typed)
+    rest = iter(typed if command is None else [command, *typed[1:]])
     for word in rest:
         option, equals, _ = word.partition("=")
         if option in without:
@@ -40,7 +63,7 @@ def pretrained_command(typed: Sequence[str], folder: Path, *, without: Collectio
                 next(rest, None)
         elif word not in ("--resume", "--overwrite"):
             words.append(word)
-    return shlex.join([*_program(), *words, "--init-from", str(folder), "--overwrite"])
+    return shlex.join([*_program(), *words, *added])
 
 
 def _program() -> list[str]:

@@ -1,8 +1,6 @@
 """Runs `headlight-train fit` on labelled files: trains a checkpoint and records its history."""
 
 import argparse
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,28 +11,34 @@ import torch
 from model.files import WEIGHTS
 from model.hub_checkpoint import local_folder
 from model.progress import say
-from training.cli import fit_report, plan
-from training.cli.fit_options import STORE_DTYPES, place_run, recipe_of
+from training.cli import fit_report, folds, plan
+from training.cli.fit_options import STORE_DTYPES, check_folds, check_one_run, place_run
+from training.cli.fit_resume import check_left, is_left, lengthened
+from training.cli.recipe_options import recipe_of
 from training.cli.shared_options import columns_of
-from training.data.dataset import Dataset
+from training.data.dataset import Dataset, read_dataset
 from training.data.hub import local_files
-from training.data.splits import read_and_split, read_evaluated
-from training.errors import DivergedRunError, NoSpaceError, RecipeError, ResumeError
+from training.data.splits import hold_out_rows, read_evaluated, read_training
+from training.errors import DivergedRunError, NoSpaceError
 from training.fit.export import Exported, write_checkpoint
-from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
+from training.fit.identity import identity_of
+from training.fit.initial import InitialModel, begin
 from training.fit.keeping import FULL, tell_unwritten, where_to_go_on
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.space import Demand, check_space, demand_of
-from training.fit.state import THREADS, has_state, past_of_state, remove_state
+from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
-from training.machine import Accelerator, choose_accelerator
+from training.machine import choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.ranks import Ranks, current
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import disturb_all, undo_penn_in_share
+from training.tracking.opening import check_installed, opened_logs
+from training.tracking.parameters import parameters_of
+from training.tracking.run_log import RunLog, final_values
 
 _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 
@@ -48,35 +52,35 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: a folder or the device cannot be used.
     """
     if arguments.plan is not None:
+        check_folds(arguments, processes=1)
         return plan.run(arguments)
-    if not arguments.files:
-        raise RecipeError("name at least one FILE to learn from, or a --plan")
-    unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
-    if unused:
-        raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
     ranks = current()
+    check_one_run(arguments, processes=ranks.count)
+    check_installed(arguments.log_to)
     recipe = recipe_of(arguments)
     arguments.overwrite = arguments.overwrite or arguments.extend is not None
     run_dir = place_run(arguments)
     if ranks.restarts and ranks.is_first:
-        arguments.resume = has_state(run_dir / _STATE)  # a process was lost: nobody types --resume
+        # A process was lost: nobody types --resume.
+        arguments.resume = is_left(arguments, run_dir / _STATE)
     if ranks.is_first:
-        _check_state(arguments, run_dir / _STATE)
+        check_left(arguments, run_dir / _STATE)
     arguments.resume = ranks.share_object(arguments.resume)
-    recipe, then = _lengthened(arguments, recipe, run_dir / _STATE, ranks)
+    recipe, then = lengthened(arguments, recipe, run_dir / _STATE, ranks)
     _fetch(arguments)
     accelerator = choose_accelerator(
         arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
     )
-    training, validation = _read(arguments, recipe)
+    rows, training, validation = _read(arguments, recipe)
     evaluated = read_evaluated(
         arguments.evaluate, columns=columns_of(arguments), labels=training.labels
     )
-    start = (
-        init_from_pretrained(recipe, arguments.init_from, training.labels)
-        if arguments.init_from
-        else init_from_scratch(recipe, training.texts, training.labels)
-    )
+    start = begin(recipe, arguments.init_from, training)
+
+    def identity(decided: Recipe) -> dict[str, Any]:
+        datasets = {"training": training, "validation": validation}
+        return identity_of(decided, start.origin, accelerator, datasets)
+
     trainer = Trainer(
         start.network.to(accelerator.device),
         start.tokenizer,
@@ -89,11 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
         validation=encode_rows(start.tokenizer, validation),
         accelerator=accelerator,
         state_dir=run_dir / _STATE,
-        identity=_identity(recipe, training, validation, start, accelerator),
+        identity=identity(recipe),
         ranks=ranks,
     )
-    if arguments.resume:
-        trainer.resume(_identity(then, training, validation, start, accelerator))
+    if arguments.resume and ranks.share_object(has_state(run_dir / _STATE)):
+        trainer.resume(identity(then))
         say(f"resuming after step {trainer.step}")
     demand = demand_of(
         start.network,
@@ -109,76 +113,37 @@ def run(arguments: argparse.Namespace) -> int:
     fit_report.say_beginning(
         arguments, recipe, trainer, training=training, validation=validation, evaluated=evaluated
     )
-    history = _fit(trainer, recipe, run_dir, save_every=arguments.save_every, ranks=ranks)
-    if not ranks.is_first:
-        return 0
-    with raised_signals(trainer.interrupted):
-        exported = _write(
-            arguments,
-            start,
-            recipe,
-            trainer,
-            demand,
-            data=(training, validation, evaluated),
-            state_dir=run_dir / _STATE,
-            device=accelerator.device,
-        )
-        if not arguments.keep_state:
-            remove_state(run_dir / _STATE)
+    found = folds.run(arguments, recipe, rows, run_dir, accelerator)
+    with opened_logs(
+        arguments.log_to if ranks.is_first else (),
+        arguments.output.resolve().name,
+        folder=run_dir,
+        first_step=trainer.step,
+    ) as log:
+        log.begin(parameters_of(recipe, start.origin, training, validation))
+        trainer.observe(log.step)
+        history = _fit(trainer, recipe, run_dir, log, save_every=arguments.save_every, ranks=ranks)
+        if not ranks.is_first:
+            return 0
+        with raised_signals(trainer.interrupted):
+            exported = _write(
+                arguments,
+                start,
+                recipe,
+                trainer,
+                demand,
+                data=(training, validation, evaluated),
+                state_dir=run_dir / _STATE,
+                device=accelerator.device,
+            )
+            if not arguments.keep_state:
+                remove_state(run_dir / _STATE)
+        log.end(final_values(exported.figures, exported.manifest.temperature), step=trainer.step)
     fit_report.unless_unwritten(lambda: plot_history(history, run_dir / _PLOT), run_dir / _PLOT)
     fit_report.say_end(recipe, history, exported, training=training, validation=validation)
+    folds.say_mean(found)
     say(f"checkpoint: {arguments.output}")
     return 0
-
-
-def _check_state(arguments: argparse.Namespace, state: Path) -> None:
-    """Refuses to discard an interrupted run without `--overwrite`, before any work is done."""
-    if arguments.resume and not has_state(state):
-        raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
-    if has_state(state) and not (arguments.resume or arguments.overwrite):
-        raise RecipeError(
-            f"{state} holds the state of a run: go on with it with --resume, or with --extend if "
-            "it has ended, or give it up with --overwrite"
-        )
-
-
-def _lengthened(
-    arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
-) -> tuple[Recipe, Recipe]:
-    """Adds epochs to a finished run, or finds out that an interrupted run has such epochs.
-
-    Returns:
-        The recipe of this run, and that of the run that left the state.
-
-    Raises:
-        ResumeError: there is no state of a finished run.
-    """
-    if not arguments.resume and arguments.extend is None:
-        return recipe, recipe
-    past = past_of_state(state) if ranks.is_first else None
-    if ranks.is_first and past is None and arguments.extend is not None:
-        raise ResumeError(
-            f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
-            "the weights alone by --init-from"
-        )
-    known: Any = ranks.share_object(past) or ({}, 0, 0)
-    identity, done, best = known
-    epochs, restarts = identity.get("epochs", recipe.epochs), identity.get("restarts", [])
-    then = recipe
-    if restarts or arguments.extend is not None:
-        then = recipe.model_copy(update={"epochs": epochs, "restarts": tuple(restarts)})
-    since = max(best, *(each for each in restarts if each <= done), 0)
-    is_over = done >= epochs or done - since >= recipe.patience
-    if arguments.extend is None or (arguments.resume and not is_over):
-        return then, then
-    if not is_over:
-        raise ResumeError(
-            f"{state}: the run has finished {done} of {epochs} epochs: go on with it with --resume "
-            "before you add more"
-        )
-    arguments.resume = True
-    longer = {"epochs": done + arguments.extend, "restarts": (*restarts, done)}
-    return then.model_copy(update=longer), then
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
@@ -190,52 +155,33 @@ def _fetch(arguments: argparse.Namespace) -> None:
         arguments.init_from = local_folder(arguments.init_from)
 
 
-def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset]:
-    """Reads training rows, rewrites some of the Penn style, and reads validation rows."""
-    training, validation = read_and_split(
-        arguments.files,
-        arguments.validation,
-        columns=columns_of(arguments),
-        labels=arguments.labels,
-        hold_out=recipe.hold_out,
-        share=recipe.validation_share,
-        seed=recipe.seed,
-    )
+def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset, Dataset]:
+    """Reads the rows, and divides them; some training texts of the Penn style are rewritten.
+
+    Returns:
+        All rows of the files, the training rows and the validation rows.
+    """
+    columns = columns_of(arguments)
+    rows = read_training(arguments.files, columns=columns, labels=arguments.labels)
+    if arguments.validation:
+        training = rows
+        validation = read_dataset(arguments.validation, columns=columns, labels=rows.labels)
+    else:
+        training, validation = hold_out_rows(
+            rows, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
+        )
     texts = undo_penn_in_share(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
-    return replace(training, texts=texts), validation
-
-
-def _identity(
-    recipe: Recipe,
-    training: Dataset,
-    validation: Dataset,
-    start: InitialModel,
-    accelerator: Accelerator,
-) -> dict[str, Any]:
-    """Collects what a resumed run must share with this one to end in the same weights."""
-    return {
-        **recipe.model_dump(mode="json"),
-        **start.origin,
-        "device": accelerator.device.type,
-        "bfloat16": accelerator.bfloat16,
-        # The sums of several processes differ in their last digits, whatever their threads.
-        THREADS: torch.get_num_threads() if current().count == 1 else None,
-        "labels": list(training.labels),
-        "training_data": [source.sha256 for source in training.sources],
-        "validation_data": [source.sha256 for source in validation.sources],
-        # The same files may have been read by other columns.
-        "training_rows": _rows_digest(training),
-        "validation_rows": _rows_digest(validation),
-    }
-
-
-def _rows_digest(dataset: Dataset) -> str:
-    rows = json.dumps([dataset.texts, dataset.label_ids]).encode()
-    return hashlib.sha256(rows).hexdigest()
+    return rows, replace(training, texts=texts), validation
 
 
 def _fit(
-    trainer: Trainer, recipe: Recipe, run_dir: Path, *, save_every: int, ranks: Ranks
+    trainer: Trainer,
+    recipe: Recipe,
+    run_dir: Path,
+    log: RunLog,
+    *,
+    save_every: int,
+    ranks: Ranks,
 ) -> list[Measurement]:
     """Trains from the start, or from where the run was interrupted, and tells each epoch."""
     if ranks.is_first:
@@ -250,6 +196,7 @@ def _fit(
         nonlocal told
         for count in range(told + 1, len(history) + 1):
             say(epoch_line(history[:count], epochs=recipe.epochs))
+            log.epoch(history[count - 1])
         told = len(history)
         path = run_dir / _HISTORY
         if ranks.is_first:

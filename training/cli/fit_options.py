@@ -1,55 +1,29 @@
 """Defines the options of `headlight-train fit` and checks them: recipe, run folder, plan."""
 
 import argparse
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
-from model.arguments import number, positive, whole
+from model.arguments import positive, whole
 from model.saving import check_place
-from training.cli.shared_options import add_columns, add_device, add_files, add_labels
+from training.cli.recipe_options import (
+    RECIPE_FIELDS,
+    add_class_weights,
+    add_recipe_arguments,
+    add_start_arguments,
+    given_of,
+    option_of,
+)
+from training.cli.shared_options import add_columns, add_device, add_files, add_labels, add_log_to
 from training.errors import RecipeError
-from training.fit.recipe import Recipe, load_recipe, presets
 
 STORE_DTYPES = {
     "float32": torch.float32,
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-_RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
-    ("epochs", whole, "passes over the training rows"),
-    ("batch_size", whole, "texts of a step"),
-    ("accumulate", whole, "passes that a step is divided into, to need less memory"),
-    ("learning_rate", number, "the highest rate, at the end of the warm-up"),
-    ("weight_decay", number, "of matrices"),
-    ("warmup_share", number, "share of the steps in which the rate climbs"),
-    ("max_grad_norm", number, "gradients are scaled down to this norm"),
-    (
-        "consistency",
-        number,
-        "weight of how far answers on disturbed texts diverge from those on the texts; doubles the "
-        "time of a step",
-    ),
-    ("label_smoothing", number, "share of the target that goes to all classes alike"),
-    ("dropout", number, "after embeddings and sublayers"),
-    ("max_length", whole, "the most tokens of a text"),
-    ("validation_share", number, "share of the rows held out, without --validation"),
-    ("patience", whole, "epochs without a better validation loss until the run stops"),
-    ("seed", whole, "of everything random"),
-)
-_RECIPE_FIELDS = (*(name for name, _, _ in _RECIPE_OPTIONS), "class_weights")
-_ANY_NETWORK = {"max_length", "validation_share", "seed"}
-# What was chosen for random weights does not fit pretrained ones.
-PRETRAINED_DECIDES = frozenset(
-    ["--preset", *(_option(name) for name, _, _ in _RECIPE_OPTIONS if name not in _ANY_NETWORK)]
-)
+_FEWEST_FOLDS = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,38 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace a checkpoint or an interrupted run that is there already",
     )
-    parser.add_argument(
-        "--preset",
-        metavar="NAME",
-        help=f"{', '.join(presets())}, or a TOML file (default: small; finetune with --init-from)",
-    )
-    parser.add_argument(
-        "--init-from",
-        type=Path,
-        metavar="DIR",
-        help="begin with a pretrained BERT-family folder, or hf:NAME@REVISION",
-    )
+    add_start_arguments(parser)
     _add_plan_arguments(parser)
     _add_data_arguments(parser)
-    for name, kind, text in _RECIPE_OPTIONS:
-        parser.add_argument(
-            _option(name), type=kind, metavar="N", help=f"{text} ({_default(name)})"
-        )
+    add_recipe_arguments(parser)
     _add_run_arguments(parser)
-
-
-def _default(field: str) -> str:
-    """Tells the value of a field in each preset, those that are chosen by themselves first."""
-    chosen = ("small", "finetune")
-    names = (*chosen, *(name for name in presets() if name not in chosen))
-    values = {name: _told(getattr(load_recipe(name, {}), field)) for name in names}
-    if len(set(values.values())) == 1:
-        return f"default: {values['small']}"
-    return "default: " + ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _told(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,11 +96,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
     )
-    parser.add_argument(
-        "--class-weights",
-        choices=("none", "balanced"),
-        help="balanced: rare classes count as much as frequent ones (default: none)",
-    )
+    add_class_weights(parser)
     parser.add_argument(
         "--rank-timeout",
         type=positive,
@@ -188,16 +131,14 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="EPOCHS",
         help="train the ended run of this output for more epochs, and replace its checkpoint",
     )
-
-
-def recipe_of(arguments: argparse.Namespace) -> Recipe:
-    """Loads the preset that a command line names, changed by its options.
-
-    Raises:
-        RecipeError: there is no such preset, or a value does not fit.
-    """
-    preset = arguments.preset or ("finetune" if arguments.init_from else "small")
-    return load_recipe(preset, _given(arguments, _RECIPE_FIELDS))
+    parser.add_argument(
+        "--folds",
+        type=whole,
+        metavar="K",
+        help="before the checkpoint is trained, train and measure K networks, each on the rows "
+        "outside one of K folds",
+    )
+    add_log_to(parser)
 
 
 def refuse_beside_plan(arguments: argparse.Namespace) -> None:
@@ -214,12 +155,63 @@ def refuse_beside_plan(arguments: argparse.Namespace) -> None:
         raise RecipeError(
             "--extend is for one run, and a --plan has several: leave one of them out"
         )
-    own = ["preset", "validation", "labels", *_RECIPE_FIELDS]
-    given = [_option(name) for name in _given(arguments, own)]
+    if arguments.log_to:
+        raise RecipeError("--log-to is for one run, and a --plan has several: leave it out")
+    own = ["preset", "validation", "labels", *RECIPE_FIELDS]
+    given = [option_of(name) for name in given_of(arguments, own)]
     if given:
         raise RecipeError(
             f"the plan decides what {' and '.join(given)} would: change it there, or leave out "
             "--plan"
+        )
+
+
+def check_one_run(arguments: argparse.Namespace, *, processes: int) -> None:
+    """Refuses options of one run that do not fit together.
+
+    Args:
+        arguments: of the command line, without a plan.
+        processes: that run the command.
+
+    Raises:
+        RecipeError: they do not.
+    """
+    if not arguments.files:
+        raise RecipeError("name at least one FILE to learn from, or a --plan")
+    unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
+    if unused:
+        raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
+    check_folds(arguments, processes=processes)
+
+
+_WITHOUT_FOLDS = {
+    "plan": "trains one network for all of its sources",
+    "validation": "names the rows to validate by, and folds are made of the rows that are there",
+    "extend": "goes on with one run",
+}
+
+
+def check_folds(arguments: argparse.Namespace, *, processes: int) -> None:
+    """Refuses folds that make no sense, or not beside other options.
+
+    Args:
+        arguments: of the command line.
+        processes: that run the command.
+
+    Raises:
+        RecipeError: they do not.
+    """
+    if arguments.folds is None:
+        return
+    if arguments.folds < _FEWEST_FOLDS:
+        raise RecipeError(f"--folds must be at least {_FEWEST_FOLDS}, got {arguments.folds}")
+    for name, reason in _WITHOUT_FOLDS.items():
+        if getattr(arguments, name, None) is not None:
+            raise RecipeError(f"--{name} {reason}: leave it out, or leave out --folds")
+    if processes > 1:
+        raise RecipeError(
+            f"--folds trains one network after the other in one process, and torchrun has started "
+            f"{processes}: start this command without torchrun, or leave out --folds"
         )
 
 
@@ -245,8 +237,3 @@ def place_run(arguments: argparse.Namespace) -> Path:
             "choose a folder elsewhere"
         )
     return run_dir
-
-
-def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, object]:
-    values = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}

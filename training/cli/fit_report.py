@@ -12,7 +12,7 @@ from training.cli.advice import (
     find_pretrained,
     pretrained_command,
 )
-from training.cli.fit_options import PRETRAINED_DECIDES
+from training.cli.recipe_options import PRETRAINED_DECIDES
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.fit.recipe import Recipe

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from model.arguments import positive
 from training.data.readers import Columns
+from training.tracking.targets import Target, parse_target
 
 _TABS = {"tab": "\t", "\\t": "\t"}
 _NO_DELIMITERS = "\"' \r\n"
@@ -87,6 +88,26 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="threads to compute with (default: the CPU quota, or the cores)",
     )
+
+
+def add_log_to(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that logs runs to trackers."""
+    parser.add_argument(
+        "--log-to",
+        type=_target,
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="log losses, accuracy, rate, recipe and figures to tensorboard:DIR or mlflow:URI; may "
+        "be repeated",
+    )
+
+
+def _target(text: str) -> Target:
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -43,15 +43,53 @@ def read_and_split(
         DataError: a file or a row cannot be used.
         RecipeError: a class has no training row.
     """
-    training = read_dataset(training_files, columns=columns, labels=labels)
+    training = read_training(training_files, columns=columns, labels=labels)
+    if not validation_files:
+        return hold_out_rows(training, which=hold_out, share=share, seed=seed)
+    return training, read_dataset(validation_files, columns=columns, labels=training.labels)
+
+
+def read_training(
+    paths: Sequence[Path], *, columns: Columns, labels: Sequence[str] | None
+) -> Dataset:
+    """Reads the files to learn from.
+
+    Args:
+        paths: labelled files.
+        columns: which columns hold what.
+        labels: names of the classes, in their order; None: from the files.
+
+    Raises:
+        DataError: a file or a row cannot be used.
+        RecipeError: a class has no row.
+    """
+    training = read_dataset(paths, columns=columns, labels=labels)
     _check_classes(training)
-    if validation_files:
-        validation = read_dataset(validation_files, columns=columns, labels=training.labels)
-    elif hold_out == "last":
-        training, validation = split_last(training, share=share)
-        _check_classes(training)
-    else:
-        training, validation = split_stratified(training, share=share, seed=seed)
+    return training
+
+
+def hold_out_rows(
+    dataset: Dataset, *, which: Literal["random", "last"], share: float, seed: int
+) -> tuple[Dataset, Dataset]:
+    """Holds some rows out for validation.
+
+    Args:
+        dataset: rows of every class.
+        which: random ones of each class, or the last.
+        share: of the rows to hold out.
+        seed: of the random choice.
+
+    Returns:
+        The training rows and the validation rows.
+
+    Raises:
+        DataError: the rows are too few.
+        RecipeError: a class has no training row left.
+    """
+    if which == "random":
+        return split_stratified(dataset, share=share, seed=seed)
+    training, validation = split_last(dataset, share=share)
+    _check_classes(training)
     return training, validation
 
 

@@ -65,12 +65,7 @@ def write_checkpoint(
         OSError: the folder could not be written.
     """
     _round(start.network, dtype)
-    logits = _logits(start, validation, device, "validation")
-    temperature = fit_temperature(logits, np.array(validation.label_ids))
-    figures = {"validation": _figures(validation, logits, temperature)}
-    for name, dataset in evaluated.items():
-        logits = _logits(start, dataset, device, name)
-        figures[name] = _figures(dataset, logits, temperature)
+    temperature, figures = measure_network(start, validation, evaluated, device=device)
     manifest = Manifest(
         labels=training.labels,
         temperature=temperature,
@@ -89,6 +84,33 @@ def write_checkpoint(
         dtype=dtype,
     )
     return Exported(manifest, figures)
+
+
+def measure_network(
+    start: InitialModel,
+    validation: Dataset,
+    evaluated: Mapping[str, Dataset],
+    *,
+    device: torch.device,
+) -> tuple[float, dict[str, Figures]]:
+    """Fits the temperature on the validation rows, and measures in float32.
+
+    Args:
+        start: its network holds the best weights, on `device` and in evaluation mode.
+        validation: rows that the temperature is fitted on.
+        evaluated: other rows to measure, by the names of their sets.
+        device: where the network runs.
+
+    Returns:
+        The temperature, and the figures of every set; `validation` is the first.
+    """
+    logits = _logits(start, validation, device, "validation")
+    temperature = fit_temperature(logits, np.array(validation.label_ids))
+    figures = {"validation": _figures(validation, logits, temperature)}
+    for name, dataset in evaluated.items():
+        logits = _logits(start, dataset, device, name)
+        figures[name] = _figures(dataset, logits, temperature)
+    return temperature, figures
 
 
 def _round(network: Network, dtype: torch.dtype) -> None:

@@ -18,6 +18,7 @@ from model.hub_checkpoint import origin_of
 from model.kinds import KINDS
 from model.tokenizer import Tokenizer, load_tokenizer
 from model.weights import load_encoder_weights
+from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
@@ -38,6 +39,23 @@ class InitialModel:
     network: Network
     tokenizer: Tokenizer
     origin: dict[str, str]
+
+
+def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
+    """Begins with a pretrained encoder, or with random weights.
+
+    Args:
+        recipe: of the run.
+        pretrained: folder of the encoder; None: random weights.
+        training: rows to learn from.
+
+    Raises:
+        CheckpointError: the folder cannot be used.
+        RecipeError: the recipe does not fit.
+    """
+    if pretrained is None:
+        return init_from_scratch(recipe, training.texts, training.labels)
+    return init_from_pretrained(recipe, pretrained, training.labels)
 
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
@@ -124,11 +142,24 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     network = _draw(config, recipe.seed)
     load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind])
+    return InitialModel(config, network, tokenizer, describe_origin(folder))
+
+
+def describe_origin(folder: Path) -> dict[str, str]:
+    """Names pretrained weights, for the record and to know them again.
+
+    Args:
+        folder: of the encoder.
+
+    Returns:
+        The name of the folder, the SHA-256 of its weights, and where it was fetched from, if it
+        was.
+    """
     origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
     fetched = origin_of(folder)
     if fetched is not None:
         origin["init_from_hub"] = fetched
-    return InitialModel(config, network, tokenizer, origin)
+    return origin
 
 
 def _adapt(

@@ -103,16 +103,24 @@ def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
             "make room, or put the states on another disk with --run-dir",
         )
         return
-    _check(
-        demand.in_run_folder,
-        [run_dir],
-        run_place,
-        "the states of a run",
-        "make room, or choose another --run-dir",
-    )
+    check_state_space(demand, run_dir, advice="make room, or choose another --run-dir")
     _check(
         demand.in_output, [output], place, "the checkpoint", "make room, or choose another --output"
     )
+
+
+def check_state_space(demand: Demand, folder: Path, *, advice: str) -> None:
+    """Refuses a disk without room for the states of a run.
+
+    Args:
+        demand: of the run.
+        folder: where its states go.
+        advice: what to do about it.
+
+    Raises:
+        NoSpaceError: less is free than the states need; the message has both numbers.
+    """
+    _check(demand.in_run_folder, [folder], _existing(folder), "the states of a run", advice)
 
 
 def _check(needed: int, paths: Sequence[Path], place: Path, what: str, advice: str) -> None:

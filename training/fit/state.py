@@ -20,14 +20,12 @@ from torch.optim import Optimizer
 from model.files import sync
 from model.manifest import seal
 from training.errors import ResumeError
+from training.fit.identity import check_identity
 from training.measure.history import Measurement
 from training.ranks import Ranks
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
 _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer"
-#: of the identity of a run of one process; None for several
-THREADS = "threads"
-_SHOWN = 40
 
 
 @dataclass(slots=True)
@@ -194,7 +192,7 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
             f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
             "--resume"
         ) from error
-    _check_identity(folder, content["identity"], identity)
+    check_identity(folder, content["identity"], identity)
     position = content["position"]
     history = [Measurement(**measurement) for measurement in position.pop("history")]
     return TrainerState(**position, history=history), safetensors.torch.load(tensors)
@@ -243,23 +241,6 @@ def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
     if content["tensors"] != hashlib.sha256(tensors).hexdigest():
         raise ValueError(f"{TENSORS} does not match its SHA-256 in {_POSITION}")
     return content, tensors
-
-
-def _check_identity(folder: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
-    if None in (then.get(THREADS), now.get(THREADS)) and THREADS in different:
-        different.remove(THREADS)  # one of the runs had several processes
-    if different:
-        changes = "; ".join(
-            f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
-            for name in different
-        )
-        raise ResumeError(f"{folder}: the interrupted run was another one: {changes}")
-
-
-def _shown(value: object) -> str:
-    shown = str(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
 
 
 def has_state(folder: Path) -> bool:

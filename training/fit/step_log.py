@@ -1,6 +1,7 @@
 """Sums up the steps of an epoch, and reads them from the device only when needed."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ class StepLog:
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
+        #: told of each step that is read: the steps before it, and its mean loss
+        self.observe: Callable[[int, float], None] | None = None
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
     def add(self, rows: int, loss: Tensor, correct: Tensor) -> None:
@@ -46,6 +49,8 @@ class StepLog:
         step = state.step - len(rows)
         for count, loss in zip(rows, torch.stack(losses).tolist(), strict=True):
             state.loss_sum += self.check_finite(loss, step) * count
+            if self.observe is not None:
+                self.observe(step, loss)
             step += 1
         state.correct += int(torch.stack(correct).sum())
         state.seen += sum(rows)

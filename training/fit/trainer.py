@@ -22,7 +22,7 @@ from model.batch import Batch
 from model.progress import Advance, progress
 from model.tokenizer import Tokenizer
 from training.data.batches import make_batches
-from training.errors import InterruptedRunError, ResumeError
+from training.errors import InterruptedRunError, RecipeError, ResumeError
 from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
 from training.fit.exchange import Exchange
 from training.fit.keeping import keep_state
@@ -67,6 +67,9 @@ class Trainer:
             steps of the epoch, which cost nothing.
         label: names the run in its progress.
         ranks: processes that train together. All of them make a trainer with the same arguments.
+
+    Raises:
+        RecipeError: the recipe asks for consistency, and the rows have no disturbed texts.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class Trainer:
         label: str = "fit",
         ranks: Ranks = ALONE,
     ) -> None:
+        if recipe.consistency and training.disturbed is None:
+            raise RecipeError("consistency: no disturbed texts are made here: leave it out")
         use_byte_dropout(network)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
@@ -159,6 +164,15 @@ class Trainer:
             self._state_dir, self._identity if then is None else then, self._ranks
         )
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
+
+    def observe(self, step: Callable[[int, float, float], None]) -> None:
+        """Tells of each step when its loss is read from the device.
+
+        Args:
+            step: called with the steps before it, its mean loss, and its learning rate. With
+                several processes the loss is that of the rows of this one.
+        """
+        self._steps.observe = lambda done, loss: step(done, loss, self._rate(done))
 
     def run(
         self,

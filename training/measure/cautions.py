@@ -103,6 +103,11 @@ def result_cautions(
         Sentences for people.
     """
     cautions = []
+    unknown = [
+        label
+        for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
+        if sum(row) >= FEW_ROWS_OF_A_CLASS and not row[number]
+    ]
     if figures.interval[1] < 1 / len(labels):
         cautions.append(
             f"an accuracy of {figures.accuracy:.2%} is worse than guessing: training and "
@@ -112,6 +117,11 @@ def result_cautions(
         cautions.append(
             f"the model is no better than always answering the most frequent class ({share:.2%}): "
             "it has learnt nothing of use; try more --epochs, more rows or --init-from"
+        )
+    elif unknown:
+        cautions.append(
+            f"not one validation row of {' or '.join(unknown)} is recognised: try --class-weights "
+            "balanced, more --epochs or more rows of the class"
         )
     if baseline is not None and baseline > figures.accuracy:
         cautions.append(

@@ -10,7 +10,7 @@ from tests.builders import tiny_checkpoint
 from tests.training.tiny_runs import arguments, write_sentences
 from training.__main__ import main
 from training.cli.advice import find_pretrained, pretrained_command
-from training.cli.fit_options import PRETRAINED_DECIDES
+from training.cli.recipe_options import PRETRAINED_DECIDES
 
 
 def test_a_run_from_scratch_tells_all_it_does(

@@ -130,8 +130,10 @@ def test_a_step_of_the_teacher_stays_on_the_device(
 def test_a_value_that_is_read_in_a_step_is_noticed(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch, read: type[float]
 ) -> None:
-    def look(logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None) -> Tensor:
-        loss = batch_loss(logits, target, recipe, weights)
+    def look(
+        logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None, *, leave_out: bool
+    ) -> Tensor:
+        loss = batch_loss(logits, target, recipe, weights, leave_out=leave_out)
         read(loss)
         return loss
 

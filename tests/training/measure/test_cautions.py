@@ -100,3 +100,26 @@ def test_a_model_that_is_worse_than_guessing_hints_at_the_order_of_the_labels() 
         "an accuracy of 10.00% is worse than guessing: training and validation files may number "
         "their classes in another order; see --labels"
     ]
+
+
+@pytest.mark.parametrize(
+    ("rare", "told"),
+    [
+        (9, []),
+        (
+            10,
+            [
+                "not one validation row of neutral is recognised: try --class-weights balanced, "
+                "more --epochs or more rows of the class"
+            ],
+        ),
+    ],
+)
+def test_a_class_that_is_never_recognised_is_told(rare: int, told: list[str]) -> None:
+    truth = np.array([0] * 30 + [1] * rare + [2] * 30)
+    answers = np.array([0] * 30 + [2] * rare + [2] * 30)
+    probabilities = np.eye(3)[answers] * 0.7 + 0.1
+    found = measure(probabilities, truth)
+
+    labels = ("negative", "neutral", "positive")
+    assert result_cautions(found, 1.2, labels, share=0.5, baseline=None) == told

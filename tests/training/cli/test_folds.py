@@ -1,0 +1,226 @@
+"""`fit --folds`: figures of rows that took no part, then the checkpoint."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+from model.files import WEIGHTS
+from tests.training.tiny_runs import arguments, signal_after, write_sentences
+from training.__main__ import main
+from training.trials.folds import Fold, fold_line, folds_line
+
+THREE = ("negative", "neutral", "positive")
+
+
+def command(folder: Path, output: str, *options: str) -> list[str]:
+    made = arguments(folder, output, "--epochs", "2", *options)
+    write_sentences(folder / "rows.tsv", rows=90, labels=THREE)
+    return made
+
+
+def record(folder: Path, output: str) -> list[dict[str, float]]:
+    content = json.loads((folder / f"{output}.run" / "folds.json").read_text())
+    found: list[dict[str, float]] = content["folds"]
+    return [{name: fold[name] for name in fold if name != "seconds"} for fold in found]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that never stopped; its output is `out`."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert main(command(folder, "out", "--folds", "3")) == 0
+    return folder
+
+
+def test_each_fold_mean_and_deviation_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(tmp_path, "out", "--folds", "3")) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("fold ")]
+    found = record(tmp_path, "out")
+    assert [int(fold["rows"]) for fold in found] == [30, 30, 30]
+    for line, fold in zip(told, found, strict=True):
+        assert line.startswith(
+            f"fold {fold['fold']} of 3: accuracy {fold['accuracy']:.2%}, macro F1 "
+            f"{fold['macro_f1']:.4f}, log-loss {fold['log_loss']:.4f} (30 rows; epoch "
+        )
+    accuracy, f1, loss = (
+        [fold[name] for fold in found] for name in ("accuracy", "macro_f1", "log_loss")
+    )
+    line = (
+        f"3 folds: accuracy {mean(accuracy):.2%} ± {stdev(accuracy):.2%}, macro F1 "
+        f"{mean(f1):.4f} ± {stdev(f1):.4f}, log-loss {mean(loss):.4f} ± {stdev(loss):.4f} "
+        "(mean and standard deviation)"
+    )
+    # Once after the folds, and once at the end.
+    assert [place for place, each in enumerate(lines) if each == line] == [
+        lines.index(told[-1]) + 1,
+        len(lines) - 2,
+    ]
+    assert lines[-1] == f"checkpoint: {tmp_path / 'out'}"
+
+
+def test_the_checkpoint_is_that_of_a_run_without_folds(whole: Path, tmp_path: Path) -> None:
+    assert main(command(tmp_path, "out")) == 0
+
+    assert (whole / "out" / WEIGHTS).read_bytes() == (tmp_path / "out" / WEIGHTS).read_bytes()
+    # Of a run without folds no folds are left, of one with folds no states.
+    assert not (tmp_path / "out.run" / "folds.json").exists()
+    assert sorted(path.name for path in (whole / "out.run").iterdir()) == [
+        "folds.json",
+        "history.jsonl",
+        "history.png",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "number", "done"), [(3, signal.SIGINT, 0), (12, signal.SIGTERM, 1)]
+)
+def test_an_interrupted_run_goes_on_and_keeps_its_folds(
+    tmp_path: Path,
+    whole: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int,
+    number: signal.Signals,
+    done: int,
+) -> None:
+    typed = command(tmp_path, "out", "--folds", "3")
+    with monkeypatch.context() as patched:
+        signal_after(patched, steps, number)
+        assert main(typed) == 128 + number
+    said = capsys.readouterr()
+    assert said.err.splitlines()[-1] == (
+        f"headlight-train: interrupted after fold {done} of 3; the state is saved: run the same "
+        "command with --resume to go on"
+    )
+    assert (tmp_path / "out.run" / f"fold-{done + 1}" / "state").is_dir()
+    assert not (tmp_path / "out").exists()
+
+    assert main(typed) == 1
+    assert capsys.readouterr().err == (
+        f"headlight-train: {tmp_path / 'out.run'} holds folds of a run: go on with it with "
+        "--resume, or give it up with --overwrite\n"
+    )
+    assert main([*typed, "--resume"]) == 0
+    assert len(re.findall(r"^fold ", capsys.readouterr().out, re.MULTILINE)) == 3
+    assert record(tmp_path, "out") == record(whole, "out")
+    assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / "out" / WEIGHTS).read_bytes()
+
+
+def test_an_interrupted_checkpoint_goes_on_without_the_folds_again(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = command(tmp_path, "out", "--folds", "3")
+    with monkeypatch.context() as patched:
+        patched.setattr("training.cli.fit.epoch_line", _interrupting)
+        assert main(typed) == 130
+    before = (tmp_path / "out.run" / "folds.json").read_bytes()
+
+    assert main([*typed, "--resume"]) == 0
+
+    assert (tmp_path / "out.run" / "folds.json").read_bytes() == before
+    assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / "out" / WEIGHTS).read_bytes()
+
+
+def _interrupting(history: object, *, epochs: int) -> str:
+    del history, epochs
+    os.kill(os.getpid(), signal.SIGINT)
+    return "epoch"
+
+
+def test_other_rows_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = command(tmp_path, "out", "--folds", "3")
+    run_dir = tmp_path / "out.run"
+    assert main(typed) == 0
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    rows = tmp_path / "rows.tsv"
+    rows.write_text(rows.read_text() + "one more\tpositive\n")
+    capsys.readouterr()
+
+    assert main([*typed, "--resume"]) == 1
+
+    error = capsys.readouterr().err
+    assert error.startswith(
+        f"headlight-train: {run_dir / 'folds.json'}: the interrupted run was another one: "
+        "training_data: "
+    )
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--folds", "1"), "--folds must be at least 2, got 1"),
+        (("--folds", "-3"), "--folds must be at least 2, got -3"),
+        (
+            ("--folds", "3", "--validation", "others.tsv"),
+            "--validation names the rows to validate by, and folds are made of the rows that are "
+            "there: leave it out, or leave out --folds",
+        ),
+        (
+            ("--folds", "3", "--extend", "2"),
+            "--extend goes on with one run: leave it out, or leave out --folds",
+        ),
+    ],
+)
+def test_senseless_combinations_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+) -> None:
+    assert main(command(tmp_path, "out", *options)) == 1
+
+    assert capsys.readouterr().err == f"headlight-train: {told}\n"
+    assert not (tmp_path / "out.run").exists()
+
+
+def test_a_plan_has_no_folds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ["fit", "--plan", "plan.toml", "--output", str(tmp_path / "out"), "--folds", "3"]
+
+    assert main(typed) == 1
+
+    assert capsys.readouterr().err == (
+        "headlight-train: --plan trains one network for all of its sources: leave it out, or leave "
+        "out --folds\n"
+    )
+
+
+def test_more_folds_than_rows_of_a_class_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = command(tmp_path, "out", "--folds", "5")
+    rare = "".join(f"rare words {number}\tneutral\n" for number in range(4))
+    plenty = "".join(
+        f"{label} word {number}\t{label}\n"
+        for number in range(12)
+        for label in ("negative", "positive")
+    )
+    (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{rare}{plenty}")
+
+    assert main(typed) == 1
+
+    assert capsys.readouterr().err == (
+        "headlight-train: rows.tsv: class neutral has 4 different texts, too few for 5 folds: "
+        "each needs one, and two beside it to learn and to validate by; choose --folds 4, or add "
+        "rows\n"
+    )
+
+
+def test_the_lines() -> None:
+    one = Fold(1, 1200, 0.5, 0.25, 1.0, 2, 3, 4.4)
+    two = Fold(2, 1200, 0.7, 0.35, 2.0, 2, 3, 4.4)
+
+    assert fold_line(one, 2) == (
+        "fold 1 of 2: accuracy 50.00%, macro F1 0.2500, log-loss 1.0000 (1,200 rows; epoch 2 of 3, "
+        "4 s)"
+    )
+    assert folds_line([one, two]) == (
+        "2 folds: accuracy 60.00% ± 14.14%, macro F1 0.3000 ± 0.0707, log-loss 1.5000 ± 0.7071 "
+        "(mean and standard deviation)"
+    )

@@ -1,0 +1,264 @@
+"""`search`: trials that are ranked and kept, and the command for the best."""
+
+import json
+import shlex
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.tiny_runs import signal_after, write_preset, write_sentences
+from training.__main__ import main
+
+THREE = ("negative", "neutral", "positive")
+
+
+def command(folder: Path, output: str, *options: str) -> list[str]:
+    if not (folder / "rows.tsv").exists():
+        write_sentences(folder / "rows.tsv", rows=120, labels=THREE)
+        write_preset(folder / "tiny.toml")
+    return [
+        *("search", str(folder / "rows.tsv"), "--output", str(folder / output)),
+        *("--preset", str(folder / "tiny.toml"), "--threads", "1", *options),
+    ]
+
+
+VALUES = ("--learning-rate", "0.005,0.02", "--epochs", "1,2", "--seed", "3")
+
+
+def results(folder: Path, output: str) -> list[dict[str, Any]]:
+    lines = (folder / output / "search.jsonl").read_text().splitlines()
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [{name: line[name] for name in line if name != "seconds"} for line in found]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a search that never stopped; its output is `found`."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert main(command(folder, "found", *VALUES)) == 0
+    return folder
+
+
+def test_every_combination_is_tried_and_ranked(
+    tmp_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(tmp_path, "found", *VALUES)) == 0
+
+    found = results(tmp_path, "found")
+    assert [trial["values"] for trial in found] == [
+        {"epochs": epochs, "learning_rate": rate} for epochs in (1, 2) for rate in (0.005, 0.02)
+    ]
+    assert [trial["trial"] for trial in found] == [1, 2, 3, 4]
+    assert found == results(whole, "found")  # the seed decides everything
+    lines = capsys.readouterr().out.splitlines()
+    ranks = sorted(found, key=lambda trial: float(trial["loss"]))
+    table = lines.index(
+        next(line for line in lines if line.split()[:1] == ["trial"] and "seconds" in line)
+    )
+    assert lines[table].split("  ")[0].strip() == "trial"
+    assert [int(line.split()[0]) for line in lines[table + 1 : table + 5]] == [
+        trial["trial"] for trial in ranks
+    ]
+    best = ranks[0]
+    values = best["values"]
+    assert (
+        f"best: trial {best['trial']}, learning rate {values['learning_rate']:g}, "
+        f"epochs {values['epochs']}: validation loss {best['loss']:.4f}, accuracy "
+        f"{best['accuracy']:.2%}, macro F1 {best['macro_f1']:.4f}"
+    ) in lines
+    assert (
+        "warning: the best of 4 trials is chosen by the rows that measure it, so its figures are "
+        "optimistic: measure it on rows that chose nothing, with --evaluate FILE"
+    ) in lines
+    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == [
+        "search.json",
+        "search.jsonl",
+    ]
+
+
+def test_the_command_for_the_best_trains_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(tmp_path, "found", *VALUES, "--trials", "3", "--overwrite")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "To train it, type:"
+    program, *words = shlex.split(lines[-1])
+    assert program == "headlight-train"
+    found = results(tmp_path, "found")
+    assert len(found) == 3
+    best = min(found, key=lambda trial: float(trial["loss"]))
+    output = tmp_path / "found" / "best"
+    assert words == [
+        *("fit", str(tmp_path / "rows.tsv"), "--preset", str(tmp_path / "tiny.toml")),
+        *("--threads", "1", "--seed", "3"),
+        *("--learning-rate", str(best["values"]["learning_rate"])),
+        *("--epochs", str(best["values"]["epochs"]), "--output", str(output)),
+    ]
+
+    assert main(words) == 0
+
+    history = (tmp_path / "found" / "best.run" / "history.jsonl").read_text().splitlines()
+    assert min(json.loads(line)["validation_loss"] for line in history) == best["loss"]
+
+
+def test_without_values_rates_and_epochs_around_the_preset_are_tried(tmp_path: Path) -> None:
+    assert main(command(tmp_path, "found", "--trials", "2")) == 0
+
+    for trial in results(tmp_path, "found"):
+        assert trial["values"]["learning_rate"] in (0.0015, 0.005, 0.015)
+        assert trial["values"]["epochs"] in (3, 6)
+
+
+@pytest.mark.parametrize("options", [(), ("--folds", "2")])
+def test_an_interrupted_search_goes_on(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    typed = command(tmp_path, "found", "--learning-rate", "0.005,0.02", "--epochs", "1", *options)
+    assert main(command(tmp_path, "whole", *typed[typed.index("--learning-rate") :])) == 0
+    capsys.readouterr()
+    # An epoch has 7 steps, or 4 in each of the two folds.
+    with monkeypatch.context() as patched:
+        signal_after(patched, 10, signal.SIGINT)
+        assert main(typed) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "headlight-train: interrupted after trial 1 of 2; the state is saved: run the same command "
+        "with --resume to go on"
+    )
+    first = results(tmp_path, "found")
+
+    assert main(typed) == 1
+    assert capsys.readouterr().err == (
+        f"headlight-train: {tmp_path / 'found'} holds a search: go on with it with --resume, or "
+        "replace it with --overwrite\n"
+    )
+    assert main([*typed, "--resume"]) == 0
+    found = results(tmp_path, "found")
+    assert found[:1] == first
+    assert found == results(tmp_path, "whole")
+
+
+def test_folds_rank_by_their_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ("--learning-rate", "0.005,0.02", "--epochs", "1")
+    assert main(command(tmp_path, "found", *typed, "--folds", "2")) == 0
+
+    trials = results(tmp_path, "found")
+    lines = capsys.readouterr().out.splitlines()
+    best = min(trials, key=lambda trial: float(trial["loss"]))
+    assert (
+        f"best: trial {best['trial']}, learning rate "
+        f"{best['values']['learning_rate']:g}: log-loss of the folds "
+        f"{best['loss']:.4f} ± {best['deviation']:.4f}, accuracy {best['accuracy']:.2%}, macro F1 "
+        f"{best['macro_f1']:.4f}"
+    ) in lines
+    # The same figures as those of `fit`.
+    rate = str(best["values"]["learning_rate"])
+    options = ("--epochs", "1", "--learning-rate", rate, "--folds", "2")
+    fit = ["fit", *command(tmp_path, "out", *options)[1:]]
+    assert main(fit) == 0
+    assert f"2 folds: accuracy {best['accuracy']:.2%} ± " in capsys.readouterr().out
+
+
+def test_a_trial_that_diverges_is_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = command(tmp_path, "found", "--learning-rate", "1e30,0.005", "--epochs", "1")
+    assert main(typed) == 0
+
+    diverged, sound = results(tmp_path, "found")
+    assert diverged["loss"] is None
+    assert sound["loss"] is not None
+    said = capsys.readouterr().out
+    assert "trial 1 of 2: learning rate 1e+30: the run diverged\n" in said
+    assert "best: trial 2, " in said
+
+
+def test_if_all_diverge_that_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = command(tmp_path, "found", "--learning-rate", "1e30,1e31", "--epochs", "1")
+
+    assert main(typed) == 1
+
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "headlight-train: every trial has diverged: try a lower --learning-rate"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--learning-rate", "0.01", "--epochs", "1"),
+            "there is one combination of values alone: give an option several values, such as "
+            "--learning-rate 2e-5,5e-5, or use fit",
+        ),
+        (
+            ("--trials", "9"),
+            "--trials 9 is more than the 6 combinations of the values: leave it out to try all of "
+            "them, or give more values",
+        ),
+        (("--folds", "1"), "--folds must be at least 2, got 1"),
+        (("--resume",), "{output}: there is no search to go on with; leave out --resume"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+) -> None:
+    assert main(command(tmp_path, "found", *options)) == 1
+
+    output = tmp_path / "found"
+    assert capsys.readouterr().err == f"headlight-train: {told.format(output=output)}\n"
+    assert not output.exists()
+
+
+def test_a_value_out_of_range_is_told_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(tmp_path, "found", "--dropout", "0.1,1.5")) == 1
+
+    assert "--dropout" in capsys.readouterr().err
+    assert not (tmp_path / "found").exists()
+
+
+def test_a_value_that_is_no_number_is_told_by_its_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command(tmp_path, "found", "--learning-rate", "0.01,fast"))
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "headlight-train search: argument --learning-rate: must be a number, got 'fast'; see "
+        "headlight-train search --help\n"
+    )
+
+
+def test_another_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found" / "notes.txt").write_text("mine")
+
+    assert main(command(tmp_path, "found", "--overwrite")) == 1
+
+    assert capsys.readouterr().err == (
+        f"headlight-train: {tmp_path / 'found'} holds something else than a search: choose another "
+        "--output\n"
+    )
+    assert (tmp_path / "found" / "notes.txt").read_text() == "mine"
+
+
+def test_another_search_is_not_gone_on_with(
+    whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["0.005,0.03" if option == "0.005,0.02" else option for option in VALUES]
+
+    assert main(command(whole, "found", *options, "--resume")) == 1
+
+    assert capsys.readouterr().err.startswith(
+        f"headlight-train: {whole / 'found' / 'search.json'}: the interrupted run was another one: "
+        "values: "
+    )

@@ -1,0 +1,143 @@
+"""What MLflow's own client finds of a run."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.training.tiny_runs import arguments, signal_after
+from training.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database; making its tables takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+
+
+@pytest.fixture(autouse=True)
+def no_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+
+
+def runs(uri: str, experiment: str = "headlight") -> list[Run]:
+    client = MlflowClient(tracking_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    assert found is not None
+    return list(client.search_runs([found.experiment_id]))
+
+
+def series(uri: str, run: Run, key: str) -> list[tuple[int, float]]:
+    history = MlflowClient(tracking_uri=uri).get_metric_history(run.info.run_id, key)
+    return sorted((metric.step, metric.value) for metric in history)
+
+
+def test_every_number_of_a_run_is_there(tmp_path: Path, uri: str) -> None:
+    typed = arguments(tmp_path, "first", "--log-to", f"mlflow:{uri}")
+    assert main([*typed, "--learning-rate", "0.004"]) == 0
+
+    (run,) = [run for run in runs(uri) if run.info.run_name == "first"]
+    assert run.info.status == "FINISHED"
+    lines = (tmp_path / "first.run" / "history.jsonl").read_text().splitlines()
+    epochs = [json.loads(line) for line in lines]
+    for name in ("training_loss", "training_accuracy", "validation_loss", "validation_accuracy"):
+        expected = [(line["step"], line[name]) for line in epochs]
+        assert series(uri, run, f"epoch/{name}") == expected
+    last = epochs[-1]["step"]
+    assert [step for step, _ in series(uri, run, "step/training_loss")] == list(range(last))
+    record = json.loads((tmp_path / "first" / "headlight.json").read_text())
+    (validation,) = record["metrics"]
+    for name in ("accuracy", "log_loss", "ece"):
+        assert series(uri, run, f"final/validation/{name}") == [(last, validation[name])]
+    assert run.data.params["learning_rate"] == "0.004"
+    assert run.data.params["network.hidden_size"] == "16"
+    assert int(run.data.params["training_rows"]) + int(run.data.params["validation_rows"]) == 240
+
+
+def test_a_resumed_run_is_the_same_run(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = arguments(tmp_path, "again", "--log-to", f"mlflow:{uri}")
+    with monkeypatch.context() as patched:
+        signal_after(patched, 18, signal.SIGINT)
+        assert main(typed) == 130
+    (run,) = [run for run in runs(uri) if run.info.run_name == "again"]
+    assert run.info.status == "KILLED"
+
+    assert main([*typed, "--resume"]) == 0
+
+    (resumed,) = [run for run in runs(uri) if run.info.run_name == "again"]
+    assert (resumed.info.run_id, resumed.info.status) == (run.info.run_id, "FINISHED")
+    lines = (tmp_path / "again.run" / "history.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert [step for step, _ in series(uri, resumed, "epoch/validation_loss")] == steps
+    losses = [step for step, _ in series(uri, resumed, "step/training_loss")]
+    assert losses == list(range(steps[-1]))
+
+
+def test_an_extended_run_is_the_same_run(tmp_path: Path, uri: str) -> None:
+    typed = arguments(tmp_path, "longer", "--log-to", f"mlflow:{uri}", "--epochs", "1")
+    assert main([*typed, "--keep-state"]) == 0
+    assert main([*typed, "--extend", "2"]) == 0
+
+    (run,) = [run for run in runs(uri) if run.info.run_name == "longer"]
+    lines = (tmp_path / "longer.run" / "history.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    assert len(steps) == 3
+    assert [step for step, _ in series(uri, run, "epoch/validation_loss")] == steps
+    assert [step for step, _ in series(uri, run, "final/validation/accuracy")] == steps[::2]
+    assert run.info.status == "FINISHED"
+
+
+def test_trials_of_a_search_are_runs_in_the_experiment_that_is_asked_for(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "rates")
+    fit = arguments(tmp_path, "found", "--log-to", f"mlflow:{uri}")
+    values = ["--learning-rate", "0.005,0.02", "--epochs", "1"]
+    assert main(["search", *fit[1:], *values]) == 0
+
+    lines = (tmp_path / "found" / "search.jsonl").read_text().splitlines()
+    found = {run.info.run_name: run for run in runs(uri, "rates")}
+    assert set(found) == {"found/trial-1", "found/trial-2"}
+    for trial in map(json.loads, lines):
+        run = found[f"found/trial-{trial['trial']}"]
+        assert run.data.params["learning_rate"] == str(trial["values"]["learning_rate"])
+        assert run.data.metrics["final/validation/accuracy"] == trial["accuracy"]
+
+
+def test_a_server_that_is_not_there_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    # Port 1 has no listener.
+    assert main(arguments(tmp_path, "out", "--log-to", "mlflow:http://127.0.0.1:1")) == 1
+
+    (line,) = [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("headlight-train")
+    ]
+    assert line.startswith("headlight-train: --log-to mlflow: ")
+    assert "127.0.0.1" in line
+
+
+def test_a_server_that_is_lost_does_not_end_the_run(
+    tmp_path: Path, uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*given: object, **named: object) -> None:
+        del given, named
+        raise OSError("the server is gone")
+
+    monkeypatch.setattr(MlflowClient, "log_batch", lost)
+
+    assert main(arguments(tmp_path, "lost", "--log-to", f"mlflow:{uri}")) == 0
+
+    assert (
+        capsys.readouterr().out.count(
+            "warning: MLflow gets nothing more of this run (the server is gone)\n"
+        )
+        == 1
+    )
+    assert (tmp_path / "lost" / "headlight.json").exists()

@@ -1,0 +1,93 @@
+"""Where a run is logged to, as it is typed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny_runs import ROOT, arguments
+from training.__main__ import main
+from training.tracking.targets import Target, parse_target
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("tensorboard", Target("tensorboard", "")),
+        ("tensorboard:runs/mine", Target("tensorboard", "runs/mine")),
+        ("mlflow", Target("mlflow", "")),
+        ("mlflow:http://127.0.0.1:5000", Target("mlflow", "http://127.0.0.1:5000")),
+        ("mlflow:sqlite:///mlflow.db", Target("mlflow", "sqlite:///mlflow.db")),
+    ],
+)
+def test_a_target_is_a_tracker_and_its_place(text: str, target: Target) -> None:
+    assert parse_target(text) == target
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("wandb", "must be tensorboard:DIR or mlflow:URI, got 'wandb'"),
+        (
+            "tensorbord:runs",
+            "must be tensorboard:DIR or mlflow:URI, got 'tensorbord:runs'; did you mean "
+            "tensorboard?",
+        ),
+        ("tensorboard:", "must have a folder after the colon, got 'tensorboard:'"),
+        ("mlflow:", "must have a URI after the colon, got 'mlflow:'"),
+    ],
+)
+def test_another_target_is_refused(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "rows.tsv", "--output", str(tmp_path / "out"), "--log-to", text])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"headlight-train fit: argument --log-to: {told}; see headlight-train fit --help\n"
+    )
+
+
+def test_a_plan_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ROOT / "training" / "plan" / "recipes" / "default.toml"
+    typed = ["fit", "--plan", str(plan), "--output", str(tmp_path / "out"), "--log-to", "mlflow"]
+
+    assert main(typed) == 1
+
+    assert capsys.readouterr().err == (
+        "headlight-train: --log-to is for one run, and a --plan has several: leave it out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "package", "needed", "extra"),
+    [
+        ("tensorboard:runs", "tensorboard", "--log-to tensorboard needs", "tensorboard"),
+        ("mlflow", "mlflow", "--log-to mlflow needs", "mlflow"),
+    ],
+)
+def test_a_missing_extra_is_told_before_any_work(
+    tmp_path: Path, target: str, package: str, needed: str, extra: str
+) -> None:
+    program = (
+        f"import sys; sys.modules[{package!r}] = None; "
+        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments(tmp_path, "out", "--log-to", target)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        1,
+        "",
+        f"headlight-train: {package} is not installed, which {needed}: .venv/bin/pip install "
+        f"--constraint constraints.txt --editable '.[train,{extra}]'\n",
+    )
+    assert not (tmp_path / "out.run").exists()

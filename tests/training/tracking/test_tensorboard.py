@@ -1,0 +1,155 @@
+"""What TensorBoard's own reader finds in the files of a run."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import api_pb2, metadata
+
+from tests.training.tiny_runs import arguments, signal_after
+from training.__main__ import main
+
+EPOCH = (
+    "training_loss",
+    "training_accuracy",
+    "validation_loss",
+    "validation_accuracy",
+    "learning_rate",
+)
+FINAL = ("accuracy", "macro_f1", "log_loss", "ece")
+
+
+def read(folder: Path) -> EventAccumulator:
+    found = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    found.Reload()
+    return found
+
+
+def series(found: EventAccumulator, tag: str) -> list[tuple[int, float]]:
+    return [(event.step, event.value) for event in found.Scalars(tag)]
+
+
+def history(run_dir: Path) -> list[dict[str, float]]:
+    lines = (run_dir / "history.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    return arguments(folder, "out", "--log-to", f"tensorboard:{folder / 'runs'}", *options)
+
+
+def test_every_number_of_a_run_is_there(tmp_path: Path) -> None:
+    assert main(command(tmp_path, "--evaluate", str(tmp_path / "rows.tsv"))) == 0
+
+    found = read(tmp_path / "runs" / "out")
+    epochs = history(tmp_path / "out.run")
+    for name in EPOCH:
+        expected: list[tuple[int, Any]] = [
+            (int(line["step"]), pytest.approx(line[name], rel=1e-6)) for line in epochs
+        ]
+        assert series(found, f"epoch/{name}") == expected
+    steps = series(found, "step/training_loss")
+    last = int(epochs[-1]["step"])
+    assert [step for step, _ in steps] == list(range(last))
+    assert [step for step, _ in series(found, "step/learning_rate")] == list(range(last))
+    # The first steps of the warm-up have a rate above 0 that rises.
+    rates = [rate for _, rate in series(found, "step/learning_rate")]
+    assert 0 < rates[0] < rates[1]
+    record = json.loads((tmp_path / "out" / "headlight.json").read_text())
+    temperature: Any = pytest.approx(record["temperature"], rel=1e-6)
+    assert series(found, "final/temperature") == [(last, temperature)]
+    for metric in record["metrics"]:
+        for name in ("accuracy", "log_loss", "ece"):
+            value: Any = pytest.approx(metric[name], rel=1e-5, abs=1e-7)
+            assert series(found, f"final/{metric['name']}/{name}") == [(last, value)]
+    assert {f"final/validation/{name}" for name in FINAL} <= set(found.Tags()["scalars"])
+
+
+def test_the_recipe_is_there_as_hyperparameters(tmp_path: Path) -> None:
+    assert main(command(tmp_path, "--learning-rate", "0.004")) == 0
+
+    summaries = read(tmp_path / "runs" / "out").summary_metadata
+    start = metadata.parse_session_start_info_plugin_data(
+        summaries[metadata.SESSION_START_INFO_TAG].plugin_data.content
+    )
+    values: dict[str, Any] = {name: start.hparams[name] for name in start.hparams}
+    assert values["learning_rate"].number_value == 0.004
+    assert values["network.hidden_size"].number_value == 16
+    assert values["class_weights"].string_value == "none"
+    assert values["training_rows"].number_value + values["validation_rows"].number_value == 240
+    end = metadata.parse_session_end_info_plugin_data(
+        summaries[metadata.SESSION_END_INFO_TAG].plugin_data.content
+    )
+    assert end.status == api_pb2.Status.Value("STATUS_SUCCESS")
+
+
+def test_a_resumed_run_has_every_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(arguments(tmp_path, "whole", "--log-to", f"tensorboard:{tmp_path / 'runs'}")) == 0
+    with monkeypatch.context() as patched:
+        signal_after(patched, 18, signal.SIGINT)
+        assert main(command(tmp_path)) == 130
+    interrupted = read(tmp_path / "runs" / "out")
+    assert [step for step, _ in series(interrupted, "step/training_loss")] == list(range(18))
+
+    assert main([*command(tmp_path), "--resume"]) == 0
+
+    found, whole = read(tmp_path / "runs" / "out"), read(tmp_path / "runs" / "whole")
+    assert found.Tags()["scalars"] == whole.Tags()["scalars"]
+    for tag in whole.Tags()["scalars"]:
+        assert series(found, tag) == series(whole, tag), tag
+
+
+def test_a_run_in_the_place_of_another_hides_it(tmp_path: Path) -> None:
+    assert main(command(tmp_path)) == 0
+    assert main([*command(tmp_path, "--epochs", "1"), "--overwrite"]) == 0
+
+    found = read(tmp_path / "runs" / "out")
+    assert [step for step, _ in series(found, "epoch/validation_loss")] == [
+        int(line["step"]) for line in history(tmp_path / "out.run")
+    ]
+
+
+def test_no_text_is_in_the_files(tmp_path: Path) -> None:
+    assert main(command(tmp_path)) == 0
+
+    words = {
+        word
+        for line in (tmp_path / "rows.tsv").read_text().splitlines()[1:]
+        for word in line.partition("\t")[0].split()
+        if len(word) > 3 and word.isalpha()
+    }
+    files = [path.read_bytes() for path in (tmp_path / "runs" / "out").iterdir()]
+    assert files
+    assert [word for word in sorted(words) if any(word.encode() in held for held in files)] == []
+
+
+def test_folds_and_the_checkpoint_are_runs_of_their_own(tmp_path: Path) -> None:
+    assert main(command(tmp_path, "--folds", "2", "--epochs", "1")) == 0
+
+    folders = sorted(
+        str(path.parent.relative_to(tmp_path / "runs"))
+        for path in (tmp_path / "runs").rglob("events*")
+    )
+    assert folders == ["out", "out/fold-1", "out/fold-2"]
+    folds = json.loads((tmp_path / "out.run" / "folds.json").read_text())["folds"]
+    for fold in folds:
+        found = read(tmp_path / "runs" / "out" / f"fold-{fold['fold']}")
+        ((_, accuracy),) = series(found, "final/fold/accuracy")
+        assert accuracy == pytest.approx(fold["accuracy"], rel=1e-6)
+
+
+def test_a_folder_that_cannot_be_written_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+
+    assert main(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == 1
+
+    assert capsys.readouterr().err == (
+        f"headlight-train: --log-to tensorboard: {place / 'out'} cannot be written: Not a "
+        "directory\n"
+    )

@@ -1,0 +1,1 @@
+"""Logs the course of a run to TensorBoard and MLflow."""
