@@ -181,6 +181,10 @@ PREDICT = _operation(
                     "on_error": "item",
                 },
             ),
+            "unsure": (
+                "No label where the model is less sure than this",
+                {"sentences": [schemas.EXAMPLE], "abstain_below": 0.9},
+            ),
         },
     ),
 )

@@ -94,6 +94,13 @@ class PredictRequest(_Request):
         BeforeValidator(_check_count),
     ]
     truncation: Cut = "right"
+    abstain_below: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Where the probability of the best class is below it, `label` is null.",
+        examples=[0.8],
+    )
     on_error: Literal["request", "item"] = Field(
         "request",
         description="Whether a bad item refuses the request or only gets an error in its place.",
@@ -184,8 +191,8 @@ class ModelName(BaseModel):
 class PredictionAnswer(BaseModel):
     """What the model says of one text."""
 
-    label: str
-    score: float = Field(ge=0, le=1, description="The probability of `label`.")
+    label: str | None = Field(description="The most probable class; null below `abstain_below`.")
+    score: float = Field(ge=0, le=1, description="The probability of the most probable class.")
     probabilities: dict[str, float] = Field(description="Calibrated; they sum to 1.")
     token_count: int = Field(ge=0, description="Tokens read, special tokens included.")
     truncated: bool

@@ -29,4 +29,5 @@ async def predict(request: Request) -> Response:
     for item in predictions:
         if isinstance(item, ServiceError):
             state.metrics.count_problem(item)
-    return json_response(predict_answer(state.engine.info, predictions))
+    answer = predict_answer(state.engine.info, predictions, abstain_below=body.abstain_below)
+    return json_response(answer)
