@@ -16,9 +16,10 @@ import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model import Attribution, HeadImportance, ModelInfo, Prediction
+from model import Attribution, HeadImportance, ModelInfo
 from model.views import RAW, Level
 from service.errors import ServiceError
+from service.formats.verdicts import Telling, Verdict, tell
 from service.formats.views import View
 
 JSON = "application/json"
@@ -41,39 +42,21 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
 
 
 def predict_answer(
-    info: ModelInfo,
-    predictions: Sequence[Prediction | ServiceError],
-    *,
-    abstain_below: float | None = None,
+    info: ModelInfo, verdicts: Sequence[Verdict | ServiceError], telling: Telling
 ) -> dict[str, object]:
     """The content of an answer of `POST /predict`.
 
     Args:
         info: of the model that answers.
-        predictions: of each item, or its error.
-        abstain_below: a prediction of a lower score has no label; None: each has one.
+        verdicts: of each item, or its error.
+        telling: what is told of a verdict.
     """
     return {
         "model": _name(info),
         "predictions": [
-            {"error": item.problem()}
-            if isinstance(item, ServiceError)
-            else _verdict(item, abstain_below)
-            for item in predictions
+            {"error": item.problem()} if isinstance(item, ServiceError) else tell(item, telling)
+            for item in verdicts
         ],
-    }
-
-
-def _verdict(prediction: Prediction, abstain_below: float | None) -> object:
-    """A prediction as it is answered; orjson writes one that has its label faster as it is."""
-    if abstain_below is None or prediction.score >= abstain_below:
-        return prediction
-    return {
-        "label": None,
-        "score": prediction.score,
-        "probabilities": prediction.probabilities,
-        "token_count": prediction.token_count,
-        "truncated": prediction.truncated,
     }
 
 
@@ -114,13 +97,13 @@ def attention_body(info: ModelInfo, view: View) -> memoryview:
     Raises:
         ValueError: a weight is not a number from 0 to 1.
     """
-    content = {
+    content: dict[str, object] = {
         "model": _name(info),
         "prediction": view.prediction,
-        "tokens": view.tokens,
-        "layers": view.layers,
-        "heads": view.heads,
     }
+    if view.windows is not None:
+        content |= {"window": view.window, "windows": view.windows}
+    content |= {"tokens": view.tokens, "layers": view.layers, "heads": view.heads}
     if view.name != RAW:
         content["view"] = view.name
     before = orjson.dumps(content)[:-1] + b',"attention":'
