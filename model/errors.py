@@ -6,6 +6,9 @@ ModelError
 │   ├── BlankTextError      only white space, control and format characters
 │   ├── InvalidTextError    not valid Unicode: a lone surrogate
 │   ├── TextTooLongError    longer than the model reads, and truncation is `error`
+│   ├── TooManyWindowsError longer than so many windows
+│   ├── NoSuchWindowError   has fewer windows than that
+│   ├── TooManySentencesError   has more sentences than it may
 │   └── TextGrowsError      several times as long once it is normalised
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
@@ -79,6 +82,58 @@ class TextTooLongError(InputError):
         )
         self.token_count = token_count
         self.max_length = max_length
+
+
+class TooManyWindowsError(InputError):
+    """The text takes more windows than it may have.
+
+    Args:
+        windows: that it takes.
+        limit: the most that it may have.
+        max_length: tokens of a window, special tokens included.
+        at_least: whether a part of the text was not counted.
+    """
+
+    def __init__(
+        self, windows: int, limit: int, max_length: int, *, at_least: bool = False
+    ) -> None:
+        count = f"more than {windows}" if at_least else f"{windows}"
+        super().__init__(
+            f"the text takes {count} windows of {max_length} tokens and may have at most {limit}: "
+            "divide it, or set truncation to right or left"
+        )
+        self.windows = windows
+        self.limit = limit
+
+
+class NoSuchWindowError(InputError):
+    """The text has no window of a number.
+
+    Args:
+        window: the number.
+        windows: that the text has.
+    """
+
+    def __init__(self, window: int, windows: int) -> None:
+        known = "1 window, 0" if windows == 1 else f"{windows} windows, 0 to {windows - 1}"
+        super().__init__(f"the text has {known}, got {window}")
+        self.window = window
+        self.windows = windows
+
+
+class TooManySentencesError(InputError):
+    """The text has more sentences than it may have.
+
+    Args:
+        limit: the most that it may have.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the text has more than {limit} sentences, and may have at most {limit}: divide it, "
+            "or ask for one answer of the whole text"
+        )
+        self.limit = limit
 
 
 class TextGrowsError(InputError):

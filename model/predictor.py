@@ -18,9 +18,10 @@ from model.config import EncoderConfig
 from model.errors import NotFiniteError
 from model.gradients import Gradients
 from model.manifest import Metric
-from model.prediction import Prediction, make_predictions
+from model.prediction import Prediction, join_predictions, make_predictions
 from model.text import check_text
 from model.tokenizer import Encoding, Tokenizer, Truncation
+from model.windows import MAX_WINDOWS
 
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")
@@ -149,6 +150,40 @@ class Predictor:
         """
         check_text(text)
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
+
+    def encode_windows(self, text: str, *, max_windows: int = MAX_WINDOWS) -> list[Encoding]:
+        """Checks a text and encodes the whole of it, in windows; any thread may call it.
+
+        Args:
+            text: any string.
+            max_windows: the most that it may have.
+
+        Returns:
+            The windows in order; `join` puts their predictions together.
+
+        Raises:
+            InputError: the text is blank, not valid Unicode, or takes more windows.
+        """
+        check_text(text)
+        return self._tokenizer.encode_windows(text, max_windows=max_windows)
+
+    def encode_window(self, text: str, number: int, *, max_windows: int = MAX_WINDOWS) -> Encoding:
+        """Checks a text and encodes one of its windows with its tokens, for `explain`.
+
+        Args:
+            text: any string.
+            number: of the window, from 0.
+            max_windows: the most that the text may have.
+
+        Raises:
+            InputError: the text is blank, not valid Unicode, takes more windows, or has fewer.
+        """
+        check_text(text)
+        return self._tokenizer.encode_window(text, number, max_windows=max_windows)
+
+    def join(self, windows: Sequence[Prediction]) -> Prediction:
+        """Puts the predictions of all windows of one text together; see `join_predictions`."""
+        return join_predictions(windows, temperature=self.info.temperature)
 
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Classifies texts in one forward pass on the fused path.

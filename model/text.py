@@ -28,9 +28,18 @@ def check_text(text: str) -> None:
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
             raise InvalidTextError(surrogate.start())
-    # In a long text without one there, each different character is checked once.
-    if not (any(map(_is_visible, text[:_CHECKED_FIRST])) or any(map(_is_visible, set(text)))):
+    if is_blank(text):
         raise BlankTextError
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has nothing that can be read: only white space, controls and formats.
+
+    Args:
+        text: any Python string.
+    """
+    # In a long text without one there, each different character is checked once.
+    return not (any(map(_is_visible, text[:_CHECKED_FIRST])) or any(map(_is_visible, set(text))))
 
 
 def _is_visible(character: str) -> bool:

@@ -1,8 +1,8 @@
 """Encodes text as token ids, with offsets into the text as the user wrote it.
 
 Hugging Face `tokenizers` splits the text. This module adds truncation on either side that is
-reported, word indices by white space, and the rule that text is only text: a `[SEP]` typed by a
-user is five characters, never the separator.
+reported, windows over a long text, word indices by white space, and the rule that text is only
+text: a `[SEP]` typed by a user is five characters, never the separator.
 """
 
 import re
@@ -18,9 +18,17 @@ from typing import Literal
 import tokenizers
 from tokenizers import normalizers
 
-from model.errors import CheckpointError, InputError, TextTooLongError, TokenizerError
+from model.errors import (
+    CheckpointError,
+    InputError,
+    NoSuchWindowError,
+    TextTooLongError,
+    TokenizerError,
+    TooManyWindowsError,
+)
 from model.excerpt import MARGIN, Excerpt, check_growth, excerpts
 from model.tokenizer_files import read_tokenizer_files
+from model.windows import divide, most_tokens
 from model.wordpiece import SPECIAL_TOKENS
 
 Truncation = Literal["right", "left", "error"]
@@ -57,12 +65,16 @@ class Encoding:
         tokens: one `Token` for each id, if requested.
         text: the whole text as it was given, if tokens were requested; their offsets point into
             it.
+        window: number of the window that this is, from 0.
+        windows: into how many windows the text was divided; None if it was not to be.
     """
 
     input_ids: list[int]
     truncated: bool
     tokens: tuple[Token, ...] | None = None
     text: str | None = None
+    window: int = 0
+    windows: int | None = None
 
 
 class Tokenizer:
@@ -149,39 +161,113 @@ class Tokenizer:
             TextGrowsError: the normalizer makes the text several times as long.
             TokenizerError: the tokenizer breaks on this text.
         """
+        from_end = truncation == "left"
+        excerpt, encoded = self._split(text, self._room, from_end=from_end, with_tokens=with_tokens)
+        surplus = len(encoded.ids) - self._room
+        kept = slice(None)
+        if surplus > 0:
+            if truncation == "error":
+                raise TextTooLongError(
+                    len(encoded.ids) + self.max_length - self._room,
+                    self.max_length,
+                    at_least=not excerpt.whole,
+                )
+            kept = slice(surplus, None) if from_end else slice(self._room)
+        return Encoding(
+            self._input_ids(encoded, kept),
+            truncated=surplus > 0,
+            tokens=self._tokens(text, excerpt, encoded, kept) if with_tokens else None,
+            text=text if with_tokens else None,
+        )
+
+    def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
+        """Encodes the whole of a text, in windows that overlap; see `model.windows`.
+
+        Args:
+            text: valid Unicode (see `model.text.check_text`).
+            max_windows: the most that it may have, at least 1.
+
+        Returns:
+            The windows in order, without tokens; one for a text that fits.
+
+        Raises:
+            TooManyWindowsError: it takes more.
+            TextGrowsError: the normalizer makes the text several times as long.
+            TokenizerError: the tokenizer breaks on this text.
+        """
+        _, encoded, windows = self._divide(text, max_windows, with_tokens=False)
+        return [
+            Encoding(
+                self._input_ids(encoded, kept),
+                truncated=False,
+                window=number,
+                windows=len(windows),
+            )
+            for number, kept in enumerate(windows)
+        ]
+
+    def encode_window(self, text: str, number: int, *, max_windows: int) -> Encoding:
+        """Encodes one of the windows of a text, with its tokens.
+
+        Args:
+            text: valid Unicode (see `model.text.check_text`).
+            number: of the window, from 0.
+            max_windows: the most that the text may have, at least 1.
+
+        Returns:
+            The window. Offsets and words are those of the whole text.
+
+        Raises:
+            NoSuchWindowError: the text has no window of this number.
+            TooManyWindowsError: it takes more.
+            TextGrowsError: the normalizer makes the text several times as long.
+            TokenizerError: the tokenizer breaks on this text.
+        """
+        excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
+        if not 0 <= number < len(windows):
+            raise NoSuchWindowError(number, len(windows))
+        return Encoding(
+            self._input_ids(encoded, windows[number]),
+            truncated=False,
+            tokens=self._tokens(text, excerpt, encoded, windows[number]),
+            text=text,
+            window=number,
+            windows=len(windows),
+        )
+
+    def _divide(
+        self, text: str, max_windows: int, *, with_tokens: bool
+    ) -> tuple[Excerpt, tokenizers.Encoding, list[slice]]:
+        """Encodes a text that has to fit into so many windows, and divides its tokens."""
+        most = most_tokens(self._room, max_windows)
+        excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
+        windows = divide(len(encoded.ids), self._room)
+        if len(windows) > max_windows:
+            raise TooManyWindowsError(
+                len(windows), max_windows, self.max_length, at_least=not excerpt.whole
+            )
+        return excerpt, encoded, windows
+
+    def _split(
+        self, text: str, room: int, *, from_end: bool, with_tokens: bool
+    ) -> tuple[Excerpt, tokenizers.Encoding]:
+        """Encodes no more of a text than decides which `room` tokens are kept."""
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
-        for excerpt in excerpts(len(text), room=self._room, from_end=truncation == "left"):
+        for excerpt in excerpts(len(text), room=room, from_end=from_end):
             part = text[excerpt.start : excerpt.stop]
             with _no_panic():
                 if self._normalize is not None:
                     check_growth(part, self._normalize)
                 (encoded,) = encode([part], add_special_tokens=False)
-            ids = encoded.ids
-            surplus = len(ids) - self._room
-            if surplus >= MARGIN:
+            if len(encoded.ids) - room >= MARGIN:
                 break
-        kept = slice(None)
-        if surplus > 0:
-            if truncation == "error":
-                raise TextTooLongError(
-                    len(ids) + self.max_length - self._room,
-                    self.max_length,
-                    at_least=not excerpt.whole,
-                )
-            kept = slice(surplus, None) if truncation == "left" else slice(self._room)
-        input_ids = [*self._leading, *ids[kept], *self._trailing] or [self._nothing_id]
-        missing = self._padded_length - len(input_ids)
-        tokens = None
-        if with_tokens:
-            tokens = self._tokens(text, excerpt, encoded, kept) or (self._nothing,)
-            tokens += (self._padding,) * missing
-        return Encoding(
-            input_ids=input_ids + [self.pad_token_id] * missing,
-            truncated=surplus > 0,
-            tokens=tokens,
-            text=text if with_tokens else None,
-        )
+        return excerpt, encoded
+
+    def _input_ids(self, encoded: tokenizers.Encoding, kept: slice) -> list[int]:
+        """The ids that the model reads of some tokens, with special tokens and padding."""
+        ids = [*self._leading, *encoded.ids[kept], *self._trailing] or [self._nothing_id]
+        return ids + [self.pad_token_id] * (self._padded_length - len(ids))
 
     def _tokens(
         self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
@@ -201,7 +287,8 @@ class Tokenizer:
             )
             for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
         )
-        return (*self._leading_tokens, *inner, *self._trailing_tokens)
+        tokens = (*self._leading_tokens, *inner, *self._trailing_tokens) or (self._nothing,)
+        return tokens + (self._padding,) * (self._padded_length - len(tokens))
 
     def token_id(self, token: str) -> int | None:
         """Returns the id of a token, or None if the vocabulary lacks it."""

@@ -13,6 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.faults import nearest, tell_fault
+from model.sentences import MAX_SENTENCES
+from model.windows import MAX_WINDOWS
 
 PREFIX = "HEADLIGHT_"
 
@@ -210,6 +212,12 @@ class Settings(BaseSettings):
         0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"
     )
     max_sentences: int = Field(256, ge=1, description="most sentences in one request")
+    max_item_sentences: int = Field(
+        MAX_SENTENCES, ge=1, description="most sentences of a text that is answered by sentence"
+    )
+    max_windows: int = Field(
+        MAX_WINDOWS, ge=1, description="most windows of a text that is read whole"
+    )
     max_body_bytes: int = Field(2_000_000, ge=1, description="largest request body")
     max_batch_tokens: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
         "auto", description="most tokens in one forward pass, padding counted; auto: the device's"

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from model import Encoding, Explanation, ModelInfo, Predictor, Question
-from model.errors import TextGrowsError, TextTooLongError
-from model.tokenizer import Token, Truncation
+from model.errors import InputError, NoSuchWindowError
+from model.tokenizer import Token
 from model.views import reduced_shape
 from model.words import group_words
-from service.api.predict import INLINE_CHARACTERS, encode_text
+from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, encode_text, guard
 from service.api.schemas import (
     AttentionListRequest,
     AttentionRequest,
@@ -22,7 +22,13 @@ from service.api.schemas import (
     ImportanceRequest,
 )
 from service.api.state import State
-from service.errors import FieldError, SentenceTooLongError, TooManyWeightsError
+from service.errors import (
+    FieldError,
+    InvalidRequestError,
+    SentenceTooLongError,
+    ServiceError,
+    TooManyWeightsError,
+)
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
@@ -33,7 +39,6 @@ from service.http.memory import LARGE_SHARE
 from service.http.middleware import deadline_of
 from service.http.sending import SMALL_BYTES
 from service.inference.admission import Caller
-from service.inference.engine import Engine
 from service.tracing.record import stage
 
 CSV = "text/csv"  # Response adds the charset
@@ -71,13 +76,14 @@ async def explain(
         caller: who asks.
 
     Raises:
-        SentenceTooLongError: a text is too long and truncation is refused.
+        SentenceTooLongError: a text is too long for what the request says of long texts.
+        InvalidRequestError: a text has no window of the number.
         TooManyWeightsError: the answer would be too large; nothing was computed.
         OverloadedError: answers that are not read yet, or the memory, leave no room for it.
         ServiceError: whatever the engine raises.
     """
     engine, form = state.engine, request.format or FORMS[accepted]
-    encodings = await encode(engine, request, place)
+    encodings = await encode(state, request, place)
     words = [
         group_words(text, encoding.tokens or ()) if request.level == "word" else None
         for (text, _), encoding in zip(_texts(request), encodings, strict=True)
@@ -205,21 +211,24 @@ def _count(number: int, kind: str) -> str:
     return f"{number} {kind}{'s' if number != 1 else ''}"
 
 
-async def encode(engine: Engine, request: Explaining, place: str) -> list[Encoding]:
+async def encode(state: State, request: Explaining, place: str) -> list[Encoding]:
     """Encodes the sentences of a request with their tokens.
 
     Args:
-        engine: its tokenizer does it.
+        state: its engine has the tokenizer, its settings limit the windows.
         request: checked.
         place: `body` or `query`, where the sentences came from.
 
     Raises:
-        SentenceTooLongError: a text is too long and truncation is refused.
+        SentenceTooLongError: a text is too long for what the request says of long texts.
+        InvalidRequestError: a text has no window of the number.
         InternalError: the tokenizer breaks on a text.
         NotReadyError: the model is still loading or failed to.
     """
     texts = _texts(request)
-    work = partial(_encode, engine.predictor, texts, request.truncation, place)
+    work = partial(
+        _encode, state.engine.predictor, texts, request, place, state.settings.max_windows
+    )
     if sum(len(text) for text, _ in texts) > INLINE_CHARACTERS // _TOKENS_COST:
         return await asyncio.to_thread(work)
     return work()
@@ -233,18 +242,31 @@ def _texts(request: Explaining) -> list[tuple[str, Place]]:
 
 
 def _encode(
-    predictor: Predictor, texts: Sequence[tuple[str, Place]], truncation: Truncation, place: str
+    predictor: Predictor,
+    texts: Sequence[tuple[str, Place]],
+    request: Explaining,
+    place: str,
+    max_windows: int,
 ) -> list[Encoding]:
     with stage("tokenize", len(texts)):
-        return [_encode_one(predictor, *each, truncation, place) for each in texts]
+        return [_encode_one(predictor, *each, request, place, max_windows) for each in texts]
 
 
 def _encode_one(
-    predictor: Predictor, text: str, where: Place, truncation: Truncation, place: str
+    predictor: Predictor, text: str, where: Place, request: Explaining, place: str, max_windows: int
 ) -> Encoding:
+    kind: type[ServiceError] = SentenceTooLongError
+    cause: InputError
+    name = ".".join(str(part) for part in where)
     try:
-        return encode_text(predictor, text, truncation=truncation, with_tokens=True)
-    except (TextTooLongError, TextGrowsError) as error:
-        name = ".".join(str(part) for part in where)
-        errors = [FieldError((place, *where), str(error))]
-        raise SentenceTooLongError(f"{name}: {error}.", errors=errors) from error
+        if request.truncation != "window":
+            return encode_text(predictor, text, truncation=request.truncation, with_tokens=True)
+        number = request.window
+        return guard(lambda: predictor.encode_window(text, number, max_windows=max_windows))
+    except TOO_LONG as error:
+        cause, message = error, str(error)
+    except NoSuchWindowError as error:
+        cause, kind = error, InvalidRequestError
+        message = str(error) if where == ("sentence",) else f"of {name}, {error}"
+        where, name = ("window",), "window"
+    raise kind(f"{name}: {message}.", errors=[FieldError((place, *where), message)]) from cause

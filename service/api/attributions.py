@@ -38,7 +38,7 @@ async def attribute(
         ServiceError: whatever the engine raises.
     """
     engine = state.engine
-    (encoding,) = await encode(engine, request, place)
+    (encoding,) = await encode(state, request, place)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
@@ -85,7 +85,7 @@ async def rank_heads(
         ServiceError: whatever the engine raises.
     """
     engine = state.engine
-    (encoding,) = await encode(engine, request, place)
+    (encoding,) = await encode(state, request, place)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
     job = Job(partial(engine.predictor.attempt, work), [encoding])
     (importance,) = await engine.run([job], deadline=deadline, caller=caller)

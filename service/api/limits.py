@@ -23,7 +23,9 @@ def describe_limits(state: State) -> dict[str, int | float | str | None]:
     max_weights = settings.max_attention_weights
     return {
         "max_length": state.checkpoint.manifest.max_length,
+        "max_windows": settings.max_windows,
         "max_sentences": settings.max_sentences,
+        "max_item_sentences": settings.max_item_sentences,
         "max_body_bytes": settings.max_body_bytes,
         "max_head_bytes": LARGEST_HEAD,
         "max_query_parameters": MOST_PARAMETERS,

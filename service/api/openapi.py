@@ -181,6 +181,21 @@ PREDICT = _operation(
                     "on_error": "item",
                 },
             ),
+            "sentences": (
+                "A text as a whole, and each of its sentences",
+                {
+                    "sentences": ["The cast is superb. The plot drags!"],
+                    "granularity": "sentence",
+                },
+            ),
+            "whole": (
+                "A long text as a whole, not cut",
+                {"sentences": [schemas.EXAMPLE], "truncation": "window"},
+            ),
+            "unsure": (
+                "No label where the model is less sure than this",
+                {"sentences": [schemas.EXAMPLE], "abstain_below": 0.9},
+            ),
         },
     ),
 )

@@ -1,135 +1,104 @@
 """Answers the items of a request with predictions, or each bad one with its error."""
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from model import Encoding, Prediction, Predictor
-from model.errors import InputError, TextGrowsError, TextTooLongError, TokenizerError
-from model.tokenizer import Truncation
+from model import Prediction, Predictor
+from service.api.encoding import INLINE_CHARACTERS
+from service.api.items import Item, Plan, at_item, encode_items, join_faults
 from service.api.schemas import PredictRequest
-from service.errors import (
-    UNREADABLE_DETAIL,
-    FieldError,
-    InternalError,
-    InvalidRequestError,
-    SentenceTooLongError,
-    ServiceError,
-)
+from service.api.state import State
+from service.errors import InternalError, ServiceError
+from service.formats.verdicts import SentenceVerdict, Verdict
 from service.inference.admission import Caller
-from service.inference.engine import Engine
-from service.tracing.record import stage
 
-logger = logging.getLogger("headlight.texts")
-
-# Longer texts are tokenized off the event loop, where they would hold up other requests.
-INLINE_CHARACTERS = 4_000
+# With its sentences, a text takes so many times as long to encode.
+_SENTENCES_COST = 4
 
 
 async def classify(
-    engine: Engine, request: PredictRequest, *, deadline: float, caller: Caller
-) -> list[Prediction | ServiceError]:
+    state: State, request: PredictRequest, *, deadline: float, caller: Caller
+) -> list[Verdict | ServiceError]:
     """Answers the items of one request.
 
     Args:
-        engine: computes the predictions.
+        state: its engine computes the predictions, its settings limit them.
         request: checked but for its items.
         deadline: when the answer is of no use any more, by the event loop's clock.
         caller: who asks.
 
     Returns:
-        For each item its prediction; or, if the request wants errors by item, its error.
+        For each item what the model says; or, if the request wants errors by item, its error.
 
     Raises:
-        InvalidRequestError: an item is not a string, blank or not valid Unicode.
-        SentenceTooLongError: an item is too long and truncation is refused.
+        InvalidRequestError: an item is not a string, blank or not valid Unicode; or the items have
+            more tokens together than the queue holds.
+        SentenceTooLongError: an item is too long for what the request says of long texts.
         InternalError: the tokenizer or the network breaks on an item.
         ServiceError: whatever the engine raises.
     """
-    sentences = request.sentences
-    characters = sum(len(item) for item in sentences if isinstance(item, str))
-    work = (engine.predictor, sentences, request.truncation)
+    engine = state.engine
+    plan = Plan(
+        truncation=request.truncation,
+        by_sentence=request.granularity == "sentence",
+        max_windows=state.settings.max_windows,
+        max_sentences=state.settings.max_item_sentences,
+        max_tokens=state.settings.max_queue_tokens,
+    )
+    characters = sum(len(item) for item in request.sentences if isinstance(item, str))
+    work = (engine.predictor, request.sentences, plan)
+    if plan.by_sentence:
+        characters *= _SENTENCES_COST
     if characters > INLINE_CHARACTERS:
-        items = await asyncio.to_thread(_encode_all, *work)
+        items = await asyncio.to_thread(encode_items, *work)
     else:
-        items = _encode_all(*work)
+        items = encode_items(*work)
     faults = {index: item for index, item in enumerate(items) if isinstance(item, ServiceError)}
     if faults and request.on_error == "request":
-        raise _join(faults)
-    encodings = [item for item in items if isinstance(item, Encoding)]
+        raise join_faults(faults)
+    good = [item for item in items if isinstance(item, Item)]
     answered = []
-    if encodings:
+    if good:
+        encodings = [encoding for item in good for encoding in item.encodings]
         answered = await engine.predict(encodings, deadline=deadline, caller=caller)
     answers = iter(answered)
-    merged: list[Prediction | ServiceError] = []
-    for index in range(len(items)):
-        answer = faults[index] if index in faults else next(answers)
+    merged: list[Verdict | ServiceError] = []
+    for index, item in enumerate(items):
+        answer = item if isinstance(item, ServiceError) else _join(engine.predictor, item, answers)
         if isinstance(answer, InternalError):
-            answer = _at(index, answer)
+            answer = at_item(index, answer)
             if request.on_error == "request":
                 raise answer
         merged.append(answer)
     return merged
 
 
-def _at(index: int, fault: InternalError) -> InternalError:
-    """Adds to an error which item it belongs to."""
-    if fault.errors:
-        return fault
-    message = fault.detail.split(".")[0]
-    errors = [FieldError(("body", "sentences", index), message[0].lower() + message[1:])]
-    error = InternalError(fault.detail, errors=errors)
-    error.__cause__ = fault.__cause__
-    return error
+def _join(
+    predictor: Predictor, item: Item, answers: Iterator[Prediction | InternalError]
+) -> Verdict | InternalError:
+    """Takes the answers of an item, and puts them together; the first error is that of the item."""
+    whole, *rest = [
+        _join_windows(predictor, [next(answers) for _ in windows])
+        for windows in (item.windows, *(each.windows for each in item.sentences or ()))
+    ]
+    found: list[Prediction] = []
+    for joined in (whole, *rest):
+        if isinstance(joined, InternalError):
+            return joined
+        found.append(joined)
+    if item.sentences is None:
+        return Verdict(found[0])
+    sentences = zip(item.sentences, found[1:], strict=True)
+    return Verdict(found[0], [SentenceVerdict(each.span, its) for each, its in sentences])
 
 
-def encode_text(
-    predictor: Predictor, text: str, *, truncation: Truncation, with_tokens: bool = False
-) -> Encoding:
-    """Encodes one text; see `Predictor.encode`.
-
-    Raises:
-        InputError: the text cannot be classified.
-        InternalError: the tokenizer breaks on it.
-    """
-    try:
-        return predictor.encode(text, truncation=truncation, with_tokens=with_tokens)
-    except TokenizerError as error:
-        logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
-        raise InternalError(UNREADABLE_DETAIL) from error
-
-
-def _encode_all(
-    predictor: Predictor, sentences: Sequence[object], truncation: Truncation
-) -> list[Encoding | ServiceError]:
-    with stage("tokenize", len(sentences)):
-        return [_encode(predictor, item, index, truncation) for index, item in enumerate(sentences)]
-
-
-def _encode(
-    predictor: Predictor, sentence: object, index: int, truncation: Truncation
-) -> Encoding | ServiceError:
-    kind: type[ServiceError] = InvalidRequestError
-    try:
-        if isinstance(sentence, str):
-            return encode_text(predictor, sentence, truncation=truncation)
-        message = "the item is not a string: send text"
-    except InternalError as error:
-        return _at(index, error)
-    except (TextTooLongError, TextGrowsError) as error:
-        kind, message = SentenceTooLongError, str(error)
-    except InputError as error:
-        message = str(error)
-    errors = [FieldError(("body", "sentences", index), message)]
-    return kind(f"sentences[{index}]: {message}.", errors=errors)
-
-
-def _join(faults: Mapping[int, ServiceError]) -> ServiceError:
-    """Makes one error of those of the items; what is invalid goes before what is too long."""
-    invalid = [fault for fault in faults.values() if isinstance(fault, InvalidRequestError)]
-    first, *others = invalid or faults.values()
-    if not others:
-        return first
-    errors = [error for fault in (first, *others) for error in fault.errors]
-    detail = f"{first.detail.removesuffix('.')}, and {len(others)} more are wrong too."
-    return type(first)(detail, errors=errors)
+def _join_windows(
+    predictor: Predictor, windows: Sequence[Prediction | InternalError]
+) -> Prediction | InternalError:
+    """Makes one prediction of those of all windows of a text, or returns an error of theirs."""
+    found: list[Prediction] = []
+    for window in windows:
+        if isinstance(window, InternalError):
+            return window
+        found.append(window)
+    return predictor.join(found)

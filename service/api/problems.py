@@ -79,8 +79,10 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "correct what `errors` lists, or send what `detail` says would fit",
     ),
     "text-too-long": Explanation(
-        "`truncation` is `error` and the text does not fit; or the normalizer of a foreign "
-        "checkpoint makes a long text more than four times as long",
+        "`truncation` is `error` and the text does not fit, or it is `window` and the text takes "
+        "more than `MAX_WINDOWS` windows; the text has more than `MAX_ITEM_SENTENCES` sentences, "
+        "and `granularity` is `sentence`; or the normalizer of a foreign checkpoint makes a long "
+        "text more than four times as long",
         "shorten it, or allow truncation",
     ),
     "rate-limited": Explanation(

@@ -19,6 +19,7 @@ from model.manifest import Metric
 from model.text import check_text
 from model.tokenizer import Truncation
 from model.views import Level, Reduce
+from model.windows import Reading
 from service.errors import TYPE_PREFIX
 
 FormName = Literal["json", "npz", "csv", "svg"]
@@ -72,6 +73,13 @@ Cut = Annotated[
     Truncation,
     Field(description="Which end of a text that is too long is cut off; `error` refuses it."),
 ]
+CutOrWhole = Annotated[
+    Reading,
+    Field(
+        description="Which end of a text that is too long is cut off; `error` refuses it; `window` "
+        "reads it whole, in windows that overlap."
+    ),
+]
 Label = Annotated[
     str | None,
     AfterValidator(_check_label),
@@ -93,7 +101,18 @@ class PredictRequest(_Request):
         Field(min_length=1, description="The texts, none of them blank."),
         BeforeValidator(_check_count),
     ]
-    truncation: Cut = "right"
+    truncation: CutOrWhole = "right"
+    granularity: Literal["text", "sentence"] = Field(
+        "text",
+        description="Whether each text is answered as a whole alone, or its sentences too.",
+    )
+    abstain_below: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Where the probability of the best class is below it, `label` is null.",
+        examples=[0.8],
+    )
     on_error: Literal["request", "item"] = Field(
         "request",
         description="Whether a bad item refuses the request or only gets an error in its place.",
@@ -107,7 +126,10 @@ class _Options(_Request):
     head: Numbers = Field(
         None, description="Numbers of the wanted heads, repeated in a query; all if left out."
     )
-    truncation: Cut = "right"
+    truncation: CutOrWhole = "right"
+    window: int = Field(
+        0, ge=0, description="Number of the window to show; of `truncation` `window` alone."
+    )
     reduce: Reduce = Field(
         "none",
         description="Joins the heads of each layer to one map; `rollout` joins the layers too.",
@@ -121,6 +143,13 @@ class _Options(_Request):
     dtype: Literal["float32", "float16"] = Field(
         "float32", description="Of the weights in the form `npz`; any other has its own digits."
     )
+
+    @field_validator("window")
+    @classmethod
+    def _only_of_windows(cls, window: int, info: ValidationInfo) -> int:
+        if info.data.get("truncation") != "window":
+            raise ValueError("is of truncation window alone: set truncation to window")
+        return window
 
 
 class _One(_Request):
@@ -184,11 +213,36 @@ class ModelName(BaseModel):
 class PredictionAnswer(BaseModel):
     """What the model says of one text."""
 
-    label: str
-    score: float = Field(ge=0, le=1, description="The probability of `label`.")
+    label: str | None = Field(description="The most probable class; null below `abstain_below`.")
+    score: float = Field(ge=0, le=1, description="The probability of the most probable class.")
     probabilities: dict[str, float] = Field(description="Calibrated; they sum to 1.")
-    token_count: int = Field(ge=0, description="Tokens read, special tokens included.")
+    token_count: int = Field(
+        ge=0, description="Tokens read, special tokens included; of all windows together."
+    )
     truncated: bool
+
+
+class SentenceAnswer(BaseModel):
+    """What the model says of one sentence of a text; offsets count Unicode code points."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=1)
+    label: str | None
+    score: float = Field(ge=0, le=1)
+    probabilities: dict[str, float]
+    token_count: int = Field(ge=0)
+    truncated: bool
+
+
+class ItemAnswer(PredictionAnswer):
+    """What the model says of one item of a request."""
+
+    windows: int | None = Field(
+        None, ge=1, description="Windows that were read; there if `truncation` is `window`."
+    )
+    sentences: list[SentenceAnswer] | None = Field(
+        None, description="Of each sentence, in order; there if `granularity` is `sentence`."
+    )
 
 
 class FieldErrorAnswer(BaseModel):
@@ -221,7 +275,7 @@ class PredictAnswer(BaseModel):
     """The answer of `POST /predict`."""
 
     model: ModelName
-    predictions: list[PredictionAnswer | ItemError]
+    predictions: list[ItemAnswer | ItemError]
 
 
 class TokenAnswer(BaseModel):
@@ -239,6 +293,10 @@ class AttentionAnswer(BaseModel):
 
     model: ModelName
     prediction: PredictionAnswer
+    window: int | None = Field(
+        None, ge=0, description="Number of the window; there if `truncation` is `window`."
+    )
+    windows: int | None = Field(None, ge=1, description="Windows of the text; there likewise.")
     tokens: list[TokenAnswer]
     layers: list[int]
     heads: list[int]
@@ -277,7 +335,11 @@ class LimitsAnswer(BaseModel):
     """What a request is refused beyond; each is counted as the error that refuses counts it."""
 
     max_length: int = Field(description="Tokens of a text with `truncation` `error`.")
+    max_windows: int = Field(description="Windows of a text with `truncation` `window`.")
     max_sentences: int = Field(description="Texts of one request.")
+    max_item_sentences: int = Field(
+        description="Sentences of a text with `granularity` `sentence`."
+    )
     max_body_bytes: int = Field(description="Bytes of a request body.")
     max_head_bytes: int = Field(description="Bytes of the first line and headers of a request.")
     max_query_parameters: int = Field(description="Parameters of a query.")

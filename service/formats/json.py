@@ -16,9 +16,10 @@ import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model import Attribution, HeadImportance, ModelInfo, Prediction
+from model import Attribution, HeadImportance, ModelInfo
 from model.views import RAW, Level
 from service.errors import ServiceError
+from service.formats.verdicts import Telling, Verdict, tell
 from service.formats.views import View
 
 JSON = "application/json"
@@ -41,14 +42,20 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
 
 
 def predict_answer(
-    info: ModelInfo, predictions: Sequence[Prediction | ServiceError]
+    info: ModelInfo, verdicts: Sequence[Verdict | ServiceError], telling: Telling
 ) -> dict[str, object]:
-    """The content of an answer of `POST /predict`."""
+    """The content of an answer of `POST /predict`.
+
+    Args:
+        info: of the model that answers.
+        verdicts: of each item, or its error.
+        telling: what is told of a verdict.
+    """
     return {
         "model": _name(info),
         "predictions": [
-            {"error": item.problem()} if isinstance(item, ServiceError) else item
-            for item in predictions
+            {"error": item.problem()} if isinstance(item, ServiceError) else tell(item, telling)
+            for item in verdicts
         ],
     }
 
@@ -90,13 +97,13 @@ def attention_body(info: ModelInfo, view: View) -> memoryview:
     Raises:
         ValueError: a weight is not a number from 0 to 1.
     """
-    content = {
+    content: dict[str, object] = {
         "model": _name(info),
         "prediction": view.prediction,
-        "tokens": view.tokens,
-        "layers": view.layers,
-        "heads": view.heads,
     }
+    if view.windows is not None:
+        content |= {"window": view.window, "windows": view.windows}
+    content |= {"tokens": view.tokens, "layers": view.layers, "heads": view.heads}
     if view.name != RAW:
         content["view"] = view.name
     before = orjson.dumps(content)[:-1] + b',"attention":'

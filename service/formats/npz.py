@@ -31,7 +31,7 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
     """
     tokens, prediction = view.tokens, view.prediction
     words = [_NO_WORD if token.word is None else token.word for token in tokens]
-    return {
+    arrays: dict[str, NDArray[Any]] = {
         "attention": view.attention.astype(dtype),  # [L, H, W, W]
         "tokens": np.array([token.text for token in tokens], np.str_),
         "start": np.array([token.start for token in tokens], np.int32),
@@ -47,6 +47,10 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
         "truncated": np.array(prediction.truncated),
         "model": np.array([info.name, info.version], np.str_),
     }
+    if view.windows is not None:
+        arrays["window"] = np.array(view.window, np.int32)
+        arrays["windows"] = np.array(view.windows, np.int32)
+    return arrays
 
 
 def npz_archive(parts: Sequence[Arrays], *, numbered: bool) -> bytes:

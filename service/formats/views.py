@@ -23,6 +23,8 @@ class View:
         layers: numbers of the layers that went into it.
         heads: numbers of the heads that went into it.
         attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1.
+        window: number of the window of the text that they are of.
+        windows: that the text has; None if it was not read in windows.
     """
 
     name: str
@@ -31,6 +33,8 @@ class View:
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     attention: NDArray[np.float32]
+    window: int = 0
+    windows: int | None = None
 
     @property
     def layer_names(self) -> list[int | None]:
@@ -70,4 +74,6 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
             words=words,
             residual_share=explanation.residual_share,
         ),
+        window=explanation.encoding.window,
+        windows=explanation.encoding.windows,
     )

@@ -8,13 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from model.windows import most_tokens
 from service.api.schemas import LimitsAnswer
+from tests.builders import MAX_LENGTH
 from tests.end_to_end.servers import RunningService, service
 
 JSON = {"content-type": "application/json"}
 OPTIONS = (
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
     *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "7.5"),
+    *("--max-item-sentences", "40"),
 )
 
 
@@ -54,7 +57,13 @@ REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
     "max_length": lambda client, count: predict(
         client, sentences=["a " * (count - 2)], truncation="error"
     ),
+    "max_windows": lambda client, count: predict(
+        client, sentences=["a " * most_tokens(MAX_LENGTH - 2, count)], truncation="window"
+    ),
     "max_sentences": lambda client, count: predict(client, sentences=["a"] * count),
+    "max_item_sentences": lambda client, count: predict(
+        client, sentences=["Bad. " * count], granularity="sentence"
+    ),
     "max_body_bytes": body_of,
     "max_query_parameters": lambda client, count: client.get(
         "/attention?sentence=a" + "&layer=0" * (count - 1)
@@ -66,6 +75,8 @@ REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
 }
 REFUSED = {
     "max_length": (422, "text-too-long"),
+    "max_windows": (422, "text-too-long"),
+    "max_item_sentences": (422, "text-too-long"),
     "max_body_bytes": (413, "payload-too-large"),
 }
 
@@ -139,7 +150,9 @@ def test_all_of_them(client: httpx.Client) -> None:
     assert list(found) == list(LimitsAnswer.model_fields)
     assert found == {
         "max_length": 32,
+        "max_windows": 64,
         "max_sentences": 3,
+        "max_item_sentences": 40,
         "max_body_bytes": 400_000,
         "max_head_bytes": 131_072,
         "max_query_parameters": 1000,

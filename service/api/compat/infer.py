@@ -20,8 +20,8 @@ from model.tokenizer import Truncation
 from service.api.compat.bodies import read_content
 from service.api.compat.infer_schemas import InferRequest, OutputName, RequestParameters
 from service.api.compat.texts import Loc, Texts, invalid, predict_texts, spell, truncated_header
+from service.api.encoding import INLINE_CHARACTERS, encode_text
 from service.api.input import INLINE_BYTES, parse_json, validate
-from service.api.predict import INLINE_CHARACTERS, encode_text
 from service.api.requests import caller_of, unless_gone
 from service.api.state import State, state_of
 from service.errors import (

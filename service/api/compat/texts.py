@@ -17,6 +17,7 @@ from service.api.requests import caller_of, unless_gone
 from service.api.schemas import PredictRequest
 from service.api.state import state_of
 from service.errors import FieldError, InvalidRequestError, ServiceError
+from service.formats.verdicts import Verdict
 from service.http.middleware import deadline_of
 
 Loc = tuple[str | int, ...]
@@ -66,15 +67,16 @@ async def predict_texts(request: Request, texts: Texts) -> list[Prediction]:
         sentences=list(texts.items), truncation=texts.truncation, on_error="request"
     )
     classifying = classify(
-        state.engine, body, deadline=deadline_of(request.scope), caller=caller_of(request)
+        state, body, deadline=deadline_of(request.scope), caller=caller_of(request)
     )
     try:
-        predictions = await unless_gone(request, classifying)
+        verdicts = await unless_gone(request, classifying)
     except ServiceError as error:
         if not error.errors:  # it names no text
             raise
         raise _renamed(error, texts) from error
-    return [item for item in predictions if isinstance(item, Prediction)]  # all: none failed alone
+    # All are there: none failed alone.
+    return [item.prediction for item in verdicts if isinstance(item, Verdict)]
 
 
 def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:

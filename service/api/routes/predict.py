@@ -10,6 +10,7 @@ from service.api.requests import admit, caller_of, unless_gone
 from service.api.state import state_of
 from service.errors import ServiceError
 from service.formats.json import json_response, predict_answer
+from service.formats.verdicts import Telling
 from service.http.middleware import deadline_of
 
 router = APIRouter()
@@ -24,9 +25,10 @@ async def predict(request: Request) -> Response:
     if isinstance(body, InputsRequest):
         return await answer_inputs(request, body, flat=True)
     caller, deadline = caller_of(request), deadline_of(request.scope)
-    classifying = classify(state.engine, body, deadline=deadline, caller=caller)
-    predictions = await unless_gone(request, classifying)
-    for item in predictions:
+    classifying = classify(state, body, deadline=deadline, caller=caller)
+    verdicts = await unless_gone(request, classifying)
+    for item in verdicts:
         if isinstance(item, ServiceError):
             state.metrics.count_problem(item)
-    return json_response(predict_answer(state.engine.info, predictions))
+    telling = Telling(windows=body.truncation == "window", abstain_below=body.abstain_below)
+    return json_response(predict_answer(state.engine.info, verdicts, telling))
