@@ -15,6 +15,7 @@ from training.measure.metrics import expected_calibration_error, measure, uncali
 from training.measure.probe import Probe, find_poles, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
+from training.measure.threshold import threshold_reports
 
 # The most texts that are perturbed, and the most words of each.
 _MOST_TEXTS, _MOST_WORDS = 500, 40
@@ -53,6 +54,7 @@ def evaluate(
         truncated=answers.truncated,
         ece_uncalibrated=expected_calibration_error(raw.max(axis=1), correct),
         by_length=length_reports(answers.token_counts, correct),
+        by_threshold=threshold_reports(answers.values, truth, dataset.labels),
     )
     title = "/".join(Path(path).parts[-2:])
     return report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
