@@ -150,6 +150,11 @@ class Predictor:
         check_text(text)
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
 
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for what the vocabulary lacks, or None if it has none."""
+        return self._tokenizer.unknown_id
+
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Classifies texts in one forward pass on the fused path.
 

@@ -57,7 +57,7 @@ async def classify(
     if faults and request.on_error == "request":
         raise _join(faults)
     encodings = [item for item in items if isinstance(item, Encoding)]
-    answered = []
+    answered: list[Prediction | InternalError] = []
     if encodings:
         answered = await engine.predict(encodings, deadline=deadline, caller=caller)
     answers = iter(answered)
@@ -69,6 +69,7 @@ async def classify(
             if request.on_error == "request":
                 raise answer
         merged.append(answer)
+    engine.note_answers(encodings, answered)
     return merged
 
 

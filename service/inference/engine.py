@@ -5,7 +5,7 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, TypeVar
@@ -17,7 +17,7 @@ from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
-from service.errors import InternalError, NotReadyError, OverloadedError
+from service.errors import InternalError, NotReadyError, OverloadedError, ServiceError
 from service.inference.admission import Caller, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
 from service.inference.cost import Cost
@@ -157,6 +157,19 @@ class Engine:
     ) -> list[Prediction | InternalError]:
         """Waits for the predictions of one request; see `Batcher.predict`."""
         return await self._running().predict(encodings, deadline=deadline, caller=caller)
+
+    def note_answers(
+        self, encodings: Iterable[Encoding], answers: Iterable[Prediction | ServiceError]
+    ) -> None:
+        """Counts the texts of one request that are answered with a prediction of their own.
+
+        Args:
+            encodings: what was read of each text.
+            answers: for each text its prediction, or an error, which is not counted.
+        """
+        pairs = zip(encodings, answers, strict=True)
+        done = [(each, answer) for each, answer in pairs if isinstance(answer, Prediction)]
+        self._metrics.observe_answers(done)
 
     async def explain(
         self,

@@ -221,7 +221,7 @@ def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ([], "the following arguments are required: FILE, --checkpoint"),
+        ([], "the following arguments are required: --checkpoint"),
         (
             ["a.tsv", "--checkpoint", "x", "--threads", "0"],
             "argument --threads: must be a whole number of at least 1, got '0'",

@@ -1,5 +1,7 @@
 """What a threshold leaves of the answers, on probabilities that are made by hand."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,7 +123,7 @@ def test_thresholds_agree_with_the_other_figures(rows: list[tuple[list[float], i
         if precision and recall:
             assert 2 * precision * recall / (precision + recall) == pytest.approx(f1)
     # A higher threshold never answers more, nor finds more of a class.
-    for lower, higher in zip(reports, reports[1:], strict=False):
+    for lower, higher in itertools.pairwise(reports):
         assert higher["rows"] <= lower["rows"]
         for label in labels:
             assert (higher["recall"][label] or 0.0) <= (lower["recall"][label] or 0.0)
