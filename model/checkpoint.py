@@ -117,6 +117,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
         )
     weights_sha256 = digests.get(WEIGHTS) or digest(path / WEIGHTS)
     _check_precision(path / MANIFEST, manifest, config, weights_sha256)
+    _check_baseline(path / MANIFEST, manifest, weights_sha256)
     return Checkpoint(
         path=path,
         name=path.resolve().name,
@@ -222,3 +223,16 @@ def _check_precision(
                 f"it has a record of int8, which is for encoders, and this is a "
                 f"{config.architecture}: take the record and sha256 out",
             )
+
+
+def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
+    """Refuses a baseline of other weights: texts in use would be compared with answers of those."""
+    baseline = manifest.baseline
+    if baseline is None or baseline.weights_sha256 in (None, weights_sha256):
+        return
+    raise CheckpointError(
+        path,
+        f"its baseline is of version {str(baseline.weights_sha256)[:_VERSION_LENGTH]}, and "
+        f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take baseline and sha256 out, "
+        "then record again (headlight-train evaluate --record-baseline)",
+    )

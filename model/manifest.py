@@ -5,25 +5,17 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
+from model.baseline import Baseline
 from model.labels import Labels
+from model.records import Digest, Record, Rows, SetName, Share
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
 MARK = "headlight_format_version"
 # An accuracy times its rows is a whole number; more than this is no rounding of floats.
 _ROUNDING = 1e-3
-# Characters of the name of a set.
-LONGEST_NAME = 200
 
 
 def _check_name(name: str) -> str:
@@ -33,29 +25,11 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _check_printable(name: str) -> str:
-    # The name of a set gets into logs and answers.
-    if not name.isprintable():
-        raise ValueError("must be printable")
-    return name
-
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 FileName = Annotated[str, AfterValidator(_check_name)]
 Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-# Bounded, because a float must hold it.
-Rows = Annotated[int, Field(gt=0, le=1_000_000_000)]
-SetName = Annotated[
-    str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_check_printable)
-]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DataSource(_Record):
+class DataSource(Record):
     """A file of training data.
 
     Args:
@@ -69,7 +43,7 @@ class DataSource(_Record):
     sha256: Digest
 
 
-class Metric(_Record):
+class Metric(Record):
     """The accuracy on one set, measured when the checkpoint was made.
 
     Args:
@@ -89,7 +63,7 @@ class Metric(_Record):
     ece: Share
 
 
-class PrecisionSet(_Record):
+class PrecisionSet(Record):
     """How one type of numbers did on one set, beside float32.
 
     Args:
@@ -148,7 +122,7 @@ def _whole(name: str, share: float, rows: int) -> int:
     return count
 
 
-class Precision(_Record):
+class Precision(Record):
     """What a type of numbers was measured to cost these weights.
 
     Args:
@@ -177,7 +151,7 @@ def _check_once(what: str, names: list[str]) -> None:
             raise ValueError(f"the {what} {name} is there more than once: keep one")
 
 
-class Manifest(_Record):
+class Manifest(Record):
     """The content of `headlight.json`.
 
     Args:
@@ -190,6 +164,7 @@ class Manifest(_Record):
         recipe: every option of the run.
         metrics: accuracy on each measured set.
         precision: what types of fewer bits were measured to cost; each type once.
+        baseline: what the validation texts look like, and how they are answered.
         files: SHA-256 of the other files of the folder, by their plain names; it detects a
             flipped bit.
         sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
@@ -204,6 +179,7 @@ class Manifest(_Record):
     recipe: dict[str, Any] = Field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
     precision: tuple[Precision, ...] = ()
+    baseline: Baseline | None = None
     files: dict[FileName, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
 
@@ -212,15 +188,25 @@ class Manifest(_Record):
         _check_once("type", [record.dtype for record in self.precision])
         return self
 
+    @model_validator(mode="after")
+    def _check_classes(self) -> Self:
+        if self.baseline is not None and set(self.baseline.scores) != set(self.labels):
+            raise ValueError(
+                f"baseline.scores are of {', '.join(self.baseline.scores)}, must be of "
+                f"{', '.join(self.labels)}"
+            )
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Returns the content that is written to `headlight.json`.
 
-        Without a record of precision its field is left out, so that versions that do not know it
-        read the folder too.
+        Without a record of precision, or a baseline, its field is left out, so that versions that
+        do not know it read the folder too.
         """
         content = self.model_dump(mode="json")
-        if not self.precision:
-            del content["precision"]
+        for name in ("precision", "baseline"):
+            if not content[name]:
+                del content[name]
         return content
 
 

@@ -185,6 +185,11 @@ class Predictor:
         """Puts the predictions of all windows of one text together; see `join_predictions`."""
         return join_predictions(windows, temperature=self.info.temperature)
 
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for what the vocabulary lacks, or None if it has none."""
+        return self._tokenizer.unknown_id
+
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Classifies texts in one forward pass on the fused path.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from model.architecture import Network, NetworkConfig, is_known, stored_names
+from model.baseline import Baseline
 from model.checkpoint import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
 from model.files import (
@@ -65,7 +66,11 @@ def save_checkpoint(
             fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
         )
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
-        content = manifest.model_copy(update={"files": files}).to_json()
+        filled: dict[str, object] = {"files": files}
+        if manifest.baseline is not None:
+            of_weights = {"weights_sha256": files[WEIGHTS]}
+            filled["baseline"] = manifest.baseline.model_copy(update=of_weights)
+        content = manifest.model_copy(update=filled).to_json()
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
         for file in [*fresh.iterdir(), fresh]:
             sync(file)
@@ -125,6 +130,26 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     Raises:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
+    others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
+    records = sorted([*others, record], key=lambda each: each.dtype)
+    _save_record(checkpoint, "precision", [each.model_dump(mode="json") for each in records])
+
+
+def save_baseline(checkpoint: Checkpoint, baseline: Baseline) -> None:
+    """Writes a baseline into `headlight.json`, in place of an older one, as `save_precision` does.
+
+    Args:
+        checkpoint: the folder, as it was when it was measured.
+        baseline: of its answers.
+
+    Raises:
+        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
+    """
+    mine = baseline.model_copy(update={"weights_sha256": checkpoint.weights_sha256})
+    _save_record(checkpoint, "baseline", mine.model_dump(mode="json"))
+
+
+def _save_record(checkpoint: Checkpoint, field: str, record: object) -> None:
     check_recordable(checkpoint.path)
     path = checkpoint.path / MANIFEST
     now = open_checkpoint(checkpoint.path)
@@ -136,10 +161,8 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
         )
     # What is there is kept as it was written; only this field and the seal change.
     content = read_object(path) if path.is_file() else now.manifest.to_json()
-    others = [each for each in now.manifest.precision if each.dtype != record.dtype]
-    records = sorted([*others, record], key=lambda each: each.dtype)
     content.pop("sha256", None)
-    content["precision"] = [each.model_dump(mode="json") for each in records]
+    content[field] = record
     try:
         write_whole(path, to_bytes({**content, "sha256": seal(content)}))
         sync(path.parent)

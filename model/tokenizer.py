@@ -8,7 +8,7 @@ text: a `[SEP]` typed by a user is five characters, never the separator.
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -77,6 +77,18 @@ class Encoding:
     windows: int | None = None
 
 
+def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
+    """Counts the tokens that stand for what the vocabulary lacks.
+
+    Args:
+        encodings: any number of texts.
+        unknown_id: the id of that token; None if the vocabulary has none.
+    """
+    if unknown_id is None:
+        return 0
+    return sum(encoding.input_ids.count(unknown_id) for encoding in encodings)
+
+
 class Tokenizer:
     """The tokenizer of one model.
 
@@ -88,6 +100,8 @@ class Tokenizer:
             many tokens. Padding tokens are special and count. None means no padding.
         special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
             that the vocabulary lacks do not count.
+
+    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
@@ -125,6 +139,7 @@ class Tokenizer:
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
         self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
         self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
+        self.unknown_id = _unknown_id(backend, unknown_id)
         self._special_tokens = special_tokens
         self._padded_length = padded_length or 0
         self.max_length = max_length
@@ -307,6 +322,13 @@ class Tokenizer:
         """Returns the content of `tokenizer.json`."""
         content: str = self._backend.to_str(pretty=False)
         return content
+
+
+def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | None:
+    """The id of the model's own token for what its vocabulary lacks, else of that role's."""
+    own = getattr(backend.model, "unk_token", None)
+    found: int | None = None if own is None else backend.token_to_id(own)
+    return by_role if found is None else found
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from service.api.routes import (
     problems,
 )
 from service.api.state import State
+from service.drift import AnswerCounts
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
@@ -98,6 +99,7 @@ def create_app(
     counted.expect_model(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
+    counted.expect_answers(AnswerCounts(checkpoint))
     engine = Engine(
         partial(load, checkpoint, backend),
         backend,

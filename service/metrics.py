@@ -1,6 +1,6 @@
 """Counts what a replica does, as Prometheus metrics that all exist from the start."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,8 +13,9 @@ from prometheus_client import (
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
 
-from model import Encoding, ModelInfo
+from model import Encoding, ModelInfo, Prediction
 from model.predictor import PathName
+from service.drift import AnswerCounts
 from service.errors import ALL_ERRORS, Refusal, ServiceError
 
 PROMETHEUS_TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
@@ -140,6 +141,7 @@ class Metrics:
             ["name", "version", "device", "dtype"],
             registry=self.registry,
         )
+        self._answers: AnswerCounts | None = None
         ProcessCollector(namespace="headlight", registry=self.registry)
         self._start_series(routes)
 
@@ -166,6 +168,16 @@ class Metrics:
     def expect_model(self, name: str, version: str, device: str, dtype: str) -> None:
         """Names the model in `headlight_model_info` before it is loaded."""
         self.model.labels(name, version, device, dtype)
+
+    def expect_answers(self, answers: AnswerCounts) -> None:
+        """Adds the series of the answers of the model, which begin at 0."""
+        self._answers = answers
+        self.registry.register(answers)
+
+    def observe_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
+        """Counts the answers of one request, once a model is expected; see `AnswerCounts`."""
+        if self._answers is not None:
+            self._answers.observe(answered)
 
     def describe_model(self, info: ModelInfo) -> None:
         """Marks the model as loaded."""

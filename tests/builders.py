@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from model.baseline import Baseline
 from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
@@ -84,6 +85,22 @@ def tiny_manifest(**changes: Any) -> Manifest:  # noqa: ANN401
         ],
     }
     return Manifest.model_validate({**content, **changes})
+
+
+def tiny_baseline(**changes: Any) -> Baseline:  # noqa: ANN401
+    """Of 1,000 texts of the dev set, with four bins of scores and three of lengths."""
+    content: dict[str, Any] = {
+        "sets": ["dev"],
+        "rows": 1000,
+        "score_bounds": [0.6, 0.75, 0.9],
+        "scores": {"negative": [100, 150, 150, 0], "positive": [200, 100, 200, 100]},
+        "length_bounds": [8, 16],
+        "lengths": [700, 200, 100],
+        "truncated": 50,
+        "tokens": 10_000,
+        "unknown_tokens": 20,
+    }
+    return Baseline.model_validate({**content, **changes})
 
 
 def precision_set(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from model import Prediction, Predictor
+from model import Encoding, Prediction, Predictor
 from service.api.encoding import INLINE_CHARACTERS
 from service.api.items import Item, Plan, at_item, encode_items, join_faults
 from service.api.schemas import PredictRequest
@@ -57,19 +57,23 @@ async def classify(
     if faults and request.on_error == "request":
         raise join_faults(faults)
     good = [item for item in items if isinstance(item, Item)]
-    answered = []
+    answered: list[Prediction | InternalError] = []
     if good:
         encodings = [encoding for item in good for encoding in item.encodings]
         answered = await engine.predict(encodings, deadline=deadline, caller=caller)
     answers = iter(answered)
     merged: list[Verdict | ServiceError] = []
+    read: list[tuple[Sequence[Encoding], Prediction]] = []
     for index, item in enumerate(items):
         answer = item if isinstance(item, ServiceError) else _join(engine.predictor, item, answers)
         if isinstance(answer, InternalError):
             answer = at_item(index, answer)
             if request.on_error == "request":
                 raise answer
+        if isinstance(item, Item) and isinstance(answer, Verdict):
+            read.append((item.windows, answer.prediction))
         merged.append(answer)
+    engine.note_answers(read)
     return merged
 
 

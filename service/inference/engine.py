@@ -158,6 +158,14 @@ class Engine:
         """Waits for the predictions of one request; see `Batcher.predict`."""
         return await self._running().predict(encodings, deadline=deadline, caller=caller)
 
+    def note_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
+        """Counts the texts of one request that are answered with a prediction of their own.
+
+        Args:
+            answered: what was read of each text, in one window or several, and its prediction.
+        """
+        self._metrics.observe_answers(answered)
+
     async def explain(
         self,
         questions: Sequence[Question],

@@ -129,6 +129,9 @@ def _write_configuration(folder: Path, replicas: list[int], balancer: int) -> No
         text, count = re.subn(pattern, instead, text)
         assert count == 1, pattern
     path.write_text(text, encoding="utf-8")
+    recording = path.with_name("recording.yml")
+    text = re.sub(r"interval: \w+", f"interval: {INTERVAL}", recording.read_text(encoding="utf-8"))
+    recording.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -134,6 +134,23 @@ def grouping(expression: str) -> set[str]:
     }
 
 
+def aggregated(expression: str) -> Iterator[tuple[set[str], set[str]]]:
+    """For each aggregation of an expression the labels that it keeps, and the series that it has.
+
+    A series on the other side of an operator inside has to have the labels that are matched alone.
+    """
+    for node in walk(promql_parser.parse(expression)):
+        if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
+            inner = list(walk(node.expr))
+            if not any(isinstance(each, promql_parser.AggregateExpr) for each in inner):
+                series = {
+                    each.name or ""
+                    for each in inner
+                    if isinstance(each, promql_parser.VectorSelector)
+                }
+                yield set(node.modifier.labels), series
+
+
 def walk(node: object) -> Iterator[object]:
     """A node of an expression, and all in it."""
     yield node

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
 from tests.deploy.monitored import Monitored, monitored
 from tests.deploy.queries import panel_queries, recorded, rules
 from tests.end_to_end.servers import wait_until
@@ -25,13 +25,12 @@ TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 
 
 @pytest.fixture(scope="module")
-def running(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Monitored]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
     """Everything, under load until the last test of this file ends."""
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
     with (
         monitored(
-            checkpoint_folder,
+            tiny_checkpoint(folder, manifest=tiny_manifest(baseline=tiny_baseline())),
             tmp_path_factory.mktemp("monitored"),
             *("--max-batch-tokens", "64", "--drain-seconds", "600"),
         ) as everything,

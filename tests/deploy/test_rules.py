@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from model import open_checkpoint
 from service.app import ROUTERS, _series
+from service.drift import AnswerCounts
 from service.metrics import PROMETHEUS_TEXT, Metrics
 from tests.deploy.queries import (
     DEPLOY,
     RULES,
     Query,
+    aggregated,
     alerts,
     annotation_queries,
     board,
@@ -50,7 +53,9 @@ def promtool(*arguments: str, given: str = "") -> subprocess.CompletedProcess[st
 
 @needs_promtool
 def test_every_metric_is_named_as_prometheus_wants() -> None:
-    shown = Metrics(_series(ROUTERS)).render(PROMETHEUS_TEXT).decode()
+    metrics = Metrics(_series(ROUTERS))
+    metrics.expect_answers(AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default")))
+    shown = metrics.render(PROMETHEUS_TEXT).decode()
     checked = promtool("check", "metrics", given=shown)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
     assert promtool("check", "metrics", given="# TYPE Odd gauge\nOdd 1\n").returncode != 0
@@ -60,6 +65,7 @@ def known_labels() -> dict[str, dict[str, set[str]]]:
     """The values of each label of each series, as far as they are known from the start."""
     metrics = Metrics(_series(ROUTERS))
     metrics.expect_model("default", "1", "cpu", "float32")
+    metrics.expect_answers(AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default")))
     known: dict[str, dict[str, set[str]]] = {
         "up": {},
         "ALERTS": {"alertname": set(alerts()), "alertstate": {"pending", "firing"}},
@@ -97,7 +103,9 @@ def test_every_query_asks_for_series_and_labels_that_there_are(query: Query) -> 
             elif operator == "MatchOp.Re" and name in labels:
                 for choice in value.split("|"):
                     assert any(re.fullmatch(choice, known) for known in labels[name]), selector
-        assert grouping(query.expression) <= {*labels, *TARGET}, selector
+    for kept, series in aggregated(query.expression):
+        for name in series:
+            assert kept <= {*KNOWN[name], *TARGET}, name
     shown = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
     own = {*KNOWN[asked[0].name], *TARGET}
     if asked[0].name in recorded():

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 import model.errors
+from model.baseline import Baseline
 from model.config import Activation
 from model.errors import InputError, ModelError
 from model.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
@@ -32,10 +33,15 @@ def test_every_field_of_the_manifest_is_described() -> None:
     assert table["training_data"][1] == list(DataSource.model_fields)
     assert table["metrics"][1] == list(Metric.model_fields)
     assert table["precision"][1] == list(Precision.model_fields)
+    assert table["baseline"][1] == list(Baseline.model_fields)
 
 
 def test_every_field_of_a_record_is_described() -> None:
-    for header, kind in (("of a record", Precision), ("of a set", PrecisionSet)):
+    for header, kind in (
+        ("of a record", Precision),
+        ("of a set", PrecisionSet),
+        ("of the baseline", Baseline),
+    ):
         documented = [name for field, _ in rows(PAGE, "field", header) for name in codes(field)]
         assert documented == list(kind.model_fields)
 

@@ -7,9 +7,11 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
+from model import open_checkpoint
+from service.drift import AnswerCounts
 from service.errors import ALL_ERRORS
 from service.metrics import Metrics
-from tests.documentation.markdown import REFERENCE, code, codes, rows
+from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows
 
 PAGE = REFERENCE / "metrics.md"
 PROCESS = "headlight_process_"
@@ -20,6 +22,7 @@ def metrics() -> Metrics:
     """Those of a service with one route."""
     metrics = Metrics([("/predict", "POST", [200])])
     metrics.expect_model("default", "1234", "cpu", "float32")
+    metrics.expect_answers(AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default")))
     return metrics
 
 
@@ -44,6 +47,9 @@ def test_every_metric_has_its_labels(metrics: Metrics) -> None:
         if isinstance(wrapper, MetricWrapperBase)
         for family in wrapper.describe()
     }
+    for family in metrics.registry.collect():
+        if "version" in family.samples[0].labels and family.name != "headlight_model_info":
+            registered[_name(family)] = list(family.samples[0].labels)
 
     assert documented == registered
 

@@ -60,6 +60,7 @@ def test_the_smallest_that_is_written_by_hand() -> None:
         "recipe": {},
         "metrics": (),
         "precision": (),
+        "baseline": None,
         "files": {},
         "sha256": None,
     }

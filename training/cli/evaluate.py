@@ -12,29 +12,36 @@ import torch
 from model.arguments import positive
 from model.backends.device import choose_dtype, computes_int8
 from model.backends.threads import choose_threads
-from model.checkpoint import open_checkpoint
+from model.checkpoint import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError
 from model.files import write_whole
 from model.hub_checkpoint import local_folder
 from model.loading import load_predictor
-from model.predictor import Predictor
-from model.saving import check_recordable, save_precision
-from training.cli.shared_options import add_columns, add_device, add_files, columns_of
+from model.predictor import ModelInfo, Predictor
+from model.saving import check_recordable, save_baseline, save_precision
+from training.cli.evaluate_sources import (
+    HELD_OUT,
+    add_plan,
+    add_sources,
+    check_sources,
+    read_sources,
+)
+from training.cli.shared_options import add_columns, add_device
 from training.data.batches import MAX_BATCH_TOKENS
-from training.data.dataset import Dataset, read_dataset
+from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.errors import DataError, RecipeError
 from training.machine import find_device
 
 if TYPE_CHECKING:
-    from training.measure.precision import Measured
+    from training.measure.evaluate import Measured
 
 _STANDARD_OUTPUT = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Gives a parser the options of the command."""
-    add_files(parser, "labelled text", hub=True)
+    add_sources(parser)
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -42,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the checkpoint folder, or hf:NAME@REVISION",
     )
+    add_plan(parser)
     add_columns(parser)
     parser.add_argument(
         "--max-batch-tokens",
@@ -62,6 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("int8", "bfloat16"),
         help="also measure this type on a processor, and record in headlight.json of the "
         "checkpoint how it does beside float32; the service's --dtype auto may then choose int8",
+    )
+    parser.add_argument(
+        "--record-baseline",
+        action="store_true",
+        help="also record in headlight.json of the checkpoint what all these texts look like and "
+        "how they are answered, so that texts in use can be compared with them",
     )
     parser.add_argument(
         "--json",
@@ -96,11 +110,11 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported only now: they take seconds, and __main__ needs the options alone.
     from training.measure.evaluate import run_probes
     from training.measure.plots import check_suffix
-    from training.measure.precision import make_record, record_to_text, set_names
     from training.measure.probe import find_poles
     from training.measure.reliability import plot_reliability
     from training.measure.report import probes_to_text, summarise, to_text
 
+    check_sources(arguments)
     if arguments.json not in (None, _STANDARD_OUTPUT):
         _check_writable(Path(arguments.json), "--json")
     if arguments.plot is not None:
@@ -114,24 +128,16 @@ def run(arguments: argparse.Namespace) -> int:
         dtype = choose_dtype(arguments.dtype, device, checkpoint.manifest.precision)
     except ConfigurationError as error:
         raise ConfigurationError(f"--dtype: {error}") from error
-    names, rounded = [], None
-    if arguments.record_dtype is not None:
-        check_recordable(checkpoint.path)
-        names = set_names(arguments.files)
-        rounded = choose_dtype(arguments.record_dtype, device)
-    columns = columns_of(arguments)
-    datasets = [
-        read_dataset([path], columns=columns, labels=checkpoint.config.labels)
-        for path in arguments.files
-    ]
+    names = _names(checkpoint, arguments)
+    datasets = read_sources(arguments, checkpoint.config.labels)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
     measured = []
-    for report, scores in _measure(predictor, datasets, arguments):
-        measured.append((report, scores))
-        readable.write(to_text(report))
+    for each in _measure(predictor, datasets, arguments):
+        measured.append(each)
+        readable.write(to_text(each.report))
         readable.flush()
-    probes = run_probes(predictor, datasets) if arguments.probe else []
+    probes = run_probes(predictor, [dataset for _, dataset in datasets]) if arguments.probe else []
     readable.write(probes_to_text(probes))
     if arguments.probe and find_poles(checkpoint.config.labels) is None:
         readable.write(
@@ -139,18 +145,57 @@ def run(arguments: argparse.Namespace) -> int:
             f"{', '.join(checkpoint.config.labels)}, and none is named negative or positive\n"
         )
     if arguments.plot is not None:
-        plot_reliability([scores for _, scores in measured], arguments.plot)
+        plot_reliability([each.scores for each in measured], arguments.plot)
     if arguments.json is not None:
-        reports = [report for report, _ in measured]
+        reports = [each.report for each in measured]
         _write_json(arguments.json, summarise(predictor.info, reports, probes))
-    if rounded is not None:
-        other = load_predictor(checkpoint, device=device, dtype=rounded)
-        record = make_record(
-            checkpoint, names, measured, list(_measure(other, datasets, arguments)), other.info
+    rounded = None
+    if arguments.record_dtype is not None:
+        other = load_predictor(
+            checkpoint, device=device, dtype=choose_dtype(arguments.record_dtype, device)
         )
-        save_precision(checkpoint, record)
-        readable.write(record_to_text(record))
+        rounded = (list(_measure(other, datasets, arguments)), other.info)
+    readable.write(_record(checkpoint, names, measured, rounded, arguments))
     return 0
+
+
+def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
+    """Names the sets for a record; none if nothing is recorded.
+
+    Raises:
+        CheckpointError: the folder cannot take a record.
+        RecipeError: a name cannot be recorded, or two are the same.
+    """
+    from training.measure.precision import set_names
+
+    if arguments.record_dtype is None and not arguments.record_baseline:
+        return []
+    check_recordable(checkpoint.path)
+    return set_names(arguments.files, others=[HELD_OUT] if arguments.plan else [])
+
+
+def _record(
+    checkpoint: Checkpoint,
+    names: Sequence[str],
+    measured: "Sequence[Measured]",
+    rounded: "tuple[Sequence[Measured], ModelInfo] | None",
+    arguments: argparse.Namespace,
+) -> str:
+    """Records what the options ask for; returns lines that say so, each ended."""
+    from training.measure.evaluate import make_baseline
+    from training.measure.precision import make_record, record_to_text
+
+    told = ""
+    if rounded is not None:
+        record = make_record(checkpoint, names, measured, *rounded)
+        save_precision(checkpoint, record)
+        told = record_to_text(record)
+        checkpoint = open_checkpoint(checkpoint.path)  # as it is now
+    if arguments.record_baseline:
+        baseline = make_baseline(measured, labels=checkpoint.config.labels, sets=names)
+        save_baseline(checkpoint, baseline)
+        told += f"baseline of {baseline.rows:,} texts recorded\n"
+    return told
 
 
 def _device_name(arguments: argparse.Namespace) -> str:
@@ -181,14 +226,12 @@ def _device_name(arguments: argparse.Namespace) -> str:
 
 
 def _measure(
-    predictor: Predictor, datasets: Sequence[Dataset], arguments: argparse.Namespace
+    predictor: Predictor, datasets: Sequence[tuple[str, Dataset]], arguments: argparse.Namespace
 ) -> "Iterator[Measured]":
     from training.measure.evaluate import evaluate
 
-    for path, dataset in zip(arguments.files, datasets, strict=True):
-        yield evaluate(
-            predictor, dataset, path=str(path), max_batch_tokens=arguments.max_batch_tokens
-        )
+    for path, dataset in datasets:
+        yield evaluate(predictor, dataset, path=path, max_batch_tokens=arguments.max_batch_tokens)
 
 
 def _check_writable(path: Path, option: str) -> None:

@@ -1,6 +1,6 @@
 """Calibrates and measures the best weights of a run, and writes the checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from model.architecture import Network
+from model.baseline import count_baseline
 from model.manifest import Manifest, Metric
 from model.saving import save_checkpoint
+from model.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.calibrate import fit_temperature
@@ -65,7 +67,17 @@ def write_checkpoint(
         OSError: the folder could not be written.
     """
     _round(start.network, dtype)
-    temperature, figures = measure_network(start, validation, evaluated, device=device)
+    encodings = _encode(start, validation)
+    logits = _logits(start, encodings, device, "validation")
+    temperature, figures = _measure(start, logits, validation, evaluated, device=device)
+    baseline = count_baseline(
+        _calibrate(logits, temperature),
+        np.array([len(encoding.input_ids) for encoding in encodings]),
+        labels=training.labels,
+        sets=["validation"],
+        truncated=sum(encoding.truncated for encoding in encodings),
+        unknown_tokens=count_unknown(encodings, start.tokenizer.unknown_id),
+    )
     manifest = Manifest(
         labels=training.labels,
         temperature=temperature,
@@ -74,6 +86,7 @@ def write_checkpoint(
         seed=seed,
         recipe={**record, **start.origin},
         metrics=tuple(_metric(name, found) for name, found in figures.items()),
+        baseline=baseline,
     )
     save_checkpoint(
         output,
@@ -104,13 +117,28 @@ def measure_network(
     Returns:
         The temperature, and the figures of every set; `validation` is the first.
     """
-    logits = _logits(start, validation, device, "validation")
+    logits = _logits(start, _encode(start, validation), device, "validation")
+    return _measure(start, logits, validation, evaluated, device=device)
+
+
+def _measure(
+    start: InitialModel,
+    logits: NDArray[np.float32],
+    validation: Dataset,
+    evaluated: Mapping[str, Dataset],
+    *,
+    device: torch.device,
+) -> tuple[float, dict[str, Figures]]:
     temperature = fit_temperature(logits, np.array(validation.label_ids))
     figures = {"validation": _figures(validation, logits, temperature)}
     for name, dataset in evaluated.items():
-        logits = _logits(start, dataset, device, name)
+        logits = _logits(start, _encode(start, dataset), device, name)
         figures[name] = _figures(dataset, logits, temperature)
     return temperature, figures
+
+
+def _figures(dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Figures:
+    return measure(_calibrate(logits, temperature), np.array(dataset.label_ids))
 
 
 def _round(network: Network, dtype: torch.dtype) -> None:
@@ -120,21 +148,25 @@ def _round(network: Network, dtype: torch.dtype) -> None:
             parameter.copy_(parameter.to(dtype))
 
 
+def _encode(start: InitialModel, dataset: Dataset) -> list[Encoding]:
+    return [start.tokenizer.encode(text) for text in dataset.texts]
+
+
 def _logits(
-    start: InitialModel, dataset: Dataset, device: torch.device, label: str
+    start: InitialModel, encodings: Sequence[Encoding], device: torch.device, label: str
 ) -> NDArray[np.float32]:
     return predict_logits(
         start.network,
-        [start.tokenizer.encode(text) for text in dataset.texts],
+        encodings,
         pad_token_id=start.tokenizer.pad_token_id,
         device=device,
         label=label,
     )  # [N, C]
 
 
-def _figures(dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Figures:
-    probabilities = softmax(logits.astype(np.float64) / temperature, axis=1)  # [N, C]
-    return measure(probabilities, np.array(dataset.label_ids))
+def _calibrate(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
+    probabilities: NDArray[np.float64] = softmax(logits.astype(np.float64) / temperature, axis=1)
+    return probabilities  # [N, C]
 
 
 def _metric(name: str, figures: Figures) -> Metric:

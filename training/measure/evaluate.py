@@ -3,21 +3,38 @@
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.baseline import Baseline, count_baseline
 from model.predictor import Predictor
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
-from training.measure.inference import predict_probabilities
+from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import expected_calibration_error, measure, uncalibrated
 from training.measure.probe import Probe, find_poles, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
+from training.measure.threshold import threshold_reports
 
 # The most texts that are perturbed, and the most words of each.
 _MOST_TEXTS, _MOST_WORDS = 500, 40
+
+
+class Measured(NamedTuple):
+    """What was measured of one file.
+
+    Args:
+        report: its figures.
+        scores: the scores that they are made of.
+        answers: the probabilities of its texts.
+    """
+
+    report: FileReport
+    scores: Scores
+    answers: Probabilities
 
 
 def evaluate(
@@ -26,7 +43,7 @@ def evaluate(
     *,
     path: str,
     max_batch_tokens: int = MAX_BATCH_TOKENS,
-) -> tuple[FileReport, Scores]:
+) -> Measured:
     """Measures a predictor on the rows of one file.
 
     Args:
@@ -36,7 +53,7 @@ def evaluate(
         max_batch_tokens: the most tokens in a batch, padding counted.
 
     Returns:
-        The figures of the file, and the scores that they are made of.
+        The figures of the file, and what they are made of.
     """
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
@@ -53,9 +70,32 @@ def evaluate(
         truncated=answers.truncated,
         ece_uncalibrated=expected_calibration_error(raw.max(axis=1), correct),
         by_length=length_reports(answers.token_counts, correct),
+        by_threshold=threshold_reports(answers.values, truth, dataset.labels),
     )
     title = "/".join(Path(path).parts[-2:])
-    return report, Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
+    scores = Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
+    return Measured(report, scores, answers)
+
+
+def make_baseline(
+    measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
+) -> Baseline:
+    """Counts the texts of all files together, for the record of a checkpoint.
+
+    Args:
+        measured: each file, at least one.
+        labels: names of the classes, in order.
+        sets: names of the files' sets.
+    """
+    answers = [each.answers for each in measured]
+    return count_baseline(
+        np.concatenate([each.values for each in answers]),
+        np.concatenate([each.token_counts for each in answers]),
+        labels=labels,
+        sets=sets,
+        truncated=sum(each.truncated for each in answers),
+        unknown_tokens=sum(each.unknown_tokens for each in answers),
+    )
 
 
 def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:

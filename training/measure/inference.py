@@ -15,7 +15,7 @@ from model.batch import collate
 from model.classifier import Classifier
 from model.predictor import Predictor
 from model.progress import Words, progress
-from model.tokenizer import Encoding
+from model.tokenizer import Encoding, count_unknown
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
 from training.ranks import Ranks
 
@@ -30,11 +30,13 @@ class Probabilities:
         values: calibrated probabilities of every class, float64 [N, C].
         token_counts: tokens that were read of each text [N].
         truncated: number of truncated texts.
+        unknown_tokens: tokens that stand for what the vocabulary lacks.
     """
 
     values: NDArray[np.float64]
     token_counts: NDArray[np.int64]
     truncated: int
+    unknown_tokens: int
 
 
 def predict_probabilities(
@@ -57,12 +59,13 @@ def predict_probabilities(
     """
     values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
     token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
-    truncated = 0
+    truncated = unknown_tokens = 0
     with progress(len(texts), label) as advance:
         # In windows, so that progress includes tokenizing, and memory stays small.
         for start in range(0, len(texts), _WINDOW):
             encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
             truncated += sum(encoding.truncated for encoding in encodings)
+            unknown_tokens += count_unknown(encodings, predictor.unknown_id)
             lengths = [len(encoding.input_ids) for encoding in encodings]
             for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
                 predictions = predictor.predict([encodings[place] for place in batch])
@@ -70,7 +73,7 @@ def predict_probabilities(
                     values[start + place] = list(prediction.probabilities.values())
                     token_counts[start + place] = prediction.token_count
                 advance(len(batch), "")
-    return Probabilities(values, token_counts, truncated)
+    return Probabilities(values, token_counts, truncated, unknown_tokens)
 
 
 def predict_logits(

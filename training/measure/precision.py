@@ -9,28 +9,26 @@ from pathlib import Path
 import torch
 
 from model.checkpoint import Checkpoint
-from model.manifest import LONGEST_NAME, Precision, PrecisionSet
+from model.manifest import Precision, PrecisionSet
 from model.precision import judge
 from model.predictor import ModelInfo
+from model.records import LONGEST_NAME
 from training.errors import RecipeError
 from training.machine import processor
-from training.measure.reliability import Scores
-from training.measure.report import FileReport
-
-#: the figures of one file, and the scores that they are made of
-Measured = tuple[FileReport, Scores]
+from training.measure.evaluate import Measured
 
 
-def set_names(files: Iterable[Path]) -> list[str]:
+def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
     """Names the set of each file: its folder and its name, without endings.
 
     Args:
         files: of labelled text.
+        others: names of sets that are no files; they come first.
 
     Raises:
         RecipeError: a name cannot be recorded, or two are the same.
     """
-    names: list[str] = []
+    names = list(others)
     for file in files:
         stem = file.name.partition(".")[0] or file.name
         name = "/".join((*file.parts[-2:-1], stem)).removeprefix("//")
@@ -75,8 +73,8 @@ def make_record(
 
 
 def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:
-    (exact_report, exact_scores), (report, scores) = exact, rounded
-    was, is_right = exact_scores.correct, scores.correct  # [N]
+    exact_report, report = exact.report, rounded.report
+    was, is_right = exact.scores.correct, rounded.scores.correct  # [N]
     return PrecisionSet(
         name=name,
         rows=report["rows"],

@@ -12,6 +12,7 @@ from model.manifest import DataSource
 from model.predictor import ModelInfo
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
+from training.measure.threshold import ThresholdReport, threshold_lines
 
 _PROBE_HEADINGS = {
     "label": "sentences of known label",
@@ -45,6 +46,7 @@ class FileReport(TypedDict):
     ece_uncalibrated: float
     by_length: list[LengthReport]
     confusion: list[list[int]]
+    by_threshold: list[ThresholdReport]
 
 
 class EvaluationReport(TypedDict):
@@ -68,6 +70,7 @@ def to_json(
     truncated: int,
     ece_uncalibrated: float,
     by_length: Sequence[LengthReport],
+    by_threshold: Sequence[ThresholdReport],
 ) -> FileReport:
     """Builds the JSON of one file.
 
@@ -79,6 +82,7 @@ def to_json(
         truncated: number of truncated texts.
         ece_uncalibrated: the calibration error without the temperature.
         by_length: accuracy by length.
+        by_threshold: what each threshold leaves.
     """
     return {
         "file": path,
@@ -94,6 +98,7 @@ def to_json(
         "ece_uncalibrated": ece_uncalibrated,
         "by_length": list(by_length),
         "confusion": [list(row) for row in figures.confusion],
+        "by_threshold": list(by_threshold),
     }
 
 
@@ -113,6 +118,7 @@ def to_text(report: FileReport) -> str:
         f"  ECE        {report['ece']:.4f} ({report['ece_uncalibrated']:.4f} uncalibrated)",
         f"  by length  {_lengths(report['by_length'])}",
         *(f"  {line}" for line in _confusion_lines(list(report["f1"]), report["confusion"])),
+        *(f"  {line}" for line in threshold_lines(report["by_threshold"])),
     ]
     return "\n".join(lines) + "\n"
 

@@ -74,6 +74,15 @@ def test_the_figures_are_those_of_what_is_served(
         assert report["ece"] == pytest.approx(expected.ece, abs=1e-6)
         assert report["macro_f1"] == expected.macro_f1
         assert report["confusion"] == [list(row) for row in expected.confusion]
+        for line in report["by_threshold"]:
+            kept = [
+                (answer, truth)
+                for answer, truth in zip(served, label_ids, strict=True)
+                if answer.score >= line["threshold"]
+            ]
+            right = sum(written["labels"].index(answer.label) == truth for answer, truth in kept)
+            assert (line["rows"], line["share"]) == (len(kept), len(kept) / len(texts))
+            assert line["accuracy"] == (right / len(kept) if kept else None)
     assert written["files"][0]["truncated"] == 1
     printed = capsys.readouterr().out
     assert f"{first}\n  rows       5 (1 truncated)\n" in printed
@@ -103,7 +112,14 @@ def test_without_json_the_figures_are_printed_alone(
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [str(path), "  rows       5 (1 truncated)"]
     assert lines[7] == "  true \\ predicted  negative  positive"
-    assert len(lines) == 10
+    assert lines[11].split() == [
+        *("threshold", "answered", "accuracy"),
+        *("precision,", "recall", "precision,", "recall"),
+    ]
+    assert [line.split()[0] for line in lines[12:]] == [
+        *("0.50", "0.60", "0.70", "0.80", "0.90", "0.95", "0.98", "0.99")
+    ]
+    assert lines[12].split()[:2] == ["0.50", "100.00%"]
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -205,7 +221,7 @@ def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        ([], "the following arguments are required: FILE, --checkpoint"),
+        ([], "the following arguments are required: --checkpoint"),
         (
             ["a.tsv", "--checkpoint", "x", "--threads", "0"],
             "argument --threads: must be a whole number of at least 1, got '0'",
@@ -261,6 +277,7 @@ def test_the_examples_of_the_reference_agree() -> None:
         truncated=12,
         ece_uncalibrated=0.0527,
         by_length=report["by_length"],
+        by_threshold=report["by_threshold"],
     )
     # The probabilities behind the example are not in it.
     assert {**measured, "log_loss": 0.4211, "ece": 0.0312} == report

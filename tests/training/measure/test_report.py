@@ -12,6 +12,7 @@ from training.measure.report import (
     to_json,
     to_text,
 )
+from training.measure.threshold import ThresholdReport
 
 FIGURES = Figures(
     rows=12_345,
@@ -25,6 +26,14 @@ FIGURES = Figures(
 )
 SOURCE = DataSource(file="reviews.csv", rows=12_345, sha256="ab" * 32)
 LABELS = ("negative", "mixed", "positive")
+THRESHOLD: ThresholdReport = {
+    "threshold": 0.9,
+    "rows": 5,
+    "share": 5 / 12_345,
+    "accuracy": 0.8,
+    "precision": {"negative": 0.8, "mixed": None, "positive": None},
+    "recall": {"negative": 4 / 10_045, "mixed": None, "positive": 0.0},
+}
 
 
 def report_of(figures: Figures) -> FileReport:
@@ -39,6 +48,7 @@ def report_of(figures: Figures) -> FileReport:
             {"tokens": [1, 16], "rows": 345, "accuracy": 0.9},
             {"tokens": [17, 30], "rows": 12_000, "accuracy": 0.80983},
         ],
+        by_threshold=[THRESHOLD],
     )
 
 
@@ -62,6 +72,7 @@ def test_json_names_every_figure() -> None:
             {"tokens": [17, 30], "rows": 12_000, "accuracy": 0.80983},
         ],
         "confusion": [[10_000, 0, 45], [0, 0, 0], [2_272, 0, 28]],
+        "by_threshold": [THRESHOLD],
     }
 
 
@@ -80,6 +91,9 @@ def test_people_read_a_table() -> None:
         "  negative            10,000      0        45\n"
         "  mixed                    0      0         0\n"
         "  positive             2,272      0        28\n"
+        "                                          negative              mixed           positive\n"
+        "  threshold  answered  accuracy  precision, recall  precision, recall  precision, recall\n"
+        "       0.90     0.04%    80.00%    80.00%,   0.04%      none,    none      none,   0.00%\n"
     )
 
 

@@ -1,0 +1,222 @@
+"""What `/metrics` counts of answered texts, exactly, on every path that predicts."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from prometheus_client.parser import text_string_to_metric_families
+
+from model import Predictor, load_predictor, open_checkpoint
+from model.baseline import LENGTH_BOUNDS, SCORE_BOUNDS
+from tests.builders import (
+    MAX_LENGTH,
+    tiny_baseline,
+    tiny_checkpoint,
+    tiny_config,
+    tiny_manifest,
+)
+from tests.end_to_end.servers import RunningService, service
+
+# Two snowmen, which the vocabulary lacks, and a text that is cut.
+TEXTS = ["a good film", "\u2603 \u2603 dull", "good " * 40, "weak", "the cast is superb, but slow"]
+Counts = Counter[tuple[str, tuple[tuple[str, str], ...]]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(
+        tmp_path_factory.mktemp("checkpoints") / "tiny",
+        manifest=tiny_manifest(baseline=tiny_baseline()),
+    )
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with service(folder, tmp_path_factory.mktemp("running"), "--dtype", "float32") as server:
+        server.wait_for(200)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def predictor(folder: Path) -> Predictor:
+    checkpoint = open_checkpoint(folder)
+    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def counts(running: RunningService) -> Counts:
+    """The series of answered texts, without their version."""
+    return Counter(
+        {
+            (sample.name, tuple(sorted(without_version(sample.labels).items()))): int(sample.value)
+            for family in text_string_to_metric_families(running.metrics())
+            for sample in family.samples
+            if family.type == "counter" and "version" in sample.labels
+        }
+    )
+
+
+def without_version(labels: dict[str, str]) -> dict[str, str]:
+    """The labels of a series that tell one bin from another."""
+    return {name: value for name, value in labels.items() if name != "version"}
+
+
+def expected(predictor: Predictor, texts: list[str]) -> Counts:
+    """What is counted of texts, by the bins of the baseline."""
+    baseline = tiny_baseline()
+    scores = ["0-0.6", "0.6-0.75", "0.75-0.9", "0.9-1"]
+    lengths = ["1-8", "9-16", "17 or more"]
+    found: Counts = Counter()
+    for text in texts:
+        encoding = predictor.encode(text)
+        (answer,) = predictor.predict([encoding])
+        place = scores[bisect_left(baseline.score_bounds, answer.score)]
+        found["headlight_answers_total", (("label", answer.label), ("score", place))] += 1
+        tokens = lengths[bisect_left(baseline.length_bounds, answer.token_count)]
+        found["headlight_answer_lengths_total", (("tokens", tokens),)] += 1
+        found["headlight_truncated_answers_total", ()] += answer.truncated
+        found["headlight_answer_tokens_total", ()] += answer.token_count
+        found["headlight_unknown_tokens_total", ()] += encoding.input_ids.count(1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/predict", {"sentences": TEXTS}),
+        ("/predict", {"inputs": TEXTS}),
+        ("/", {"inputs": TEXTS}),
+        ("/hf", {"inputs": TEXTS}),
+        ("/classify", {"input": TEXTS}),
+        ("/v1/classify", {"input": TEXTS}),
+        ("/invocations", {"instances": TEXTS}),
+        (
+            "/v2/models/tiny/infer",
+            {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [5], "data": TEXTS}]},
+        ),
+    ],
+)
+def test_every_path_that_predicts_counts_its_texts(
+    running: RunningService, predictor: Predictor, path: str, body: dict[str, Any]
+) -> None:
+    before = counts(running)
+
+    with running.client() as client:
+        assert client.post(path, json=body).status_code == 200
+
+    wanted = expected(predictor, TEXTS)
+    assert wanted["headlight_truncated_answers_total", ()] == 1
+    assert wanted["headlight_unknown_tokens_total", ()] == 2
+    assert counts(running) - before == +wanted
+
+
+def test_a_bad_item_is_not_counted_and_the_others_are(
+    running: RunningService, predictor: Predictor
+) -> None:
+    before = counts(running)
+    body = {"sentences": ["weak", " ", 7, "\u2603"], "on_error": "item"}
+
+    with running.client() as client:
+        answered = client.post("/predict", json=body).json()["predictions"]
+
+    assert ["error" in each for each in answered] == [False, True, True, False]
+    assert counts(running) - before == +expected(predictor, ["weak", "\u2603"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/predict", {"sentences": ["good", " "]}, 422),
+        ("/predict", {"sentences": ["good " * MAX_LENGTH], "truncation": "error"}, 422),
+        ("/attention", {"sentence": "good"}, 200),
+        ("/attributions", {"sentence": "good"}, 200),
+        ("/importance", {"sentence": "good"}, 200),
+        (
+            "/v2/models/tiny/infer",
+            {
+                "inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["good"]}],
+                "outputs": [{"name": "attention"}],
+            },
+            200,
+        ),
+    ],
+)
+def test_what_is_refused_or_explained_is_not_counted(
+    running: RunningService, path: str, body: dict[str, Any], status: int
+) -> None:
+    before = counts(running)
+
+    with running.client() as client:
+        assert client.post(path, json=body).status_code == status
+
+    assert counts(running) == before
+
+
+def test_the_baseline_is_there_as_shares(running: RunningService) -> None:
+    families = text_string_to_metric_families(running.metrics())
+    found = {
+        (
+            sample.name.removeprefix("headlight_baseline_"),
+            *(value for _, value in sorted(without_version(sample.labels).items())),
+        ): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name.startswith("headlight_baseline_")
+    }
+
+    assert found == {
+        ("texts",): 1000,
+        ("answers_ratio", "negative", "0-0.6"): 0.1,
+        ("answers_ratio", "negative", "0.6-0.75"): 0.15,
+        ("answers_ratio", "negative", "0.75-0.9"): 0.15,
+        ("answers_ratio", "negative", "0.9-1"): 0.0,
+        ("answers_ratio", "positive", "0-0.6"): 0.2,
+        ("answers_ratio", "positive", "0.6-0.75"): 0.1,
+        ("answers_ratio", "positive", "0.75-0.9"): 0.2,
+        ("answers_ratio", "positive", "0.9-1"): 0.1,
+        ("answer_lengths_ratio", "1-8"): 0.7,
+        ("answer_lengths_ratio", "9-16"): 0.2,
+        ("answer_lengths_ratio", "17 or more"): 0.1,
+        ("truncated_answers_ratio",): 0.05,
+        ("unknown_tokens_ratio",): 0.002,
+    }
+
+
+def test_without_a_baseline_every_series_of_use_is_there_from_the_start(tmp_path: Path) -> None:
+    labels = ("bad", "so so", "good")
+    folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=labels))
+    (tmp_path / "log").mkdir()
+    with service(folder, tmp_path / "log") as server:
+        server.wait_for(200)
+        text = server.metrics()
+        before = counts(server)
+        with server.client() as client:
+            answer = client.post("/predict", json={"sentences": ["good", "dull"]})
+        after = counts(server)
+
+    assert "headlight_baseline" not in text
+    assert set(before.values()) == {0}
+    assert len([1 for name, _ in before if name == "headlight_answers_total"]) == 3 * (
+        len(SCORE_BOUNDS) + 1
+    )
+    assert len([1 for name, _ in before if name == "headlight_answer_lengths_total"]) == (
+        len(LENGTH_BOUNDS) + 1
+    )
+    given = Counter(each["label"] for each in answer.json()["predictions"])
+    counted: Counter[str] = Counter()
+    for (name, pairs), value in after.items():
+        if name == "headlight_answers_total":
+            counted[dict(pairs)["label"]] += value
+    assert +counted == given
+
+
+def test_no_series_has_a_word_of_a_text(running: RunningService) -> None:
+    secret = "xylophonist"
+    with running.client() as client:
+        answer: httpx.Response = client.post("/predict", json={"sentences": [f"good {secret}"]})
+    assert answer.status_code == 200
+    assert secret not in running.metrics()

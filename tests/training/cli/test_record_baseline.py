@@ -1,0 +1,154 @@
+"""`evaluate --record-baseline`, and what `fit` records, from texts to the counts in the folder."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from model import load_predictor, open_checkpoint
+from model.baseline import count_baseline
+from model.files import SIGNATURE
+from tests.builders import tiny_checkpoint, tiny_config
+from tests.training.labelled_files import write_rows
+from tests.training.tiny_plans import TinyPlan, write_plan
+from tests.training.tiny_runs import write_preset, write_sentences
+from training.__main__ import main
+from training.data.dataset import read_dataset
+from training.measure.inference import predict_probabilities
+from training.plan.data import read_plan_data
+from training.plan.plan import load_plan
+
+TEXTS = ["a good film", "\u2603 dull", "very long " * 40, "weak", "superb"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tiny_checkpoint(tmp_path / "tiny")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> TinyPlan:
+    return write_plan(tmp_path / "plan")
+
+
+def evaluate(folder: Path, *options: object) -> int:
+    given = ["evaluate", *options, "--checkpoint", folder, "--threads", 1]
+    return main([str(argument) for argument in given])
+
+
+def counted(folder: Path, texts: list[str], sets: list[str]) -> dict[str, object]:
+    """What the network in a folder answers, counted."""
+    checkpoint = open_checkpoint(folder)
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    answers = predict_probabilities(predictor, texts)
+    baseline = count_baseline(
+        answers.values,
+        answers.token_counts,
+        labels=checkpoint.config.labels,
+        sets=sets,
+        truncated=answers.truncated,
+        unknown_tokens=answers.unknown_tokens,
+    )
+    of_weights = {"weights_sha256": checkpoint.weights_sha256}
+    return baseline.model_copy(update=of_weights).model_dump()
+
+
+def recorded(folder: Path) -> dict[str, object]:
+    baseline = open_checkpoint(folder).manifest.baseline
+    assert baseline is not None
+    return baseline.model_dump()
+
+
+def test_the_texts_of_all_files_are_counted_together(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my").mkdir()
+    first = write_rows(tmp_path / "my" / "a.tsv", [(text, 1) for text in TEXTS[:3]])
+    second = write_rows(tmp_path / "my" / "b.tsv", [(text, 0) for text in TEXTS[3:]])
+
+    assert evaluate(folder, first, second, "--record-baseline") == 0
+
+    found = recorded(folder)
+    assert found == counted(folder, TEXTS, ["my/a", "my/b"])
+    assert (found["rows"], found["truncated"], found["unknown_tokens"]) == (5, 1, 1)
+    assert capsys.readouterr().out.endswith("\nbaseline of 5 texts recorded\n")
+
+
+def test_both_records_are_written_by_one_command(tmp_path: Path, folder: Path) -> None:
+    path = write_rows(tmp_path / "a.tsv", [(text, 1) for text in TEXTS])
+
+    assert evaluate(folder, path, "--record-baseline", "--record-dtype", "bfloat16") == 0
+
+    manifest = open_checkpoint(folder).manifest
+    assert [record.dtype for record in manifest.precision] == ["bfloat16"]
+    assert manifest.baseline is not None
+
+
+def test_a_signed_folder_is_refused_before_anything_is_measured(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", [(text, 1) for text in TEXTS])
+    (folder / SIGNATURE).write_text("{}")
+
+    assert evaluate(folder, path, "--record-baseline") == 1
+
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert "model.sig: covers headlight.json" in errors
+
+
+def test_the_rows_that_a_plan_holds_out_are_measured_first(
+    tmp_path: Path, folder: Path, plan: TinyPlan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out = read_plan_data(load_plan(plan.plan), plan.data).held_out
+    more = write_rows(tmp_path / "dev.tsv", [(text, 1) for text in TEXTS])
+
+    options = ("--plan", plan.plan, "--data", plan.data, "--record-baseline")
+    assert evaluate(folder, *options) == 0
+    assert recorded(folder) == counted(folder, list(held_out.texts), ["validation"])
+    assert capsys.readouterr().out.startswith(f"{plan.plan}\n  rows       20 (")
+
+    assert evaluate(folder, more, *options) == 0
+    sets = ["validation", f"{tmp_path.name}/dev"]
+    assert recorded(folder) == counted(folder, [*held_out.texts, *TEXTS], sets)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ((), "nothing to measure: give a FILE, or --plan with --data"),
+        (("--plan", "plan.toml"), "--plan and --data go together: give both, or none"),
+        (("a.tsv", "--data", "data"), "--plan and --data go together: give both, or none"),
+    ],
+)
+def test_half_of_what_is_needed_is_refused(
+    folder: Path, options: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(folder, *options) == 1
+    assert capsys.readouterr().err == f"headlight-train: {fault}\n"
+
+
+def test_a_plan_of_other_classes_is_refused(
+    tmp_path: Path, plan: TinyPlan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "other", config=tiny_config(labels=("bad", "good")))
+
+    assert evaluate(folder, "--plan", plan.plan, "--data", plan.data) == 1
+
+    assert capsys.readouterr().err.endswith(
+        f"--plan: {plan.plan} has the classes negative, positive, and the checkpoint bad, good: "
+        "take the plan that it was made by\n"
+    )
+
+
+def test_fit_records_its_validation_rows(tmp_path: Path) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=60)
+    validation = write_sentences(tmp_path / "validation.tsv", rows=30, seed=9)
+    output = tmp_path / "out"
+    preset = write_preset(tmp_path / "tiny.toml")
+    words = ["fit", rows, "--validation", validation, "--preset", preset, "--output", output]
+
+    assert main([str(word) for word in [*words, "--epochs", 1, "--dtype", "float32"]]) == 0
+
+    texts = list(read_dataset([validation], labels=("negative", "positive")).texts)
+    assert recorded(output) == counted(output, texts, ["validation"])
