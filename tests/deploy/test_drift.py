@@ -134,7 +134,7 @@ def test_the_same_distribution_has_none(tmp_path: Path) -> None:
     baseline = tiny_baseline()
     manifest = tiny_manifest(baseline=baseline)
     checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-    texts = []
+    texts: list[tuple[Sequence[Encoding], Prediction]] = []
     places = zip(
         [0.55, 0.7, 0.8, 0.95, 0.55, 0.7, 0.8, 0.95],
         [*baseline.scores["negative"], *baseline.scores["positive"]],
@@ -145,7 +145,7 @@ def test_the_same_distribution_has_none(tmp_path: Path) -> None:
     for score, count, label in places:
         for length in (next(lengths) for _ in range(count)):
             prediction = Prediction(label, score, {}, length, False)
-            texts.append((Encoding([2] * length, truncated=False), prediction))
+            texts.append(([Encoding([2] * length, truncated=False)], prediction))
     counts = AnswerCounts(checkpoint)
     counts.observe(texts)
     series = {}
