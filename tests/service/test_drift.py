@@ -1,0 +1,124 @@
+"""What a text adds to the counts, and the series that show them."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from model import Encoding, Prediction, open_checkpoint
+from model.baseline import SCORE_BOUNDS
+from service.drift import AnswerCounts
+from service.metrics import PROMETHEUS_TEXT, Metrics
+from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+def shown(counts: AnswerCounts) -> dict[tuple[str, ...], float]:
+    """The values of all series, by name and labels without the version."""
+    registry = CollectorRegistry()
+    registry.register(counts)
+    return {
+        (
+            sample.name.removeprefix("headlight_"),
+            *(value for name, value in sample.labels.items() if name != "version"),
+        ): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+def answer(label: str, score: float, length: int, *, truncated: bool = False) -> Prediction:
+    return Prediction(label, score, {}, length, truncated)
+
+
+def test_a_text_adds_one_to_its_ranges(folder: Path) -> None:
+    counts = AnswerCounts(open_checkpoint(folder))
+    counts.observe(
+        [
+            (Encoding([2, 1, 1, 3], truncated=False), answer("positive", 0.95, 4)),
+            (Encoding([2] * 9, truncated=True), answer("negative", 0.951, 9, truncated=True)),
+            (Encoding([2] * 513, truncated=False), answer("negative", 1.0, 513)),
+        ]
+    )
+    counts.observe([])
+
+    assert {key: value for key, value in shown(counts).items() if value} == {
+        ("answers_total", "positive", "0.9-0.95"): 1,
+        ("answers_total", "negative", "0.95-0.97"): 1,
+        ("answers_total", "negative", "0.99-1"): 1,
+        ("answer_lengths_total", "1-8"): 1,
+        ("answer_lengths_total", "9-16"): 1,
+        ("answer_lengths_total", "513 or more"): 1,
+        ("truncated_answers_total",): 1,
+        ("answer_tokens_total",): 526,
+        ("unknown_tokens_total",): 2,
+    }
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["negative", "positive"]),
+            st.floats(0.5, 1.0) | st.sampled_from(SCORE_BOUNDS),
+            st.integers(1, 600),
+            st.booleans(),
+        ),
+        max_size=20,
+    )
+)
+def test_nothing_is_lost_or_counted_twice(
+    folder: Path, texts: list[tuple[str, float, int, bool]]
+) -> None:
+    counts = AnswerCounts(open_checkpoint(folder))
+    for label, score, length, cut in texts:
+        encoding = Encoding([2] * length, truncated=cut)
+        counts.observe([(encoding, answer(label, score, length, truncated=cut))])
+    found = shown(counts)
+
+    for label in ("negative", "positive"):
+        total = sum(value for key, value in found.items() if key[:2] == ("answers_total", label))
+        assert total == sum(each[0] == label for each in texts)
+    lengths = sum(value for key, value in found.items() if key[0] == "answer_lengths_total")
+    assert lengths == len(texts)
+    assert found["truncated_answers_total",] == sum(each[3] for each in texts)
+    assert found["answer_tokens_total",] == sum(each[2] for each in texts)
+
+
+def test_the_ranges_are_those_of_the_baseline(tmp_path: Path) -> None:
+    manifest = tiny_manifest(baseline=tiny_baseline())
+    found = shown(AnswerCounts(open_checkpoint(tiny_checkpoint(tmp_path / "a", manifest=manifest))))
+
+    used = [key[2] for key in found if key[:2] == ("answers_total", "negative")]
+    assert used == ["0-0.6", "0.6-0.75", "0.75-0.9", "0.9-1"]
+    baseline = [key[2] for key in found if key[:2] == ("baseline_answers_ratio", "negative")]
+    assert baseline == used
+    assert sum(value for key, value in found.items() if key[0] == "baseline_answers_ratio") == (
+        pytest.approx(1.0)
+    )
+
+
+def test_bounds_that_are_near_each_other_have_names_of_their_own(tmp_path: Path) -> None:
+    near = tiny_baseline(score_bounds=[0.6, 0.9, 0.90000001])
+    path = tiny_checkpoint(tmp_path / "a", manifest=tiny_manifest(baseline=near))
+    found = shown(AnswerCounts(open_checkpoint(path)))
+    assert ("answers_total", "positive", "0.9-0.90000001") in found
+    assert len(found) == 2 * (8 + 3) + 3 + 3
+
+
+def test_labels_are_escaped(tmp_path: Path) -> None:
+    labels = ('a "quoted" one', "back\\slash")
+    path = tiny_checkpoint(tmp_path / "a", config=tiny_config(labels=labels))
+    metrics = Metrics([])
+    metrics.expect_answers(AnswerCounts(open_checkpoint(path)))
+    text = metrics.render(PROMETHEUS_TEXT).decode()
+    assert 'label="a \\"quoted\\" one"' in text
+    assert 'label="back\\\\slash"' in text
+    metrics.observe_answers([(Encoding([2], truncated=False), answer(labels[1], 0.7, 1))])
+    name = {"label": labels[1], "score": "0.6-0.7", "version": open_checkpoint(path).version}
+    assert metrics.registry.get_sample_value("headlight_answers_total", name) == 1
