@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -117,7 +118,7 @@ class MlflowLog:
     def _send(self) -> None:
         while self._waiting:
             some, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
-            self._try(lambda some=some: self._client.log_batch(self._run_id, metrics=some))
+            self._try(partial(self._client.log_batch, self._run_id, metrics=some))
 
     def _try(self, write: Callable[[], object]) -> None:
         if self._is_lost:
