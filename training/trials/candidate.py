@@ -91,7 +91,8 @@ def train_candidate(
         training: rows to learn from.
         validation: rows that choose the epoch and the temperature.
         measured: other rows, which choose nothing, by the names of their sets.
-        folder: of the run; its state is there if it was interrupted. It is removed in the end.
+        folder: of the run; its state is there if it was interrupted, and until the caller, which
+            has written down the figures, removes it.
         label: names the run in its progress and in trackers.
         bench: what it shares with others.
 
@@ -136,7 +137,6 @@ def train_candidate(
             start, validation, measured, device=bench.accelerator.device
         )
         log.end(final_values(figures, temperature), step=trainer.step)
-    shutil.rmtree(folder, ignore_errors=True)
     best = min(history, key=lambda measurement: measurement.validation_loss)
     kept = best if recipe.keep == "best" else history[-1]
     return Candidate(kept.epoch, len(history), kept.validation_loss, history[-1].seconds, figures)

@@ -95,6 +95,7 @@ def run_folds(
             ) from error
         done.append(fold)
         _write(folder / RECORD, identity, done)
+        shutil.rmtree(folder / f"{_FOLD}{number}", ignore_errors=True)
         tell(fold)
         signal = bench.stop()
         if signal is not None:

@@ -12,13 +12,18 @@ import pytest
 from model.files import WEIGHTS
 from tests.training.tiny_runs import arguments, signal_after, write_sentences
 from training.__main__ import main
+from training.data.dataset import Dataset
+from training.data.folds import split_folds
+from training.data.readers import Columns
+from training.data.splits import hold_out_rows, read_training
 from training.trials.folds import Fold, fold_line, folds_line
 
 THREE = ("negative", "neutral", "positive")
 
 
 def command(folder: Path, output: str, *options: str) -> list[str]:
-    made = arguments(folder, output, "--epochs", "2", *options)
+    learning = ("--epochs", "2", "--learning-rate", "0.02", "--dropout", "0")
+    made = arguments(folder, output, *learning, *options)
     write_sentences(folder / "rows.tsv", rows=90, labels=THREE)
     return made
 
@@ -65,6 +70,38 @@ def test_each_fold_mean_and_deviation_are_told(
         len(lines) - 2,
     ]
     assert lines[-1] == f"checkpoint: {tmp_path / 'out'}"
+
+
+def write_part(path: Path, part: Dataset) -> str:
+    lines = [
+        f"{text}\t{part.labels[label_id]}"
+        for text, label_id in zip(part.texts, part.label_ids, strict=True)
+    ]
+    path.write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
+    return str(path)
+
+
+def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_path: Path) -> None:
+    """The same figures as those of `fit` on files of these rows."""
+    rows = read_training([whole / "rows.tsv"], columns=Columns(), labels=None)
+    for fold, (rest, inside) in zip(
+        record(whole, "out"), split_folds(rows, count=3, seed=0), strict=True
+    ):
+        training, validation = hold_out_rows(rest, which="random", share=0.1, seed=0)
+        output = f"out-{fold['fold']}"
+        typed = command(tmp_path, output)
+        typed[1] = write_part(tmp_path / "training.tsv", training)
+        files = ["--validation", write_part(tmp_path / "validation.tsv", validation)]
+        files += ["--evaluate", write_part(tmp_path / "inside.tsv", inside)]
+        assert main([*typed, *files]) == 0
+
+        manifest = json.loads((tmp_path / output / "headlight.json").read_text())
+        _, measured = manifest["metrics"]
+        assert (measured["rows"], measured["accuracy"], measured["log_loss"]) == (
+            fold["rows"],
+            fold["accuracy"],
+            fold["log_loss"],
+        )
 
 
 def test_the_checkpoint_is_that_of_a_run_without_folds(whole: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -47,24 +46,27 @@ def test_every_number_of_a_run_is_there(tmp_path: Path) -> None:
     found = read(tmp_path / "runs" / "out")
     epochs = history(tmp_path / "out.run")
     for name in EPOCH:
-        expected: list[tuple[int, Any]] = [
-            (int(line["step"]), pytest.approx(line[name], rel=1e-6)) for line in epochs
-        ]
-        assert series(found, f"epoch/{name}") == expected
-    steps = series(found, "step/training_loss")
+        steps, values = zip(*series(found, f"epoch/{name}"), strict=True)
+        assert list(steps) == [line["step"] for line in epochs]
+        assert list(values) == pytest.approx([line[name] for line in epochs], rel=1e-6)
     last = int(epochs[-1]["step"])
-    assert [step for step, _ in steps] == list(range(last))
+    assert [step for step, _ in series(found, "step/training_loss")] == list(range(last))
     assert [step for step, _ in series(found, "step/learning_rate")] == list(range(last))
     # The first steps of the warm-up have a rate above 0 that rises.
     rates = [rate for _, rate in series(found, "step/learning_rate")]
     assert 0 < rates[0] < rates[1]
     record = json.loads((tmp_path / "out" / "headlight.json").read_text())
-    temperature: Any = pytest.approx(record["temperature"], rel=1e-6)
-    assert series(found, "final/temperature") == [(last, temperature)]
+    expected = {"final/temperature": record["temperature"]}
     for metric in record["metrics"]:
         for name in ("accuracy", "log_loss", "ece"):
-            value: Any = pytest.approx(metric[name], rel=1e-5, abs=1e-7)
-            assert series(found, f"final/{metric['name']}/{name}") == [(last, value)]
+            expected[f"final/{metric['name']}/{name}"] = metric[name]
+    final = {tag: series(found, tag) for tag in expected}
+    assert {tag: [step for step, _ in points] for tag, points in final.items()} == {
+        tag: [last] for tag in expected
+    }
+    assert {tag: points[0][1] for tag, points in final.items()} == pytest.approx(
+        expected, rel=1e-5, abs=1e-7
+    )
     assert {f"final/validation/{name}" for name in FINAL} <= set(found.Tags()["scalars"])
 
 
