@@ -15,7 +15,7 @@ from tests.deploy import balancers
 PATIENCE = 60
 # How often one request is sent to a replica at most; Caddy sends what got an answer no second time.
 TRIES = {"haproxy": 4, "envoy": 2, "traefik": 4, "caddy": 1, "nginx": 2}
-# So many that one of two replicas is surely drawn. HAProxy takes turns, and asks no second time once
+# So many that one of two replicas is surely drawn. HAProxy takes turns, and asks nothing again once
 # more than 20 requests have failed within a second.
 REQUESTS = {"haproxy": 8, "envoy": 200, "traefik": 40, "caddy": 40, "nginx": 40}
 

@@ -64,13 +64,11 @@ def test_options_that_the_section_names_exist() -> None:
     (commands,) = (
         action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
-    fit = {option for action in commands.choices["fit"]._actions for option in action.option_strings}
-    torchrun = {"--max-restarts", "--standalone", "--nproc-per-node"}
-    named = {
-        word
-        for span in codes(SECTION)
-        for word in re.findall(r"--[a-z-]+", span)
+    fit = {
+        option for action in commands.choices["fit"]._actions for option in action.option_strings
     }
+    torchrun = {"--max-restarts", "--standalone", "--nproc-per-node"}
+    named = {word for span in codes(SECTION) for word in re.findall(r"--[a-z-]+", span)}
 
     assert named - torchrun <= fit
     assert {"--resume", "--rank-timeout", "--accumulate", "--save-every"} <= named

@@ -138,8 +138,9 @@ class Round:
         if code:
             raise RuntimeError(f"the undisturbed run ended with {code}: {said}")
         kinds = self._harm.kinds()
-        waiting = [kind for kind in kinds for _ in range(-(-most // len(kinds)))][:most]
-        self._chance.shuffle(waiting)
+        waiting: list[str] = []
+        while len(waiting) < most:  # all kinds are met, if there are faults enough
+            waiting += self._chance.sample(list(kinds), min(len(kinds), most - len(waiting)))
         before: dict[Path, int] = {}
         while not self._run_once(waiting):
             now = self._parts()
