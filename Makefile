@@ -34,7 +34,7 @@ TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyprojec
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark scaling capacity traces gpu gpu-benchmark containers fuzz overload soak autoscale lock hashes clean torch FORCE
+.PHONY: help install serve test check site release benchmark scaling capacity traces gpu gpu-benchmark containers fuzz overload soak autoscale score-faults score-memory train-faults lock hashes clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -101,6 +101,15 @@ soak: $(VENV)/installed-dev $(VENV)/installed-containers $(VENV)/kernels ## kill
 
 autoscale: $(VENV)/installed-dev $(VENV)/kernels ## let replicas follow a load by the chart's rules, with a real Prometheus (nine minutes)
 	@$(BIN)/python -m tests.resilience.autoscaling $(ARGS)
+
+score-faults: $(VENV)/installed-dev $(VENV)/kernels ## score files while processes are killed, the disk fills up and files go bad (half an hour)
+	@$(BIN)/python -m tests.resilience.scoring $(ARGS)
+
+score-memory: $(VENV)/installed-dev $(VENV)/kernels ## score a file of 10 GB, and watch the memory of every process (half an hour, 20 GB of disk)
+	@$(BIN)/python -m tests.resilience.scoring_memory $(ARGS)
+
+train-faults: $(VENV)/installed-dev $(VENV)/kernels ## train on several processes that are killed again and again (ten minutes)
+	@$(BIN)/python -m tests.resilience.ranks $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock

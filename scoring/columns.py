@@ -41,6 +41,9 @@ def choose_text_column(path: str, found: Sequence[str], wanted: str | None) -> s
     named = " or ".join(map(repr, names))
     count = f"{len(fitting)} columns are" if fitting else "no column is"
     advice = "name each once" if wanted and fitting else "choose one with --text-column"
+    separator = next((mark for mark in ";|\t" if len(found) == 1 and mark in found[0]), None)
+    if separator is not None:
+        advice = f"cells that {separator!r} separates are not read: write commas, or tabs in a .tsv"
     raise InputFileError(path, f"{count} named {named} among {show(found)}: {advice}")
 
 

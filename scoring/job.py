@@ -9,7 +9,7 @@ from model.hub_checkpoint import local_folder
 from model.tokenizer import Truncation
 from scoring.engines.base import Engine, Fault, Job
 from scoring.errors import OutputError
-from scoring.inputs import InputFile, find_inputs
+from scoring.inputs import InputFile, check_output, find_inputs
 from scoring.manifest import Manifest, Model, OutputFormat, Source, Success, UnitRecord
 from scoring.output import Output, to_json
 from scoring.plan import digest, make_manifest
@@ -95,6 +95,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
     if found.skipped:
         shown = ", ".join(found.skipped[:_SHOWN])
         say(f"skipped {len(found.skipped):,} files that have another suffix: {shown}")
+    check_output(options.output)
     output = Output(options.output)
     output.prepare(overwrite=options.overwrite)
     manifest = output.manifest()

@@ -29,6 +29,10 @@ _OWN = (MANIFEST, SUCCESS, BAD_ROWS)
 _Content = TypeVar("_Content", bound=BaseModel)
 
 
+class _GoneError(Exception):
+    """Another job has finished meanwhile, and removed the records."""
+
+
 class Output:
     """The folder that a job writes.
 
@@ -140,13 +144,11 @@ class Output:
             if len(self.done(manifest)) < len(manifest.units):
                 # Another job may have finished meanwhile, and removed the records.
                 return self.success()
-            records = [self._record(unit.number) for unit in manifest.units]
-            known = [record for record in records if record is not None]
-            if len(known) < len(records):
+            try:
+                ready = self._totals(manifest)
+                self._store.write_pieces(self._place(BAD_ROWS), self._bad_lines(manifest))
+            except _GoneError:
                 return self.success()
-            ready = self._totals(manifest, known)
-            bad = b"".join(_bad_line(row) for record in known for row in record.bad)
-            self._store.write_whole(self._place(BAD_ROWS), bad)
             self._store.write_whole(self._place(SUCCESS), to_json(ready))
         self._remove_records()
         return ready
@@ -176,30 +178,45 @@ class Output:
                 ) from error
             yield
 
-    def _totals(self, manifest: Manifest, records: Sequence[UnitRecord]) -> Success:
-        for unit, record in zip(manifest.units, records, strict=True):
+    def _totals(self, manifest: Manifest) -> Success:
+        labels: Counter[str] = Counter(dict.fromkeys(manifest.model.labels, 0))
+        reasons: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
+        for unit, record in zip(manifest.units, self._records(manifest), strict=True):
             if not record.rows_in == unit.rows == record.rows_out + len(record.bad):
                 raise OutputError(
                     self._place(record.part),
                     f"has {record.rows_out:,} rows and {len(record.bad):,} bad ones of "
                     f"{unit.rows:,}: remove it, and run the same command again",
                 )
-        labels: Counter[str] = Counter(dict.fromkeys(manifest.model.labels, 0))
-        for record in records:
             labels.update(record.labels)
-        reasons = Counter(row.reason for record in records for row in record.bad)
+            reasons.update(row.reason for row in record.bad)
+            for name in ("rows_in", "rows_out", "truncated", "tokens", "size"):
+                sums[name] += getattr(record, name)
         return Success(
-            rows_in=sum(record.rows_in for record in records),
-            rows_out=sum(record.rows_out for record in records),
+            rows_in=sums["rows_in"],
+            rows_out=sums["rows_out"],
             bad_rows=sum(reasons.values()),
             reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-            truncated=sum(record.truncated for record in records),
-            tokens=sum(record.tokens for record in records),
+            truncated=sums["truncated"],
+            tokens=sums["tokens"],
             labels=dict(labels),
-            parts=len(records),
-            bytes=sum(record.size for record in records),
+            parts=len(manifest.units),
+            bytes=sums["size"],
             model_version=manifest.model.version,
         )
+
+    def _bad_lines(self, manifest: Manifest) -> Iterator[bytes]:
+        for record in self._records(manifest):
+            yield b"".join(map(_bad_line, record.bad))
+
+    def _records(self, manifest: Manifest) -> Iterator[UnitRecord]:
+        """Reads one record at a time: those of a large job may have millions of bad rows."""
+        for unit in manifest.units:
+            record = self._record(unit.number)
+            if record is None:
+                raise _GoneError
+            yield record
 
     def _record(self, number: int) -> UnitRecord | None:
         content = self._store.read(self._place(_record_name(number)))

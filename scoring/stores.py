@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,9 @@ class Store(Protocol):
 
     def write_whole(self, path: str, content: bytes) -> None:
         """Writes a file, completely or not at all, and replaces what is there."""
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Writes a file as `write_whole` does, from pieces that need not fit into memory."""
 
     def create(self, path: str, content: bytes) -> bool:
         """Writes a file as `write_whole` does unless it is there; returns whether it did."""
@@ -127,13 +130,19 @@ class LocalStore:
 
     def write_whole(self, path: str, content: bytes) -> None:
         """Writes a file beside its place, then renames it."""
-        with _writing(path, len(content)), _beside(path, content) as fresh:
+        with _writing(path, len(content)), _beside(path, [content]) as fresh:
+            fresh.replace(path)
+            _sync_folder(Path(path).parent)
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Writes a file beside its place, then renames it."""
+        with _writing(path, 0), _beside(path, pieces) as fresh:
             fresh.replace(path)
             _sync_folder(Path(path).parent)
 
     def create(self, path: str, content: bytes) -> bool:
         """Writes a file beside its place, then gives it its name unless that is taken."""
-        with _writing(path, len(content)), _beside(path, content) as fresh:
+        with _writing(path, len(content)), _beside(path, [content]) as fresh:
             try:
                 os.link(fresh, path)
             except FileExistsError:
@@ -194,9 +203,12 @@ class RemoteStore:
     def write_whole(self, path: str, content: bytes) -> None:
         """Uploads a file; it is there once the upload is complete."""
         with _writing(path, len(content)):
-            output = self._fs.open_output_stream(self._key(path))
-            output.write(content)  # closing completes an upload, so an error must not close it
-            output.close()
+            self._upload(path, [content])
+
+    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Uploads a file; it is there once the upload is complete."""
+        with _writing(path, 0):
+            self._upload(path, pieces)
 
     def create(self, path: str, content: bytes) -> bool:
         """Uploads a file unless one is there."""
@@ -210,6 +222,12 @@ class RemoteStore:
         if self.status(path) is not None:
             with _writing(path, 0):
                 self._fs.delete_file(self._key(path))
+
+    def _upload(self, path: str, pieces: Iterable[bytes]) -> None:
+        output = self._fs.open_output_stream(self._key(path))
+        for piece in pieces:
+            output.write(piece)
+        output.close()  # completes an upload, so an error must not close it
 
     def _key(self, url: str) -> str:
         return url.partition("://")[2].rstrip("/")
@@ -243,13 +261,13 @@ def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
 
 
 @contextmanager
-def _beside(path: str, content: bytes) -> Iterator[Path]:
+def _beside(path: str, pieces: Iterable[bytes]) -> Iterator[Path]:
     """Writes a hidden file in the same folder, which is gone afterwards."""
     place = Path(path)
     fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
     try:
         with fresh.open("xb") as file:
-            file.write(content)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         yield fresh

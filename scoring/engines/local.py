@@ -214,6 +214,7 @@ class _Keeper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **changes},
+            process_group=0,  # Ctrl+C goes to the driver alone, also while a worker imports
             text=True,
             encoding="utf-8",
         )

@@ -63,7 +63,6 @@ class _Channel:
 def main() -> None:
     """Does units until the input ends."""
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C goes to the driver, which ends this
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:

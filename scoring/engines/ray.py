@@ -6,13 +6,16 @@ Ray starts the actors and tells when one is lost. It gets no text: an actor read
 import logging
 import os
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 from scoring.engines.base import Fault, Job
 from scoring.errors import EngineError
@@ -23,6 +26,8 @@ _MOST_ENDS = 3
 # One is computed, the next one is read.
 _AHEAD = 2
 _SECONDS_TO_CONNECT = 10.0
+# Until signals are looked at.
+_SECONDS_TO_WAIT = 0.5
 
 
 class RayEngine:
@@ -45,16 +50,54 @@ class RayEngine:
         """
         if not numbers:
             return
-        ray = _connect(self._address)
-        try:
-            needs = {"num_cpus": job.threads}
-            if job.device == "cuda":
-                needs["num_gpus"] = 1
-            room = _room(ray, needs)
-            count = min(self._workers or room, len(numbers))
-            yield from _Pool(ray, job, needs, count).run(numbers)
-        finally:
-            ray.shutdown()
+        with _Signals() as signals:
+            ray = _connect(self._address)
+            signals.hold()  # Ray has taken one of them
+            try:
+                needs = {"num_cpus": job.threads}
+                if job.device == "cuda":
+                    needs["num_gpus"] = 1
+                room = _room(ray, needs)
+                count = min(self._workers or room, len(numbers))
+                yield from _Pool(ray, job, needs, count, signals.check).run(numbers)
+            finally:
+                ray.shutdown()
+
+
+class _Signals:
+    """Holds signals back while Ray runs: its calls do not survive an exception of a handler."""
+
+    _NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        self._caught: int | None = None
+        self._before = {number: signal.getsignal(number) for number in self._NUMBERS}
+        self.hold()
+        return self
+
+    def hold(self) -> None:
+        """Notes signals from now on; only the main thread gets any."""
+        if threading.current_thread() is threading.main_thread():
+            for number in self._NUMBERS:
+                signal.signal(number, self._note)
+
+    def check(self) -> None:
+        """Lets the handler of before have the signal that came."""
+        if self._caught is not None:
+            handler = self._before[signal.Signals(self._caught)]
+            if callable(handler):
+                handler(self._caught, None)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+        if kind is None:
+            self.check()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._caught = self._caught or number
 
 
 def _connect(address: str | None) -> Any:  # noqa: ANN401
@@ -121,8 +164,16 @@ class _Held:
 class _Pool:
     """Keeps actors busy, and replaces those that are lost."""
 
-    def __init__(self, ray: Any, job: Job, needs: dict[str, int], count: int) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        ray: Any,  # noqa: ANN401
+        job: Job,
+        needs: dict[str, int],
+        count: int,
+        check: Callable[[], None],
+    ) -> None:
         self._ray = ray
+        self._check = check
         folder = Path(job.checkpoint)
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         self._files = ray.put((folder.name, files))
@@ -144,12 +195,14 @@ class _Pool:
                 for held in self._held
                 for ref in ([held.started] if held.started is not None else held.units)
             ]
-            (ready, *_), _ = self._ray.wait(waiting, num_returns=1)
-            for result in self._settle(ready):
-                open_units -= 1
-                yield result
-                if isinstance(result, Fault) and result.stops:
-                    return
+            found, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_TO_WAIT)
+            self._check()
+            for ready in found:
+                for result in self._settle(ready):
+                    open_units -= 1
+                    yield result
+                    if isinstance(result, Fault) and result.stops:
+                        return
 
     def _begin(self) -> _Held:
         actor = self._class.remote(self._job, self._files, str(Path.cwd()))
@@ -207,8 +260,6 @@ class UnitActor:
     def __init__(
         self, job: dict[str, Any], files: tuple[str, dict[str, bytes]], folder: str
     ) -> None:
-        import threading
-
         from model.errors import ModelError
         from scoring.errors import ScoringError
         from scoring.worker import Worker

@@ -17,7 +17,7 @@ from scoring.worker import Worker
 
 Run = Callable[..., int]
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120
+PATIENCE = 600
 ROWS = 400
 PARTS = ("--part-bytes", "60", "--dtype", "float32", "--workers", "2")
 

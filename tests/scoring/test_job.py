@@ -328,6 +328,30 @@ def test_a_mistake_is_told_in_one_line(
     assert not (tmp_path / "out").exists() or files_of(tmp_path / "out") == {}
 
 
+@pytest.mark.parametrize(("mark", "shown"), [(";", "';'"), ("\t", r"'\t'")])
+def test_another_separator_is_told(
+    run: Run, tmp_path: Path, mark: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"id{mark}text\n1{mark}good\n", encoding="utf-8")
+
+    assert run(path, "--output", tmp_path / "out") == 1
+
+    assert refusal(capsys).endswith(
+        f": cells that {shown} separates are not read: write commas, or tabs in a .tsv"
+    )
+
+
+def test_an_output_that_is_a_file_is_told(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").touch()
+
+    assert run(table, "--output", tmp_path / "out") == 1
+
+    assert refusal(capsys) == f"--output {tmp_path}/out: is a file: give the path of a folder"
+
+
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
 def test_a_shard_is_one_of_several(shard: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

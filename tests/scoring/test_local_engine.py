@@ -116,6 +116,24 @@ def test_a_signal_ends_it_and_the_same_command_goes_on(
 
 
 @pytest.mark.slow
+def test_ctrl_c_while_workers_start_is_one_line(
+    checkpoint_folder: Path, table: Path, tmp_path: Path
+) -> None:
+    """A terminal sends the signal to the whole group of the command."""
+    process = start(checkpoint_folder, table, tmp_path / "out", limit=os.setsid)
+    until = time.monotonic() + PATIENCE
+    while not workers_of(process.pid):
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGINT)
+    code, said = end(process)
+
+    assert code == 130
+    assert len(told_of(said)) == 1
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_the_same_command_goes_on(
     checkpoint_folder: Path, table: Path, tmp_path: Path, whole: dict[str, bytes]
 ) -> None:

@@ -82,6 +82,33 @@ def test_lost_actors_and_nodes_and_drivers_change_nothing(
     assert "good" not in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_the_same_command_goes_on(
+    cluster: Any,  # noqa: ANN401
+    run: Run,
+    checkpoint_folder: Path,
+    table: Path,
+    tmp_path: Path,
+    number: signal.Signals,
+) -> None:
+    assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
+    output = tmp_path / "out"
+    options = (*WORKERS, "--ray-address", cluster.address)
+    node = cluster.add_node(num_cpus=1)
+    process = start(checkpoint_folder, table, output, *options)
+    wait_for_parts(output, 1, process)
+    process.send_signal(number)
+    code, said = end(process)
+
+    assert code == 128 + number
+    (told,) = told_of(said)
+    assert told.startswith("headlight-score: interrupted: ")
+    assert told.endswith(" parts are written; run the same command to go on")
+    assert end(start(checkpoint_folder, table, output, *options))[0] == 0
+    assert files_of(output) == files_of(tmp_path / "whole")
+    cluster.remove_node(node)
+
+
 def test_an_address_at_which_nothing_answers_is_told(
     checkpoint_folder: Path,
     table: Path,

@@ -7,91 +7,35 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
-import safetensors.numpy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from model.files import WEIGHTS
 from tests.training.tiny_plans import write_plan
+from tests.training.torchrun import (
+    PATIENCE,
+    ROOT,
+    assert_close,
+    children,
+    command,
+    end,
+    environment,
+    start,
+    write_files,
+)
 from training.ranks import ALONE
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
-PATIENCE = 120
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
-OPTIONS = (
-    *("--epochs", "3", "--batch-size", "16", "--max-length", "16", "--patience", "3"),
-    *("--dtype", "float32", "--device", "cpu", "--threads", "1", "--dropout", "0.2"),
-)
-PRESET = """
-max_length = 16
-attention_dropout = 0.1
-token_dropout = 0.1
-average_decay = 0.5
-consistency = 0.5
-
-[network]
-vocab_size = 120
-hidden_size = 16
-num_layers = 2
-num_heads = 2
-intermediate_size = 32
-"""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of both classes, for learning and for validation, and a preset."""
     made = tmp_path_factory.mktemp("ranks")
-    words = ("film", "plot", "cast", "scene", "song", "joke", "end")
-    rows = [
-        (
-            f"a {'good' if number % 2 else 'bad'} {' '.join(words[: number % 7])} {number}",
-            number % 2,
-        )
-        for number in range(ROWS + 20)
-    ]
-    for name, some in (("train.tsv", rows[:ROWS]), ("dev.tsv", rows[ROWS:])):
-        lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in some)]
-        (made / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (made / "tiny.toml").write_text(PRESET, encoding="utf-8")
+    write_files(made, rows=ROWS)
     return made
-
-
-def command(folder: Path, output: Path, *options: str) -> list[str]:
-    files = ["fit", str(folder / "train.tsv"), "--validation", str(folder / "dev.tsv")]
-    preset = ["--preset", str(folder / "tiny.toml"), "--output", str(output)]
-    return [*files, *preset, *OPTIONS, *options]
-
-
-def environment(**values: str) -> Mapping[str, str]:
-    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **values}
-
-
-def start(count: int, arguments: list[str], *torchrun: str) -> subprocess.Popen[str]:
-    """Starts a run, by `torchrun` if it has several processes."""
-    program = [sys.executable, "-m", "training"]
-    if count > 1:
-        several = ["--nnodes=1", f"--nproc-per-node={count}", "--standalone", *torchrun]
-        program = [sys.executable, "-m", "torch.distributed.run", *several, "-m", "training"]
-    return subprocess.Popen(
-        [*program, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out, err
 
 
 def run(count: int, arguments: list[str], *torchrun: str) -> tuple[str, str]:
@@ -104,18 +48,6 @@ def history(output: Path) -> list[dict[str, float]]:
     lines = (output.with_name(f"{output.name}.run") / "history.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
-
-
-def assert_close(first: Path, second: Path) -> None:
-    """Weights agree within 1e-5, but for the bias of keys.
-
-    It changes no answer, because softmax ignores what all keys share. So its gradient is nothing
-    but rounding, which Adam scales to steps of full size.
-    """
-    weights = safetensors.numpy.load_file(second / WEIGHTS)
-    for name, tensor in safetensors.numpy.load_file(first / WEIGHTS).items():
-        if not name.endswith("key.bias"):
-            np.testing.assert_allclose(weights[name], tensor, atol=1e-5, err_msg=name)
 
 
 def assert_same(first: Path, second: Path) -> None:
@@ -203,11 +135,6 @@ def test_a_killed_process_is_started_again_and_the_run_goes_on(folder: Path, alo
     assert code == 0, err
     assert "resuming after step " in out
     assert_same(alone, output)
-
-
-def children(process: int) -> list[int]:
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 def test_a_process_that_never_comes_is_told(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Measures `headlight-score` beside the model alone on the same texts."""

@@ -1,0 +1,166 @@
+"""The commands of docs/guides/bulk-scoring.md run, each with files where the page has them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from moto.server import ThreadedMotoServer
+from pyarrow import Table, fs, parquet
+
+from tests.documentation.markdown import ROOT, blocks
+from tests.end_to_end.servers import environment
+
+PAGE = ROOT / "docs" / "guides" / "bulk-scoring.md"
+TEXTS = ["A superb film.", "Dull, and far too long."]
+PROGRAM = ".venv/bin/headlight-score"
+
+
+def commands() -> list[str]:
+    """The indented lines of the page that run something, each as one line."""
+    text = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^    (\S.*)$", text, re.MULTILINE)
+    return [" ".join(line.split()) for line in lines if line.startswith(".venv/bin/")]
+
+
+INSTALLS = [command for command in commands() if "/pip " in command]
+FIRST, RAY, SLURM = [command for command in commands() if command.startswith(PROGRAM)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
+    """Where the commands run: with the program where the page has it, and the tiny model."""
+    for name in (PROGRAM, "bin/headlight-score"):
+        program = tmp_path / name
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            f'#!/bin/sh\nexec {sys.executable} -m scoring "$@" --checkpoint {checkpoint_folder}\n',
+            encoding="utf-8",
+        )
+        program.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+    """An S3 server with the page's bucket, in which two files of reviews are."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    values = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    system = fs.S3FileSystem(
+        endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
+    )
+    system.create_dir("box")
+    for number in (1, 2):
+        parquet.write_table(
+            Table.from_pydict({"text": TEXTS}), f"box/reviews/{number}.parquet", filesystem=system
+        )
+    try:
+        yield system
+    finally:
+        server.stop()
+
+
+def run(command: str, folder: Path, **variables: str) -> None:
+    paths = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment({"PATH": paths, **variables}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def totals(content: bytes) -> tuple[int, int]:
+    found = json.loads(content)
+    return found["rows_in"], found["rows_out"]
+
+
+def in_bucket(bucket: fs.S3FileSystem) -> tuple[int, int]:
+    with bucket.open_input_stream("box/scored/SUCCESS.json") as file:
+        return totals(file.read())
+
+
+def test_the_extras_that_are_installed_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [re.findall(r"'\.\[([a-z,]+)\]'", command) for command in INSTALLS]
+
+    assert named == [["score"], ["score,ray"]]
+    assert {"score", "ray"} <= set(project["optional-dependencies"])
+
+
+@pytest.mark.slow
+def test_the_first_command_scores_a_file(folder: Path) -> None:
+    lines = ["text", *(f'"{text}"' for text in TEXTS)]
+    (folder / "reviews.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    run(FIRST, folder)
+
+    assert totals((folder / "scored" / "SUCCESS.json").read_bytes()) == (2, 2)
+    # The glob of the page finds the parts and nothing else.
+    (glob,) = re.findall(r"FROM '(scored/[^']+)'", PAGE.read_text(encoding="utf-8"))
+    labels = [label for part in folder.glob(glob) for label in parquet.read_table(part)["label"]]
+    assert len(labels) == 2
+
+
+@pytest.mark.slow
+def test_tasks_of_a_job_array_share_an_output(folder: Path) -> None:
+    (folder / "data" / "reviews").mkdir(parents=True)
+    for name in ("a", "b"):
+        (folder / "data" / "reviews" / f"{name}.csv").write_text("text\nfine\n", encoding="utf-8")
+
+    # Two units: the other fourteen tasks of the page have nothing to do.
+    for task in ("1", "2"):
+        command = SLURM.replace("/data/", f"{folder}/data/")
+        run(command, folder, SLURM_ARRAY_TASK_ID=task)
+
+    assert totals((folder / "data" / "scored" / "SUCCESS.json").read_bytes()) == (2, 2)
+
+
+@pytest.mark.slow
+def test_pods_of_an_indexed_job_share_an_output(folder: Path, bucket: fs.S3FileSystem) -> None:
+    (job,) = [yaml.safe_load(block.content) for block in blocks(PAGE, "yaml")]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["sh", "-c"]
+    (command,) = container["args"]
+    assert command.endswith(f"/{job['spec']['completions']}")
+
+    for index in ("0", "1"):
+        run(command, folder, JOB_COMPLETION_INDEX=index)
+
+    assert in_bucket(bucket) == (4, 4)
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_scores_a_bucket(folder: Path, bucket: fs.S3FileSystem) -> None:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    # Its processes inherit the variables of the store.
+    head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        run(RAY.replace("10.0.0.1:6379", cluster.address), folder)
+    finally:
+        cluster.shutdown()
+
+    assert in_bucket(bucket) == (4, 4)
