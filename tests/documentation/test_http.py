@@ -19,8 +19,8 @@ from service.api.schemas import (
     LimitsAnswer,
     ModelAnswer,
     PredictRequest,
-    SentenceAnswer,
     Problem,
+    SentenceAnswer,
     TokenAnswer,
 )
 from service.app import ROUTERS
@@ -31,8 +31,12 @@ PAGE = REFERENCE / "http.md"
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]+\)")
 # What a field without a value means.
 _UNSET = {
-    **{"layer": "all", "head": "all", "format": "by `Accept`", "label": "the predicted one"},
-    **{"abstain_below": "absent", "window": "0"},
+    "layer": "all",
+    "head": "all",
+    "format": "by `Accept`",
+    "label": "the predicted one",
+    "abstain_below": "absent",
+    "window": "0",
 }
 
 
