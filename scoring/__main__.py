@@ -202,6 +202,7 @@ def _options(given: argparse.Namespace) -> "Options":
         part_bytes=given.part_bytes,
         shard=given.shard,
         truncation=given.truncation,
+        granularity=given.granularity,
         device=given.device,
         dtype=given.dtype,
         overwrite=given.overwrite,
@@ -291,9 +292,17 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--truncation",
-        choices=("right", "left", "error"),
+        choices=("right", "left", "error", "window"),
         default="right",
-        help="the end of a long text to cut off; error: it is a bad row (default: right)",
+        help="the end of a long text to cut off; error: it is a bad row; window: it is read whole, "
+        "in windows (default: right)",
+    )
+    parser.add_argument(
+        "--granularity",
+        choices=("text", "sentence"),
+        default="text",
+        help="sentence: score the sentences of each text too, in a column sentences "
+        "(default: text)",
     )
     parser.add_argument(
         "--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)"

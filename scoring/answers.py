@@ -1,10 +1,26 @@
 """Holds what the model says of the texts of a unit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from model.prediction import Prediction
+from model.sentences import Span
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAnswer:
+    """What the model says of one sentence.
+
+    Args:
+        span: where it stands in the text.
+        prediction: of it alone.
+    """
+
+    span: Span
+    prediction: Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +32,8 @@ class Answers:
         probabilities: calibrated, float64 [N, C]; a row sums to 1.
         token_counts: tokens that the model read, int32 [N].
         truncated: whether a part of the text was cut off, bool [N].
+        windows: how many windows it was read in, int32 [N].
+        sentences: of each text its sentences [N]; empty if they are not scored.
         refused: the reasons for texts that have no answer, by their places; what the arrays hold
             there means nothing.
     """
@@ -24,6 +42,8 @@ class Answers:
     probabilities: NDArray[np.float64]
     token_counts: NDArray[np.int32]
     truncated: NDArray[np.bool_]
+    windows: NDArray[np.int32]
+    sentences: Sequence[Sequence[SentenceAnswer]]
     refused: Mapping[int, str]
 
     @property
@@ -33,6 +53,12 @@ class Answers:
         scores: NDArray[np.float64] = self.probabilities[rows, self.label_ids]
         return scores
 
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model read of all texts, and of their sentences."""
+        of_sentences = (each.prediction.token_count for text in self.sentences for each in text)
+        return int(self.token_counts.sum(dtype=np.int64)) + sum(of_sentences)
+
     def select(self, places: NDArray[np.intp]) -> "Answers":
         """Returns the answers at some places, none of them refused."""
         return Answers(
@@ -40,5 +66,7 @@ class Answers:
             self.probabilities[places],
             self.token_counts[places],
             self.truncated[places],
+            self.windows[places],
+            [self.sentences[place] for place in places],
             {},
         )

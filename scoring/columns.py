@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from model.text import TEXT_COLUMNS
 from scoring.errors import InputFileError, OptionError
-from scoring.manifest import Column, ColumnType, added_columns
+from scoring.manifest import Column, ColumnType
 
 _RENAMED = "input_"
 _SHOWN = 20
@@ -52,7 +52,7 @@ def choose_columns(
     found: Sequence[tuple[str, ColumnType | None]],
     *,
     wanted: Sequence[str] | None,
-    labels: tuple[str, ...],
+    added: tuple[str, ...],
 ) -> tuple[Column, ...]:
     """Chooses the columns that the output keeps.
 
@@ -60,7 +60,7 @@ def choose_columns(
         path: the file, for errors.
         found: names and types of its columns.
         wanted: the names that an option gives; None: all.
-        labels: of the model, whose answers bring columns of their own.
+        added: names of the columns that the answers bring.
 
     Raises:
         InputFileError: a wanted column is not there, or a name is there twice.
@@ -76,7 +76,6 @@ def choose_columns(
         if names.count(name) > 1:
             raise InputFileError(path, f"two columns are named {name!r}: name each once")
     types = dict(found)
-    added = added_columns(labels)
     columns = tuple(
         Column(
             name=name,

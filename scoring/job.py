@@ -6,11 +6,11 @@ from pathlib import Path
 
 from model.checkpoint import open_checkpoint
 from model.hub_checkpoint import local_folder
-from model.tokenizer import Truncation
+from model.windows import Reading
 from scoring.engines.base import Engine, Fault, Job
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs
-from scoring.manifest import Manifest, Model, OutputFormat, Source, Success, UnitRecord
+from scoring.manifest import Granularity, Manifest, Model, OutputFormat, Source, Success, UnitRecord
 from scoring.output import Output, to_json
 from scoring.plan import digest, make_manifest
 from scoring.scorer import describe
@@ -31,7 +31,8 @@ class Options:
         output_format: of the parts.
         part_bytes: about how many bytes of text a part has.
         shard: its number from 1, and how many there are.
-        truncation: the end of a long text that is cut off, or `error`.
+        truncation: the end of a long text that is cut off, `error`, or `window`: it is read whole.
+        granularity: whether the sentences of a text are scored too.
         device: of the model.
         dtype: of the model.
         overwrite: whether what a job has written before is removed.
@@ -45,7 +46,8 @@ class Options:
     output_format: OutputFormat
     part_bytes: int
     shard: tuple[int, int]
-    truncation: Truncation
+    truncation: Reading
+    granularity: Granularity
     device: str
     dtype: str
     overwrite: bool
@@ -90,6 +92,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
         device=options.device,
         dtype=options.dtype,
         truncation=options.truncation,
+        granularity=options.granularity,
     )
     found = find_inputs(options.inputs, output=options.output)
     if found.skipped:
@@ -185,7 +188,7 @@ def _model_differences(before: Model, now: Model) -> Iterator[str]:
         yield f"the temperature was {before.temperature}, is {now.temperature}"
     if before.version == now.version and before.max_length != now.max_length:
         yield f"the model read {before.max_length} tokens, reads {now.max_length}"
-    for name in ("version", "device", "dtype", "truncation"):
+    for name in ("version", "device", "dtype", "truncation", "granularity"):
         earlier, later = getattr(before, name), getattr(now, name)
         if earlier != later:
             yield f"{names.get(name, f'--{name}')} was {earlier}, is {later}"

@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.tokenizer import Truncation
+from model.windows import Reading
 
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
+#: whether a text is scored as a whole alone, or its sentences too
+Granularity = Literal["text", "sentence"]
 Compression = Literal["gzip", "zstd"]
 OutputFormat = Literal["parquet", "input"]
 #: of a kept column of JSON Lines; `json` is a value of any type, as JSON text
@@ -97,7 +99,8 @@ class Model(_Part):
         max_length: the most tokens of a text.
         device: type of the device.
         dtype: type of the projections.
-        truncation: which end of a long text is cut off, or `error`.
+        truncation: which end of a long text is cut off, `error`, or `window`: it is read whole.
+        granularity: whether the sentences of a text are scored too.
     """
 
     name: str
@@ -107,7 +110,8 @@ class Model(_Part):
     max_length: int
     device: str
     dtype: str
-    truncation: Truncation
+    truncation: Reading
+    granularity: Granularity = "text"
 
 
 class Manifest(_Part):
@@ -136,7 +140,7 @@ class Manifest(_Part):
     @property
     def added_columns(self) -> tuple[str, ...]:
         """Names of the columns that the answers bring, in their order."""
-        return added_columns(self.model.labels)
+        return added_columns(self.model)
 
 
 class BadRow(_Part):
@@ -209,11 +213,14 @@ class Success(_Part):
     model_version: str
 
 
-def added_columns(labels: tuple[str, ...]) -> tuple[str, ...]:
+def added_columns(model: Model) -> tuple[str, ...]:
     """Names the columns that the answers bring.
 
     Args:
-        labels: names of the classes.
+        model: what answers, and how.
     """
-    probabilities = (f"probability_{label}" for label in labels)
-    return ("label", "score", *probabilities, "token_count", "truncated", "model_version")
+    probabilities = (f"probability_{label}" for label in model.labels)
+    windows = ("windows",) if model.truncation == "window" else ()
+    sentences = ("sentences",) if model.granularity == "sentence" else ()
+    columns = ("label", "score", *probabilities, "token_count", "truncated")
+    return (*columns, *windows, *sentences, "model_version")

@@ -18,6 +18,7 @@ from scoring.manifest import (
     OutputFormat,
     Source,
     Unit,
+    added_columns,
 )
 from scoring.parquet import ParquetInput
 from scoring.stores import store_of
@@ -74,7 +75,7 @@ def make_manifest(
     scans = [scan(file, part_bytes=part_bytes) for file in files]
     names = _choose_names(files, scans)
     text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
-    kept = choose_columns(files[0].path, names, wanted=columns, labels=model.labels)
+    kept = choose_columns(files[0].path, names, wanted=columns, added=added_columns(model))
     used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
     for place, (file, found) in enumerate(zip(files, scans, strict=True)):

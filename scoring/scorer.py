@@ -1,6 +1,7 @@
 """Scores texts with a checkpoint, in passes of texts of similar length."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from model.hub_checkpoint import local_folder
 from model.loading import load
 from model.prediction import Prediction
 from model.predictor import Predictor
-from model.tokenizer import Encoding, Truncation
-from scoring.answers import Answers
+from model.sentences import Span, split_sentences
+from model.tokenizer import Encoding
+from model.windows import Reading
+from scoring.answers import Answers, SentenceAnswer
 from scoring.errors import OptionError
-from scoring.manifest import Model
+from scoring.manifest import Granularity, Model
 
 # On a processor, twice the service's budget and more is faster still, and nobody waits for a pass.
 _PASS_TOKENS = 2_048
@@ -43,7 +46,29 @@ def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.devic
         raise OptionError(f"--dtype: {error}") from error
 
 
-def describe(checkpoint: Checkpoint, *, device: str, dtype: str, truncation: Truncation) -> Model:
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text as the model reads it.
+
+    Args:
+        windows: of the whole; one encoding if it is not read in windows.
+        sentences: the windows of each sentence; empty if they are not scored.
+        spans: where each sentence stands in the text.
+    """
+
+    windows: Sequence[Encoding]
+    sentences: Sequence[Sequence[Encoding]] = ()
+    spans: Sequence[Span] = ()
+
+
+def describe(
+    checkpoint: Checkpoint,
+    *,
+    device: str,
+    dtype: str,
+    truncation: Reading,
+    granularity: Granularity = "text",
+) -> Model:
     """Describes what will answer, without loading the weights.
 
     Raises:
@@ -59,6 +84,7 @@ def describe(checkpoint: Checkpoint, *, device: str, dtype: str, truncation: Tru
         device=chosen.type,
         dtype=str(choice.dtype).removeprefix("torch."),
         truncation=truncation,
+        granularity=granularity,
     )
 
 
@@ -69,7 +95,8 @@ class Scorer:
         checkpoint: a folder, or `hf:NAME@REVISION`.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         dtype: `auto` or a type.
-        truncation: the end of a long text that is cut off, or `error`.
+        truncation: the end of a long text that is cut off, `error`, or `window`: it is read whole.
+        granularity: whether the sentences of a text are scored too.
         threads: of the process on a processor; 0: as many as it may use.
 
     Raises:
@@ -83,11 +110,14 @@ class Scorer:
         *,
         device: str = "auto",
         dtype: str = "auto",
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
         threads: int = 0,
     ) -> None:
         opened = open_checkpoint(local_folder(Path(checkpoint)))
-        self.model = describe(opened, device=device, dtype=dtype, truncation=truncation)
+        self.model = describe(
+            opened, device=device, dtype=dtype, truncation=truncation, granularity=granularity
+        )
         chosen, choice = choose(device, dtype, opened)
         backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
         if chosen.type == "cpu":
@@ -111,69 +141,110 @@ class Scorer:
         """
         return self.answer(*self.encode(texts))
 
-    def encode(self, texts: Sequence[str]) -> tuple[list[Encoding | None], dict[int, str]]:
+    def encode(self, texts: Sequence[str]) -> tuple[list[EncodedText | None], dict[int, str]]:
         """Encodes texts; any thread may call it.
 
         Args:
             texts: N of them.
 
         Returns:
-            The encoding of each, or None, and the reasons of those that are refused.
+            Each as the model reads it, or None, and the reasons of those that are refused.
         """
-        encodings: list[Encoding | None] = []
+        encoded: list[EncodedText | None] = []
         refused = {}
         for place, text in enumerate(texts):
             try:
-                encodings.append(self._predictor.encode(text, truncation=self.model.truncation))
+                encoded.append(self._encode(text))
             except InputError as error:
-                encodings.append(None)
+                encoded.append(None)
                 refused[place] = str(error)
-        return encodings, refused
+        return encoded, refused
 
-    def answer(self, encodings: Sequence[Encoding | None], refused: dict[int, str]) -> Answers:
+    def _encode(self, text: str) -> EncodedText:
+        whole = self._read(text)
+        if self.model.granularity == "text":
+            return EncodedText(whole)
+        spans = split_sentences(text)
+        return EncodedText(
+            whole, [self._read(text[span.start : span.end]) for span in spans], spans
+        )
+
+    def _read(self, text: str) -> Sequence[Encoding]:
+        if self.model.truncation == "window":
+            return self._predictor.encode_windows(text)
+        return [self._predictor.encode(text, truncation=self.model.truncation)]
+
+    def answer(self, encoded: Sequence[EncodedText | None], refused: dict[int, str]) -> Answers:
         """Runs the passes for encoded texts.
 
         Args:
-            encodings: of N texts.
+            encoded: N texts.
             refused: the reasons of those that have none.
         """
-        count = len(encodings)
+        count = len(encoded)
+        sentences: list[Sequence[SentenceAnswer]] = [()] * count
         answers = Answers(
             np.zeros(count, np.int32),
             np.zeros((count, len(self.model.labels)), np.float64),
             np.zeros(count, np.int32),
             np.zeros(count, np.bool_),
+            np.ones(count, np.int32),
+            sentences,
             refused,
         )
         ids = {label: number for number, label in enumerate(self.model.labels)}
-        for places, part in self._passes(encodings):
-            for place, result in zip(places, self._predictor.predict_each(part), strict=True):
-                if isinstance(result, Prediction):
-                    answers.label_ids[place] = ids[result.label]
-                    answers.probabilities[place] = list(result.probabilities.values())
-                    answers.token_counts[place] = result.token_count
-                    answers.truncated[place] = result.truncated
-                else:
-                    refused[place] = _reason(result)
+        results = iter(self._predict([each for text in encoded if text for each in _all(text)]))
+        for place, text in enumerate(encoded):
+            if text is None:
+                continue
+            # All are taken before one is looked at: the next text begins behind them.
+            read = [[next(results) for _ in part] for part in (text.windows, *text.sentences)]
+            whole, *parts = [self._join(windows) for windows in read]
+            found = [part for part in parts if isinstance(part, Prediction)]
+            if not isinstance(whole, Prediction) or len(found) < len(parts):
+                fault = next(each for each in (whole, *parts) if isinstance(each, Exception))
+                refused[place] = _reason(fault)
+                continue
+            answers.label_ids[place] = ids[whole.label]
+            answers.probabilities[place] = list(whole.probabilities.values())
+            answers.token_counts[place] = whole.token_count
+            answers.truncated[place] = whole.truncated
+            answers.windows[place] = whole.windows
+            sentences[place] = list(map(SentenceAnswer, text.spans, found))
         return answers
 
-    def _passes(
-        self, encodings: Sequence[Encoding | None]
-    ) -> Iterator[tuple[list[int], list[Encoding]]]:
+    def _join(self, windows: Sequence[Prediction | Exception]) -> Prediction | Exception:
+        """Makes one prediction of those of all windows of a text, or returns an error of theirs."""
+        found: list[Prediction] = []
+        for window in windows:
+            if isinstance(window, Exception):
+                return window
+            found.append(window)
+        return self._predictor.join(found)
+
+    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
+        """Runs the passes; returns the results in the order of the encodings."""
+        results: list[Prediction | Exception | None] = [None] * len(encodings)
+        for places, part in self._passes(encodings):
+            for place, result in zip(places, self._predictor.predict_each(part), strict=True):
+                results[place] = result
+        return [result for result in results if result is not None]  # every place is in a pass
+
+    def _passes(self, encodings: Sequence[Encoding]) -> Iterator[tuple[list[int], list[Encoding]]]:
         """Yields the places and encodings of each pass, the shortest texts first."""
-        known = [(len(each.input_ids), at) for at, each in enumerate(encodings) if each is not None]
         places: list[int] = []
-        part: list[Encoding] = []
-        for length, place in sorted(known):
-            encoding = encodings[place]
+        for length, place in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
             if places and length * (len(places) + 1) > self._pass_tokens:
-                yield places, part
-                places, part = [], []
-            if encoding is not None:
-                places.append(place)
-                part.append(encoding)
+                yield places, [encodings[at] for at in places]
+                places = []
+            places.append(place)
         if places:
-            yield places, part
+            yield places, [encodings[at] for at in places]
+
+
+def _all(text: EncodedText) -> list[Encoding]:
+    """All of a text that goes through the network: the whole, then its sentences."""
+    return [*text.windows, *(each for part in text.sentences for each in part)]
 
 
 def _reason(error: Exception) -> str:

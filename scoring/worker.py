@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
-from model.tokenizer import Encoding
 from scoring.engines.base import Fault, Job
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.manifest import BadRow, Manifest, UnitRecord
 from scoring.output import Output
 from scoring.reading import UnitReader, UnitRows
-from scoring.scorer import Scorer
+from scoring.scorer import EncodedText, Scorer
 from scoring.writing import part_bytes, part_name
 
 Result = UnitRecord | Fault
@@ -34,13 +33,13 @@ class Prepared:
     Args:
         number: of the unit.
         rows: the rows that have a text.
-        encodings: of the texts; None where one is refused.
+        encodings: the texts as the model reads them; None where one is refused.
         refused: the reasons, by places.
     """
 
     number: int
     rows: UnitRows
-    encodings: list[Encoding | None]
+    encodings: list[EncodedText | None]
     refused: dict[int, str]
 
 
@@ -80,6 +79,7 @@ class Worker:
             device=job.device,
             dtype=job.dtype,
             truncation=wanted.truncation,
+            granularity=wanted.granularity,
             threads=job.threads,
         )
         found = self._scorer.model
@@ -175,7 +175,7 @@ class Worker:
             rows_out=len(answers.label_ids),
             bad=tuple(bad),
             truncated=int(answers.truncated.sum()),
-            tokens=int(answers.token_counts.sum(dtype=np.int64)),
+            tokens=answers.tokens,
             labels={name: labels[at] for at, name in enumerate(self._manifest.model.labels)},
             part=part_name(self._manifest, number),
             size=len(content),

@@ -13,9 +13,9 @@ import orjson
 import pyarrow
 from pyarrow import parquet
 
-from scoring.answers import Answers
+from scoring.answers import Answers, SentenceAnswer
 from scoring.inputs import suffix_of
-from scoring.manifest import Column, Manifest, Source
+from scoring.manifest import Column, Manifest, Model, Source
 from scoring.reading import MISSING
 
 _TYPES = {
@@ -85,6 +85,7 @@ def _parquet(manifest: Manifest, values: Any, answers: Answers) -> bytes:  # noq
         *(pyarrow.array(column) for column in answers.probabilities.T.copy()),
         pyarrow.array(answers.token_counts),
         pyarrow.array(answers.truncated),
+        *_more_columns(manifest.model, answers),
         pyarrow.array([manifest.model.version] * count, pyarrow.string()),
     ]
     names = [*(column.output_name for column in manifest.columns), *manifest.added_columns]
@@ -101,21 +102,58 @@ def _cell(value: object, column: Column) -> object:
     return orjson.dumps(value).decode() if column.type == "json" else value
 
 
+def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
+    """Yields the columns that only some jobs have."""
+    if model.truncation == "window":
+        yield pyarrow.array(answers.windows)
+    if model.granularity == "sentence":
+        fields = {
+            "start": pyarrow.int32(),
+            "end": pyarrow.int32(),
+            "label": pyarrow.string(),
+            "score": pyarrow.float64(),
+            **{f"probability_{label}": pyarrow.float64() for label in model.labels},
+            "token_count": pyarrow.int32(),
+            "truncated": pyarrow.bool_(),
+        }
+        rows = [list(map(_sentence, sentences)) for sentences in answers.sentences]
+        yield pyarrow.array(rows, pyarrow.list_(pyarrow.struct(list(fields.items()))))
+
+
+def _sentence(answer: SentenceAnswer) -> dict[str, object]:
+    """What the answers tell of a sentence."""
+    found = answer.prediction
+    shares = {f"probability_{label}": share for label, share in found.probabilities.items()}
+    return {
+        "start": answer.span.start,
+        "end": answer.span.end,
+        "label": found.label,
+        "score": found.score,
+        **shares,
+        "token_count": found.token_count,
+        "truncated": found.truncated,
+    }
+
+
 def _added_rows(manifest: Manifest, answers: Answers) -> Iterator[dict[str, object]]:
     """Yields what the answers add to each row."""
-    names = manifest.added_columns
-    version = manifest.model.version
-    for label_id, score, probabilities, tokens, truncated in zip(
+    model = manifest.model
+    for label_id, score, probabilities, tokens, truncated, windows, sentences in zip(
         answers.label_ids.tolist(),
         answers.scores.tolist(),
         answers.probabilities.tolist(),
         answers.token_counts.tolist(),
         answers.truncated.tolist(),
+        answers.windows.tolist(),
+        answers.sentences,
         strict=True,
     ):
-        label = manifest.model.labels[label_id]
-        values = (label, score, *probabilities, tokens, truncated, version)
-        yield dict(zip(names, values, strict=True))
+        values = [model.labels[label_id], score, *probabilities, tokens, truncated]
+        if model.truncation == "window":
+            values.append(windows)
+        if model.granularity == "sentence":
+            values.append(list(map(_sentence, sentences)))
+        yield dict(zip(manifest.added_columns, [*values, model.version], strict=True))
 
 
 def _json_lines(
@@ -156,4 +194,6 @@ def _header(manifest: Manifest) -> list[str]:
 
 
 def _spell(value: object) -> str:
+    if isinstance(value, list):  # of sentences; JSON in one line has neither tabs nor line breaks
+        return orjson.dumps(value).decode()
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,6 +8,7 @@ from headlight_client.answers import (
     ModelName,
     Prediction,
     Problem,
+    Sentence,
     Token,
 )
 from headlight_client.async_client import AsyncClient
@@ -49,6 +50,7 @@ __all__ = [
     "Predictions",
     "Problem",
     "ProblemError",
+    "Sentence",
     "ServiceTimedOutError",
     "TimedOutError",
     "Token",

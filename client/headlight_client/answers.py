@@ -40,29 +40,65 @@ class ModelName:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Sentence:
+    """The model's prediction for one sentence of a text.
+
+    Args:
+        start: offset of its first character in the text, in code points.
+        end: offset behind its last character.
+        label: the most probable class; None if its probability is below `abstain_below`.
+        score: the probability of the most probable class.
+        probabilities: of every class, calibrated; they sum to 1.
+        token_count: tokens that the model read, special tokens included.
+        truncated: whether a part of the sentence was cut off.
+    """
+
+    start: int
+    end: int
+    label: str | None
+    score: float
+    probabilities: Mapping[str, float]
+    token_count: int
+    truncated: bool
+
+    def __repr__(self) -> str:
+        """The place, the label and its probability."""
+        return f"Sentence({self.start}:{self.end}, {self.label!r}, {self.score:.4f})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Prediction:
     """The model's prediction for one text.
 
     Args:
-        label: the most probable class.
-        score: its probability.
+        label: the most probable class; None if its probability is below `abstain_below`.
+        score: the probability of the most probable class.
         probabilities: of every class, calibrated; they sum to 1.
-        token_count: tokens that the model read, special tokens included.
+        token_count: tokens that the model read, special tokens included; of several windows all
+            together.
         truncated: whether a part of the text was cut off.
         model: that made the prediction.
+        windows: how many windows the text was read in; None unless `truncation` is `window`.
+        sentences: of each sentence, in order; None unless `granularity` is `sentence`.
     """
 
-    label: str
+    label: str | None
     score: float
     probabilities: Mapping[str, float]
     token_count: int
     truncated: bool
     model: ModelName
+    windows: int | None = None
+    sentences: tuple[Sentence, ...] | None = None
 
     def __repr__(self) -> str:
         """The label, its probability and how much was read."""
-        cut = ", truncated" if self.truncated else ""
-        return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{cut})"
+        more = ", truncated" if self.truncated else ""
+        if self.windows is not None and self.windows > 1:
+            more += f", {self.windows} windows"
+        if self.sentences is not None:
+            more += f", {len(self.sentences)} sentence{'s' * (len(self.sentences) != 1)}"
+        return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{more})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,16 @@ from headlight_client import calls
 from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
-from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
+from headlight_client.calls import (
+    Call,
+    Granularity,
+    Level,
+    Method,
+    OnError,
+    Reading,
+    Reduce,
+    Truncation,
+)
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
@@ -62,7 +71,9 @@ class AsyncClient:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
         concurrency: int = 4,
@@ -72,7 +83,9 @@ class AsyncClient:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: OnError,
         progress: bool = False,
         concurrency: int = 4,
@@ -81,7 +94,9 @@ class AsyncClient:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: OnError = "request",
         progress: bool = False,
         concurrency: int = 4,
@@ -96,7 +111,13 @@ class AsyncClient:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
-        portions = Portions(sentences, truncation=truncation, on_error=on_error)
+        portions = Portions(
+            sentences,
+            truncation=truncation,
+            on_error=on_error,
+            granularity=granularity,
+            abstain_below=abstain_below,
+        )
         with Progress(len(portions), shown=progress) as shown:
             for is_last in (False, True):
                 if is_last or (self._limits is None and not portions.fit(Limits())):
@@ -119,7 +140,8 @@ class AsyncClient:
         heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
     ) -> Attention:
         """Returns the attention weights of one sentence, as `Client.attention`."""
         return await self._carry_out(
@@ -130,6 +152,7 @@ class AsyncClient:
                 reduce=reduce,
                 level=level,
                 truncation=truncation,
+                window=window,
             )
         )
 
@@ -141,7 +164,8 @@ class AsyncClient:
         heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
     ) -> list[Attention]:
         """Returns the attention weights of several sentences, as `Client.attentions`."""
         return await self._carry_out(
@@ -152,6 +176,7 @@ class AsyncClient:
                 reduce=reduce,
                 level=level,
                 truncation=truncation,
+                window=window,
             )
         )
 

@@ -30,6 +30,9 @@ class Attention:
             `rollout+word`.
         weights: float32 [L, H, T, T]; `weights[l, h, q, k]` is what token `q` gives to token `k`.
             An axis of merged layers or heads has length 1.
+        window: number of the window of the text that they are of; None unless `truncation` is
+            `window`.
+        windows: that the text has; None likewise.
     """
 
     model: ModelName
@@ -39,6 +42,8 @@ class Attention:
     heads: tuple[int, ...]
     view: str
     weights: NDArray[np.float32]
+    window: int | None = None
+    windows: int | None = None
 
     def __repr__(self) -> str:
         """What it holds, without the weights."""

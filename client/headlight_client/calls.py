@@ -26,6 +26,8 @@ from headlight_client.reading import (
 T = TypeVar("T")
 
 Truncation = Literal["right", "left", "error"]
+Reading = Literal["right", "left", "error", "window"]
+Granularity = Literal["text", "sentence"]
 OnError = Literal["request", "item"]
 Reduce = Literal["none", "mean", "max", "rollout"]
 Level = Literal["token", "word"]
@@ -58,12 +60,23 @@ class Call(Generic[T]):
 
 
 def predict_call(
-    sentences: Sequence[str | None], *, truncation: Truncation, on_error: OnError
+    sentences: Sequence[str | None],
+    *,
+    truncation: Reading,
+    on_error: OnError,
+    granularity: Granularity = "text",
+    abstain_below: float | None = None,
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
     texts = texts_of(sentences)
     read = partial(read_predictions, count=len(texts))
-    return _post("/predict", read, sentences=texts, truncation=truncation, on_error=on_error)
+    # An older service does not know these.
+    newer = _given(
+        granularity=None if granularity == "text" else granularity, abstain_below=abstain_below
+    )
+    return _post(
+        "/predict", read, sentences=texts, truncation=truncation, on_error=on_error, **newer
+    )
 
 
 def attention_call(
@@ -73,10 +86,11 @@ def attention_call(
     heads: Indices | None,
     reduce: Reduce,
     level: Level,
-    truncation: Truncation,
+    truncation: Reading,
+    window: SupportsIndex | None = None,
 ) -> Call[Attention]:
     """Asks for the attention of one sentence."""
-    options = _options(layers, heads, reduce=reduce, level=level, truncation=truncation)
+    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     text = _one("attention", sentence, "use attentions for several")
     return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
 
@@ -88,11 +102,12 @@ def attentions_call(
     heads: Indices | None,
     reduce: Reduce,
     level: Level,
-    truncation: Truncation,
+    truncation: Reading,
+    window: SupportsIndex | None = None,
 ) -> Call[list[Attention]]:
     """Asks for the attention of several sentences."""
     texts = texts_of(sentences)
-    options = _options(layers, heads, reduce=reduce, level=level, truncation=truncation)
+    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     read = partial(read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
 
@@ -137,8 +152,12 @@ def ready_call() -> Call[bool]:
     return Call("GET", "/health/ready", read_ready, when_away=False)
 
 
-def _options(layers: Indices | None, heads: Indices | None, **options: str) -> dict[str, object]:
+def _options(
+    layers: Indices | None, heads: Indices | None, window: SupportsIndex | None, **options: str
+) -> dict[str, object]:
     chosen: dict[str, object] = {**options}
+    if window is not None:
+        chosen["window"] = one_index("window", window)
     if layers is not None:
         chosen["layer"] = several_indices("layers", layers)
     if heads is not None:

@@ -11,7 +11,16 @@ from headlight_client import calls
 from headlight_client.answers import ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
-from headlight_client.calls import Call, Level, Method, OnError, Reduce, Truncation
+from headlight_client.calls import (
+    Call,
+    Granularity,
+    Level,
+    Method,
+    OnError,
+    Reading,
+    Reduce,
+    Truncation,
+)
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
@@ -71,7 +80,9 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
     ) -> Predictions[Prediction]: ...
@@ -80,7 +91,9 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: OnError,
         progress: bool = False,
     ) -> Predictions[Prediction | ItemError]: ...
@@ -88,7 +101,9 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
         on_error: OnError = "request",
         progress: bool = False,
     ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
@@ -100,7 +115,11 @@ class Client:
 
         Args:
             sentences: any number.
-            truncation: which end of a long text is cut off; `error` refuses a long text.
+            truncation: which end of a long text is cut off; `error` refuses a long text; `window`
+                reads it whole, in windows.
+            granularity: `text`, or `sentence`: each prediction has its `sentences` too.
+            abstain_below: where the probability of the best class is below it, from 0 to 1, the
+                label is None.
             on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
                 place.
             progress: whether to show how many are answered, on standard error: by tqdm if it is
@@ -109,7 +128,13 @@ class Client:
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.
         """
-        portions = Portions(sentences, truncation=truncation, on_error=on_error)
+        portions = Portions(
+            sentences,
+            truncation=truncation,
+            on_error=on_error,
+            granularity=granularity,
+            abstain_below=abstain_below,
+        )
         with Progress(len(portions), shown=progress) as shown:
             for is_last in (False, True):
                 if is_last or (self._limits is None and not portions.fit(Limits())):
@@ -133,7 +158,8 @@ class Client:
         heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
     ) -> Attention:
         """Returns the attention weights of one sentence, or a view of them.
 
@@ -145,6 +171,8 @@ class Client:
                 chosen layers and heads into one map (Abnar and Zuidema 2020).
             level: `token`, or `word`: rows and columns are words.
             truncation: as in `predict`.
+            window: the number of the window to show, from 0, with `truncation` `window`; the
+                first if None.
         """
         return self._carry_out(
             calls.attention_call(
@@ -154,6 +182,7 @@ class Client:
                 reduce=reduce,
                 level=level,
                 truncation=truncation,
+                window=window,
             )
         )
 
@@ -165,7 +194,8 @@ class Client:
         heads: Indices | None = None,
         reduce: Reduce = "none",
         level: Level = "token",
-        truncation: Truncation = "right",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
     ) -> list[Attention]:
         """Returns the attention weights of several sentences, in order, from one request.
 
@@ -180,6 +210,7 @@ class Client:
                 reduce=reduce,
                 level=level,
                 truncation=truncation,
+                window=window,
             )
         )
 

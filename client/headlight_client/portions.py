@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from headlight_client.answers import FieldError, ItemError, Prediction, Problem
-from headlight_client.calls import Call, OnError, Truncation, as_json, predict_call, texts_of
+from headlight_client.calls import (
+    Call,
+    Granularity,
+    OnError,
+    Reading,
+    as_json,
+    predict_call,
+    texts_of,
+)
 from headlight_client.errors import (
     FailedPart,
     HeadlightError,
@@ -23,6 +31,9 @@ P = TypeVar("P", bound=Problem)
 _INDEX = re.compile(r"\Asentences\[([0-9]{1,9})\]")
 _LIST = ("body", "sentences")
 _TOO_LARGE = 413
+# A byte is a token at most. It is read twice at most where windows overlap, as a part of the text
+# and of a sentence, which has two special tokens of its own.
+_TOKENS_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +43,12 @@ class Limits:
     Args:
         sentences: most sentences.
         body_bytes: most bytes of the body.
+        queue_tokens: most tokens, of windows and sentences too.
     """
 
     sentences: int = 256
     body_bytes: int = 2_000_000
+    queue_tokens: int = 262_144
 
 
 def limits_of(told: Mapping[str, float | str | None]) -> Limits:
@@ -44,6 +57,7 @@ def limits_of(told: Mapping[str, float | str | None]) -> Limits:
     return Limits(
         _whole(told.get("max_sentences"), default.sentences),
         _whole(told.get("max_body_bytes"), default.body_bytes),
+        _whole(told.get("max_queue_tokens"), default.queue_tokens),
     )
 
 
@@ -58,17 +72,27 @@ class Portions:
         sentences: any number.
         truncation: of each.
         on_error: what a bad one does.
+        granularity: whether each is answered as a whole alone.
+        abstain_below: where no label is wanted.
 
     Raises:
         TypeError: `sentences` is one string.
     """
 
     def __init__(
-        self, sentences: Sequence[str | None], *, truncation: Truncation, on_error: OnError
+        self,
+        sentences: Sequence[str | None],
+        *,
+        truncation: Reading,
+        on_error: OnError,
+        granularity: Granularity = "text",
+        abstain_below: float | None = None,
     ) -> None:
         self._texts = texts_of(sentences)
-        self._truncation: Truncation = truncation
+        self._truncation: Reading = truncation
         self._on_error: OnError = on_error
+        self._granularity: Granularity = granularity
+        self._abstain_below = abstain_below
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
         self._answered = 0
         self._several = False
@@ -97,6 +121,7 @@ class Portions:
 
     def _cut(self, limits: Limits) -> Iterator[range]:
         around = len(self.call(range(0)).body or b"") - 1  # the first text has no comma
+        most_bytes = self._most_bytes(limits)
         start = size = 0
         for index, text in enumerate(self._texts):
             if self._answers[index] is not None:
@@ -105,7 +130,7 @@ class Portions:
                 start, size = index + 1, 0
                 continue
             added = len(as_json(text)) + 1  # and a comma
-            is_full = index - start >= limits.sentences or around + size + added > limits.body_bytes
+            is_full = index - start >= limits.sentences or around + size + added > most_bytes
             if index > start and is_full:
                 yield range(start, index)
                 start, size = index, 0
@@ -113,10 +138,22 @@ class Portions:
         if start < len(self._texts):
             yield range(start, len(self._texts))
 
+    def _most_bytes(self, limits: Limits) -> int:
+        """The most bytes of a portion, so that its tokens fit into the queue of the service too."""
+        if self._truncation != "window" and self._granularity == "text":
+            return limits.body_bytes  # a service takes all of these
+        return min(limits.body_bytes, limits.queue_tokens // _TOKENS_A_BYTE)
+
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
         texts = self._texts[portion.start : portion.stop]
-        return predict_call(texts, truncation=self._truncation, on_error=self._on_error)
+        return predict_call(
+            texts,
+            truncation=self._truncation,
+            on_error=self._on_error,
+            granularity=self._granularity,
+            abstain_below=self._abstain_below,
+        )
 
     def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:
         """Keeps the answers of a portion; an index in an error becomes one of all sentences."""

@@ -21,6 +21,7 @@ from headlight_client.answers import (
     ModelInfo,
     ModelName,
     Prediction,
+    Sentence,
     Token,
 )
 from headlight_client.attention import Attention
@@ -166,6 +167,8 @@ def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
         heads=tuple(arrays[f"heads{ending}"].tolist()),
         view=str(arrays[f"view{ending}"]),
         weights=arrays[f"attention{ending}"],
+        window=_number(arrays, f"window{ending}"),
+        windows=_number(arrays, f"windows{ending}"),
     )
     names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
     if attention.weights.shape != tuple(map(len, names)):
@@ -173,7 +176,12 @@ def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
     return attention
 
 
+def _number(arrays: Mapping[str, NDArray[Any]], name: str) -> int | None:
+    return int(arrays[name]) if name in arrays else None
+
+
 def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
+    sentences = content.get("sentences")
     return Prediction(
         label=content["label"],
         score=content["score"],
@@ -181,6 +189,20 @@ def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
         token_count=content["token_count"],
         truncated=content["truncated"],
         model=model,
+        windows=content.get("windows"),
+        sentences=tuple(map(_sentence, sentences)) if sentences is not None else None,
+    )
+
+
+def _sentence(content: Mapping[str, Any]) -> Sentence:
+    return Sentence(
+        start=content["start"],
+        end=content["end"],
+        label=content["label"],
+        score=content["score"],
+        probabilities=dict(content["probabilities"]),
+        token_count=content["token_count"],
+        truncated=content["truncated"],
     )
 
 

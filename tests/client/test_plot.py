@@ -33,7 +33,7 @@ def attention(
     )
     shape = (len(names.layer_names), len(names.head_names), len(texts), len(texts))
     weights = np.random.default_rng(0).random(shape, np.float32)
-    return Attention(**{name: getattr(names, name) for name in Attention.__slots__[:-1]},
+    return Attention(**{name: getattr(names, name) for name in Attention.__slots__[:-3]},
                      weights=weights)  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from service.api.schemas import (
     ModelAnswer,
     PredictRequest,
     Problem,
+    SentenceAnswer,
     TokenAnswer,
 )
 from service.app import ROUTERS
@@ -29,7 +30,14 @@ from tests.documentation.markdown import REFERENCE, code, codes, rows
 PAGE = REFERENCE / "http.md"
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()\s]+\)")
 # What a field without a value means.
-_UNSET = {"layer": "all", "head": "all", "format": "by `Accept`", "label": "the predicted one"}
+_UNSET = {
+    "layer": "all",
+    "head": "all",
+    "format": "by `Accept`",
+    "label": "the predicted one",
+    "abstain_below": "absent",
+    "window": "0",
+}
 
 
 def test_every_route_has_its_methods() -> None:
@@ -93,6 +101,7 @@ def test_every_member_of_a_problem_is_described() -> None:
         ("sent to `/attributions`", AttributionsRequest),
         ("sent to `/importance`", ImportanceRequest),
         ("a prediction", ItemAnswer),
+        ("one of `sentences`", SentenceAnswer),
         ("answer of `/model`", ModelAnswer),
     ],
 )
@@ -102,7 +111,10 @@ def test_every_field_is_described(header: str, schema: type[BaseModel]) -> None:
 
 def test_every_field_of_an_answer_with_attention_is_described() -> None:
     of_tokens = [f"tokens[].{name}" for name in TokenAnswer.model_fields]
-    before, after = ["prediction", "tokens"], ["layers", "heads", "view", "attention"]
+    before, after = (
+        ["prediction", "window", "windows", "tokens"],
+        ["layers", "heads", "view", "attention"],
+    )
 
     assert _names("answer of `/attention`") == [*before, *of_tokens, *after]
     assert list(AttentionAnswer.model_fields) == ["model", *before, *after]

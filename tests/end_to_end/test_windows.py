@@ -154,7 +154,8 @@ def test_attention_of_a_window_is_that_of_its_text_alone(
                 for token in alone["tokens"]
             ]
             assert shown["tokens"] == expected
-            query = {"sentence": LONG, **{name: str(value) for name, value in fields.items()}}
+            query: dict[str, str | int] = {"sentence": LONG, "truncation": "window"}
+            query["window"] = number
             assert client.get("/attention", params=query).json()["tokens"] == expected
         archive = client.post("/attention", json={"sentence": LONG, **fields, "format": "npz"})
         with np.load(io.BytesIO(archive.content), allow_pickle=False) as arrays:

@@ -1,0 +1,178 @@
+"""Both clients with windows, sentences and answers without a label, against a real service."""
+
+import json
+
+import pytest
+
+from headlight_client import ModelName, Prediction, Predictions, Sentence
+from headlight_client.calls import predict_call
+from headlight_client.portions import Limits, Portions, limits_of
+from tests.builders import WORDS
+from tests.client.conftest import Ask
+from tests.client.test_service import KEY, as_json
+from tests.end_to_end.servers import RunningService
+
+LONG = " ".join(WORDS * 3)
+TEXT = "A warm film. 🎬 The plot is dull!"
+MODEL = ModelName("tiny", "0" * 12)
+GOOD = Sentence(0, 5, "good", 0.75, {"bad": 0.25, "good": 0.75}, 4, truncated=False)
+UNSURE = Sentence(6, 9, None, 0.5, {"bad": 0.5, "good": 0.5}, 3, truncated=True)
+
+
+def test_sentences_of_texts(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "predict", [TEXT, "good"], granularity="sentence", options=KEY)
+
+    answer = as_json(running, "/predict", sentences=[TEXT, "good"], granularity="sentence")
+    for prediction, content in zip(found, answer["predictions"], strict=True):
+        sentences = tuple(Sentence(**each) for each in content.pop("sentences"))
+        model = ModelName(**answer["model"])
+        assert prediction == Prediction(**content, model=model, sentences=sentences)
+    places = [(each.start, each.end) for each in found[0].sentences]
+    assert [TEXT[start:end] for start, end in places] == ["A warm film.", "🎬 The plot is dull!"]
+    assert found[0].windows is None
+
+
+def test_long_texts_in_windows(ask: Ask, running: RunningService) -> None:
+    found = ask(running.url, "predict", [LONG, "good"], truncation="window", options=KEY)
+
+    assert [prediction.windows for prediction in found] == [4, 1]
+    assert [prediction.truncated for prediction in found] == [False, False]
+    assert found[0].sentences is None
+    for number in (None, 0, 3):
+        attention = ask(
+            *(running.url, "attention", LONG),
+            truncation="window",
+            window=number,
+            layers=[0],
+            heads=[0],
+            options=KEY,
+        )
+        assert (attention.window, attention.windows) == (number or 0, 4)
+    assert attention.tokens[-2].word == len(WORDS) * 3 - 1
+    (several,) = ask(
+        *(running.url, "attentions", [LONG]),
+        truncation="window",
+        window=1,
+        layers=[0],
+        heads=[0],
+        options=KEY,
+    )
+    assert (several.window, several.windows) == (1, 4)
+    plain = ask(running.url, "attention", "good", options=KEY)
+    assert (plain.window, plain.windows) == (None, None)
+
+
+def test_an_answer_without_a_label(ask: Ask, running: RunningService) -> None:
+    (found,) = ask(
+        running.url, "predict", [TEXT], granularity="sentence", abstain_below=1.0, options=KEY
+    )
+
+    assert found.label is None
+    assert [each.label for each in found.sentences] == [None, None]
+    assert found.score == max(found.probabilities.values())
+
+
+def test_any_number_of_texts_with_their_sentences(ask: Ask, running: RunningService) -> None:
+    texts = [f"{word} film. Good." for word in WORDS]
+    found = ask(running.url, "predict", texts, granularity="sentence", options=KEY)
+
+    assert [len(prediction.sentences) for prediction in found] == [2] * len(texts)
+
+
+def test_an_older_service_is_sent_nothing_that_it_does_not_know() -> None:
+    call = predict_call(["a"], truncation="right", on_error="request")
+    assert json.loads(call.body or b"") == {
+        "sentences": ["a"],
+        "truncation": "right",
+        "on_error": "request",
+    }
+    call = predict_call(
+        *(["a"],),
+        truncation="window",
+        on_error="item",
+        granularity="sentence",
+        abstain_below=0.0,
+    )
+    assert json.loads(call.body or b"") == {
+        "sentences": ["a"],
+        "truncation": "window",
+        "on_error": "item",
+        "granularity": "sentence",
+        "abstain_below": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({"truncation": "right"}, [10]),
+        ({"truncation": "window"}, [3, 3, 3, 1]),
+        ({"truncation": "right", "granularity": "sentence"}, [2, 2, 2, 2, 2]),
+    ],
+)
+def test_a_portion_fits_into_the_queue_too(options: dict[str, str], counts: list[int]) -> None:
+    portions = Portions(["x" * 60] * 10, on_error="request", **options)  # type: ignore[arg-type]
+    limits = limits_of({"max_queue_tokens": 1000})
+    assert limits == Limits(queue_tokens=1000)
+    assert [len(portion) for portion in portions.cut(limits)] == counts
+    for portion in portions.cut(limits):
+        body = portions.call(portion).body or b""
+        assert len(counts) == 1 or len(body) <= 250
+
+
+def predictions() -> Predictions[Prediction]:
+    return Predictions(
+        [
+            Prediction(
+                *("good", 0.75, {"bad": 0.25, "good": 0.75}, 5),
+                truncated=False,
+                model=MODEL,
+                windows=3,
+                sentences=(GOOD, UNSURE),
+            ),
+            Prediction(
+                *(None, 0.5, {"bad": 0.5, "good": 0.5}, 5),
+                truncated=False,
+                model=MODEL,
+                windows=1,
+                sentences=(GOOD,),
+            ),
+        ]
+    )
+
+
+def test_answers_in_one_line() -> None:
+    first, second = predictions()
+    assert repr(first) == "Prediction('good', 0.7500, 5 tokens, 3 windows, 2 sentences)"
+    assert repr(second) == "Prediction(None, 0.5000, 5 tokens, 1 sentence)"
+    assert repr(predictions()) == "Predictions(2: 1 good, 1 without label)"
+    assert repr(UNSURE) == "Sentence(6:9, None, 0.5000)"
+
+
+def test_tables() -> None:
+    frame = predictions().to_dataframe()
+    assert list(frame.columns) == [
+        *("label", "score", "probability_bad", "probability_good", "token_count", "truncated"),
+        *("windows", "model_version", "error"),
+    ]
+    assert frame["windows"].tolist() == [3, 1]
+    assert frame["label"].isna().tolist() == [False, True]
+
+    frame = predictions().sentences_to_dataframe()
+    assert list(frame.columns) == [
+        *("text", "sentence", "start", "end", "label", "score", "probability_bad"),
+        *("probability_good", "token_count", "truncated", "model_version"),
+    ]
+    assert frame[["text", "sentence", "start", "end"]].to_numpy().tolist() == [
+        [0, 0, 0, 5],
+        [0, 1, 6, 9],
+        [1, 0, 0, 5],
+    ]
+    assert frame["label"].fillna("none").tolist() == ["good", "none", "good"]
+    assert frame.dtypes.astype(str).to_dict() == {
+        **dict.fromkeys(("text", "sentence", "start", "end", "token_count"), "Int64"),
+        **dict.fromkeys(("score", "probability_bad", "probability_good"), "float64"),
+        **dict.fromkeys(("label", "model_version"), "string"),
+        "truncated": "boolean",
+    }
+    assert len(Predictions[Prediction]().sentences_to_dataframe()) == 0

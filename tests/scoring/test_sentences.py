@@ -1,0 +1,172 @@
+"""Jobs with `--granularity sentence` and `--truncation window`: a row in is a row out."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from pyarrow import parquet
+
+from model import Prediction, Predictor, load_predictor, open_checkpoint
+from model.sentences import split_sentences
+from model.windows import MAX_WINDOWS
+from scoring.scorer import Scorer
+from tests.builders import WORDS
+from tests.scoring.conftest import Run
+
+LONG = " ".join(WORDS * 3) + ". Good."
+TEXTS = ["A film. A dull plot!", LONG, "superb", '"Good," he said.\nNot bad. 🎬 Cold']
+TOO_LONG = "good " * 32 * MAX_WINDOWS
+MEMBERS = [
+    *("start", "end", "label", "score", "probability_negative", "probability_positive"),
+    *("token_count", "truncated"),
+]
+OPTIONS = ("--dtype", "float32", "--granularity", "sentence", "--truncation", "window")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """JSON Lines with four good rows and two that have no answer."""
+    path = tmp_path / "in" / "rows.jsonl"
+    path.parent.mkdir()
+    rows = [*TEXTS[:2], " ", *TEXTS[2:], TOO_LONG]
+    lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    checkpoint = open_checkpoint(checkpoint_folder)
+    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def read_whole(predictor: Predictor, text: str) -> Prediction:
+    return predictor.join(predictor.predict(predictor.encode_windows(text)))
+
+
+def check(rows: list[dict[str, object]], predictor: Predictor) -> None:
+    """Compares the rows of a part with the predictor's own answers."""
+    assert [row["text"] for row in rows] == TEXTS
+    for row in rows:
+        text = str(row["text"])
+        whole = read_whole(predictor, text)
+        assert (row["label"], row["token_count"]) == (whole.label, whole.token_count)
+        assert (row["windows"], row["truncated"]) == (whole.windows, False)
+        assert row["score"] == pytest.approx(whole.score, abs=1e-5)
+        sentences = row["sentences"]
+        assert isinstance(sentences, list)
+        spans = split_sentences(text)
+        assert [(each["start"], each["end"]) for each in sentences] == [
+            (span.start, span.end) for span in spans
+        ]
+        for each in sentences:
+            assert list(each) == MEMBERS
+            alone = read_whole(predictor, text[each["start"] : each["end"]])
+            assert (each["label"], each["token_count"]) == (alone.label, alone.token_count)
+            assert each["probability_positive"] == pytest.approx(
+                alone.probabilities["positive"], abs=1e-5
+            )
+
+
+def test_a_part_has_a_list_of_sentences_for_each_row(
+    run: Run, table: Path, tmp_path: Path, predictor: Predictor
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, *OPTIONS) == 0
+    found = parquet.read_table(output / "part-00000.parquet")
+    assert found.column_names == [
+        *("id", "text", "label", "score", "probability_negative", "probability_positive"),
+        *("token_count", "truncated", "windows", "sentences", "model_version"),
+    ]
+    check(found.to_pylist(), predictor)
+    totals = json.loads((output / "SUCCESS.json").read_text())
+    assert (totals["rows_in"], totals["rows_out"], totals["bad_rows"]) == (6, 4, 2)
+    whole = [read_whole(predictor, text) for text in TEXTS]
+    sentences = [
+        read_whole(predictor, text[span.start : span.end])
+        for text in TEXTS
+        for span in split_sentences(text)
+    ]
+    assert totals["tokens"] == sum(each.token_count for each in (*whole, *sentences))
+    bad = [json.loads(line) for line in (output / "bad-rows.jsonl").read_text().splitlines()]
+    assert [row["row"] for row in bad] == [3, 6]
+    assert bad[1]["reason"].startswith("the text takes 89 windows of 32 tokens")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_in_the_form_of_the_input_sentences_are_json(
+    run: Run, tmp_path: Path, predictor: Predictor, suffix: str
+) -> None:
+    texts = TEXTS if suffix != "tsv" else [text.replace("\n", " ") for text in TEXTS]
+    path, output = tmp_path / f"rows.{suffix}", tmp_path / "out"
+    if suffix == "jsonl":
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    elif suffix == "csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([["text"], *([text] for text in texts)])
+    else:
+        path.write_text("\n".join(["text", *texts]) + "\n", encoding="utf-8")
+    assert run(path, "--output", output, "--format", "input", *OPTIONS) == 0
+    content = (output / f"part-00000.{suffix}").read_text(encoding="utf-8")
+    if suffix == "jsonl":
+        rows = [json.loads(line) for line in content.splitlines()]
+    elif suffix == "csv":
+        rows = list(csv.DictReader(content.splitlines(keepends=True)))
+    else:
+        head, *lines = content.splitlines()
+        rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+    assert [row["text"] for row in rows] == texts
+    for row, text in zip(rows, texts, strict=True):
+        found = row["sentences"]
+        sentences = found if isinstance(found, list) else json.loads(found)
+        assert [list(each) for each in sentences] == [MEMBERS] * len(split_sentences(text))
+        assert int(row["windows"]) == read_whole(predictor, text).windows
+
+
+def test_without_the_options_nothing_is_added(run: Run, table: Path, tmp_path: Path) -> None:
+    assert run(table, "--output", tmp_path / "out", "--dtype", "float32") == 0
+    found = parquet.read_table(tmp_path / "out" / "part-00000.parquet")
+    assert found.column_names[-3:] == ["token_count", "truncated", "model_version"]
+
+
+def test_a_column_of_the_input_with_a_name_of_ours_is_kept_under_another(
+    run: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("text,sentences,windows\ngood,1,2\n", encoding="utf-8")
+    assert run(path, "--output", tmp_path / "out", *OPTIONS) == 0
+    found = parquet.read_table(tmp_path / "out" / "part-00000.parquet")
+    assert found.column_names[:3] == ["text", "input_sentences", "input_windows"]
+
+
+def test_another_granularity_does_not_go_on(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, *OPTIONS) == 0
+    assert run(table, "--output", output, *OPTIONS) == 0  # it is finished
+    capsys.readouterr()
+    assert run(table, "--output", output, "--dtype", "float32") == 1
+    told = capsys.readouterr().err
+    assert "--truncation was window, is right; --granularity was sentence, is text" in told
+
+
+def test_a_job_that_an_older_version_began_goes_on(run: Run, table: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, "--dtype", "float32") == 0
+    manifest = json.loads((output / "manifest.json").read_text())
+    assert manifest["model"].pop("granularity") == "text"
+    (output / "manifest.json").write_text(json.dumps(manifest))
+    assert run(table, "--output", output, "--dtype", "float32") == 0
+
+
+def test_a_scorer_in_a_process_of_ones_own(checkpoint_folder: Path) -> None:
+    scorer = Scorer(
+        checkpoint_folder, dtype="float32", truncation="window", granularity="sentence", threads=1
+    )
+    answers = scorer.score([TEXTS[0], " ", LONG])
+    assert list(answers.refused) == [1]
+    assert answers.windows[[0, 2]].tolist() == [1, 4]
+    assert [len(sentences) for sentences in answers.sentences] == [2, 0, 2]
