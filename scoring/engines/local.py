@@ -45,14 +45,14 @@ class LocalEngine:
             EngineError: no worker can start.
         """
         work = _Work(numbers)
-        threads = []
-        for place in range(min(self._workers, len(numbers))):
-            gpu = self._gpus[place % len(self._gpus)] if self._gpus else None
-            keeper = _Keeper(job, gpu, work)
-            thread = threading.Thread(target=keeper.run, daemon=True)
-            thread.start()
-            threads.append((thread, keeper))
-        try:
+        threads: list[tuple[threading.Thread, _Keeper]] = []
+        try:  # a signal may come from here on
+            for place in range(min(self._workers, len(numbers))):
+                gpu = self._gpus[place % len(self._gpus)] if self._gpus else None
+                keeper = _Keeper(job, gpu, work)
+                thread = threading.Thread(target=keeper.run, daemon=True)
+                threads.append((thread, keeper))
+                thread.start()
             for _ in numbers:
                 result = work.results.get()
                 if isinstance(result, EngineError):
@@ -64,7 +64,8 @@ class LocalEngine:
             work.close()
             for thread, keeper in threads:
                 keeper.end()
-                thread.join()
+                if thread.ident is not None:
+                    thread.join()
 
 
 class _Work:

@@ -30,7 +30,10 @@ class _Channel:
         self._lock = threading.Lock()
         self._numbers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._is_over = False
-        self.job = Job(**json.loads(sys.stdin.readline()))
+        line = sys.stdin.readline()
+        if not line.endswith("\n"):
+            sys.exit()  # the driver has ended
+        self.job = Job(**json.loads(line))
         threading.Thread(target=self._listen, daemon=True).start()
 
     def write(self, kind: str, content: object) -> None:

@@ -14,6 +14,7 @@ from tests.resilience.small_disk import SmallDisk
 from tests.scoring.conftest import workers_of
 
 Process = subprocess.Popen[str]
+_TRIES = 5
 
 
 class Nodes(Protocol):
@@ -120,13 +121,22 @@ class RayNodes:
         self.address: str = cluster.address
         self._cluster = cluster
         self._chance = chance
-        self._nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        self._nodes = [self._add() for _ in range(2)]
 
     def lose(self) -> None:
         """Kills a node, and adds another."""
         lost = self._nodes.pop(self._chance.randrange(len(self._nodes)))
         self._cluster.remove_node(lost, allow_graceful=False)
-        self._nodes.append(self._cluster.add_node(num_cpus=1))
+        self._nodes.append(self._add())
+
+    def _add(self) -> Any:  # noqa: ANN401
+        """Starts a node, and tries again: on a busy machine it may come too late for Ray."""
+        for _ in range(_TRIES):
+            try:
+                return self._cluster.add_node(num_cpus=1)
+            except Exception as error:  # Ray has no type for it
+                failed = error
+        raise failed
 
     def actors(self) -> list[int]:
         """The processes of actors."""

@@ -10,6 +10,9 @@ from tests.documentation.markdown import ROOT, all_blocks
 GUIDE = ROOT / "docs" / "guides" / "bulk-scoring.md"
 
 
+# pyspark leaves the sockets to its JVM open.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_spark_scores_by_the_function_of_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
     if shutil.which("java") is None:
