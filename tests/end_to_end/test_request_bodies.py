@@ -78,7 +78,7 @@ BLANK = (
         (
             {"sentences": ["a"], "truncation": "both"},
             ["body", "truncation"],
-            "must be 'right', 'left' or 'error'",
+            "must be 'right', 'left', 'error' or 'window'",
         ),
         (
             {"sentences": ["a"], "on_error": None},

@@ -8,7 +8,7 @@ from tests.end_to_end.problems import assert_problem, error
 
 LIST, ONE, QUERY = '{"sentences": ["…"]}', '{"sentence": "…"}', "?sentence=…"
 PREDICT = "known are sentences, truncation, granularity, abstain_below, on_error"
-VIEWS = "layer, head, truncation, reduce, level, format, dtype"
+VIEWS = "layer, head, truncation, window, reduce, level, format, dtype"
 ATTENTION, ATTENTIONS = f"known are sentence, {VIEWS}", f"known are sentences, {VIEWS}"
 ATTRIBUTIONS = "known are sentence, truncation, label, method, steps, level"
 IMPORTANCE = "known are sentence, truncation, label"
