@@ -8,6 +8,8 @@ from headlight_client.answers import (
     ModelName,
     Prediction,
     Problem,
+    Threshold,
+    Thresholds,
     Token,
 )
 from headlight_client.async_client import AsyncClient
@@ -50,6 +52,8 @@ __all__ = [
     "Problem",
     "ProblemError",
     "ServiceTimedOutError",
+    "Threshold",
+    "Thresholds",
     "TimedOutError",
     "Token",
     "UnauthorizedError",

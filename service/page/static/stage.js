@@ -11,7 +11,7 @@ import { aligned } from "./words.js";
 export class Stage {
   /**
    * @param {object} told what the page wants to hear: `onChoose(weights, row, column)`,
-   *   `onProblem(problem, retry)`, `announce(text)`
+   *   `onRead(fields)`, `onProblem(problem, retry)`, `announce(text)`
    */
   constructor(told) {
     this.told = told;
