@@ -226,13 +226,16 @@ def _check_precision(
 
 
 def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
-    """Refuses a baseline of other weights: texts in use would be compared with answers of those."""
-    baseline = manifest.baseline
-    if baseline is None or baseline.weights_sha256 in (None, weights_sha256):
-        return
-    raise CheckpointError(
-        path,
-        f"its baseline is of version {str(baseline.weights_sha256)[:_VERSION_LENGTH]}, and "
-        f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take baseline and sha256 out, "
-        "then record again (headlight-train evaluate --record-baseline)",
-    )
+    """Refuses records of other weights: their answers say nothing of those of the folder's."""
+    for name, verb, record in (
+        ("baseline", "is", manifest.baseline),
+        ("thresholds", "are", manifest.thresholds),
+    ):
+        if record is None or record.weights_sha256 in (None, weights_sha256):
+            continue
+        raise CheckpointError(
+            path,
+            f"its {name} {verb} of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
+            f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take {name} and sha256 "
+            "out, then record again (headlight-train evaluate --record-baseline)",
+        )

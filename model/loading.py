@@ -96,4 +96,5 @@ def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> Mode
         dtype=dtype_name(backend.dtype),
         dtype_reason=backend.dtype_reason,
         metrics=checkpoint.manifest.metrics,
+        thresholds=checkpoint.manifest.thresholds,
     )

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 from model.baseline import Baseline
 from model.labels import Labels
 from model.records import Digest, Record, Rows, SetName, Share
+from model.thresholds import Thresholds
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
@@ -165,6 +166,7 @@ class Manifest(Record):
         metrics: accuracy on each measured set.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
+        thresholds: what thresholds on the score leave of the answers to these texts.
         files: SHA-256 of the other files of the folder, by their plain names; it detects a
             flipped bit.
         sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
@@ -180,6 +182,7 @@ class Manifest(Record):
     metrics: tuple[Metric, ...] = ()
     precision: tuple[Precision, ...] = ()
     baseline: Baseline | None = None
+    thresholds: Thresholds | None = None
     files: dict[FileName, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
 
@@ -195,16 +198,21 @@ class Manifest(Record):
                 f"baseline.scores are of {', '.join(self.baseline.scores)}, must be of "
                 f"{', '.join(self.labels)}"
             )
+        if self.thresholds is not None and set(self.thresholds.texts) != set(self.labels):
+            raise ValueError(
+                f"thresholds.texts are of {', '.join(self.thresholds.texts)}, must be of "
+                f"{', '.join(self.labels)}"
+            )
         return self
 
     def to_json(self) -> dict[str, Any]:
         """Returns the content that is written to `headlight.json`.
 
-        Without a record of precision, or a baseline, its field is left out, so that versions that
-        do not know it read the folder too.
+        Without a record of precision, a baseline or thresholds, its field is left out, so that
+        versions that do not know it read the folder too.
         """
         content = self.model_dump(mode="json")
-        for name in ("precision", "baseline"):
+        for name in ("precision", "baseline", "thresholds"):
             if not content[name]:
                 del content[name]
         return content

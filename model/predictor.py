@@ -4,7 +4,7 @@ Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -20,6 +20,7 @@ from model.gradients import Gradients
 from model.manifest import Metric
 from model.prediction import Prediction, join_predictions, make_predictions
 from model.text import check_text
+from model.thresholds import Thresholds
 from model.tokenizer import Encoding, Tokenizer, Truncation
 from model.windows import MAX_WINDOWS
 
@@ -88,6 +89,8 @@ class ModelInfo:
         dtype: the type of its projections.
         dtype_reason: why it is this type.
         metrics: the accuracy recorded in training.
+        thresholds: what thresholds leave of the answers to the validation texts; None if it was
+            not recorded.
     """
 
     name: str
@@ -104,6 +107,7 @@ class ModelInfo:
     dtype: str
     dtype_reason: str
     metrics: tuple[Metric, ...]
+    thresholds: Thresholds | None = field(default=None, hash=False)
 
 
 class Predictor:

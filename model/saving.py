@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from model.files import (
     write_whole,
 )
 from model.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
+from model.records import Record
+from model.thresholds import Thresholds
 from model.tokenizer import Tokenizer
 from model.weights import save_weights
 
@@ -67,9 +70,11 @@ def save_checkpoint(
         )
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
         filled: dict[str, object] = {"files": files}
-        if manifest.baseline is not None:
-            of_weights = {"weights_sha256": files[WEIGHTS]}
-            filled["baseline"] = manifest.baseline.model_copy(update=of_weights)
+        of_weights = {"weights_sha256": files[WEIGHTS]}
+        for name in ("baseline", "thresholds"):
+            record: Baseline | Thresholds | None = getattr(manifest, name)
+            if record is not None:
+                filled[name] = record.model_copy(update=of_weights)
         content = manifest.model_copy(update=filled).to_json()
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
         for file in [*fresh.iterdir(), fresh]:
@@ -132,24 +137,34 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     """
     others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
     records = sorted([*others, record], key=lambda each: each.dtype)
-    _save_record(checkpoint, "precision", [each.model_dump(mode="json") for each in records])
+    _save_records(checkpoint, {"precision": [each.model_dump(mode="json") for each in records]})
 
 
-def save_baseline(checkpoint: Checkpoint, baseline: Baseline) -> None:
-    """Writes a baseline into `headlight.json`, in place of an older one, as `save_precision` does.
+def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresholds) -> None:
+    """Writes a baseline and thresholds into `headlight.json`, in place of older ones.
+
+    The file is replaced as `save_precision` does it, once for both.
 
     Args:
         checkpoint: the folder, as it was when it was measured.
         baseline: of its answers.
+        thresholds: what they leave of the same answers.
 
     Raises:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
-    mine = baseline.model_copy(update={"weights_sha256": checkpoint.weights_sha256})
-    _save_record(checkpoint, "baseline", mine.model_dump(mode="json"))
+    mine = {"weights_sha256": checkpoint.weights_sha256}
+    records: dict[str, Record] = {"baseline": baseline, "thresholds": thresholds}
+    _save_records(
+        checkpoint,
+        {
+            field: record.model_copy(update=mine).model_dump(mode="json")
+            for field, record in records.items()
+        },
+    )
 
 
-def _save_record(checkpoint: Checkpoint, field: str, record: object) -> None:
+def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None:
     check_recordable(checkpoint.path)
     path = checkpoint.path / MANIFEST
     now = open_checkpoint(checkpoint.path)
@@ -159,10 +174,10 @@ def _save_record(checkpoint: Checkpoint, field: str, record: object) -> None:
         raise CheckpointError(
             checkpoint.path, "was changed while it was measured: nothing is recorded; measure again"
         )
-    # What is there is kept as it was written; only this field and the seal change.
+    # What is there is kept as it was written; only these fields and the seal change.
     content = read_object(path) if path.is_file() else now.manifest.to_json()
     content.pop("sha256", None)
-    content[field] = record
+    content.update(records)
     try:
         write_whole(path, to_bytes({**content, "sha256": seal(content)}))
         sync(path.parent)

@@ -11,6 +11,7 @@ from model.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.encoder import EncoderClassifier, build_encoder
 from model.manifest import Manifest, Precision, PrecisionSet
 from model.saving import save_checkpoint
+from model.thresholds import Thresholds
 from model.tokenizer import Tokenizer
 from model.wordpiece import wordpiece_tokenizer
 from training.data.vocabulary import train_word_tokenizer
@@ -101,6 +102,28 @@ def tiny_baseline(**changes: Any) -> Baseline:  # noqa: ANN401
         "unknown_tokens": 20,
     }
     return Baseline.model_validate({**content, **changes})
+
+
+def tiny_thresholds(**changes: Any) -> Thresholds:  # noqa: ANN401
+    """Of 1,000 texts of the dev set, at two thresholds."""
+    content: dict[str, Any] = {
+        "sets": ["dev"],
+        "rows": 1000,
+        "texts": {"negative": 400, "positive": 600},
+        "by_threshold": [
+            {
+                "threshold": 0.5,
+                "answers": {"negative": 500, "positive": 500},
+                "right": {"negative": 350, "positive": 450},
+            },
+            {
+                "threshold": 0.9,
+                "answers": {"negative": 0, "positive": 200},
+                "right": {"negative": 0, "positive": 150},
+            },
+        ],
+    }
+    return Thresholds.model_validate({**content, **changes})
 
 
 def precision_set(

@@ -9,6 +9,8 @@ from headlight_client.answers import (
     Prediction,
     Problem,
     Sentence,
+    Threshold,
+    Thresholds,
     Token,
 )
 from headlight_client.async_client import AsyncClient
@@ -52,6 +54,8 @@ __all__ = [
     "ProblemError",
     "Sentence",
     "ServiceTimedOutError",
+    "Threshold",
+    "Thresholds",
     "TimedOutError",
     "Token",
     "UnauthorizedError",

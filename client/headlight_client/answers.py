@@ -187,6 +187,42 @@ class Metric:
     ece: float
 
 
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What is left of the measured texts if only answers with this score or more count.
+
+    Args:
+        threshold: the lowest score that counts, 0 to 1.
+        rows: texts that keep their answer.
+        share: their share of all texts.
+        accuracy: share of these answers that are right; None without answers.
+        precision: by label, of the answers with it the share that is right; None without any.
+        recall: by label, of the texts of it the share that is answered with it.
+    """
+
+    threshold: float
+    rows: int
+    share: float
+    accuracy: float | None
+    precision: Mapping[str, float | None] = field(hash=False)
+    recall: Mapping[str, float | None] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """What thresholds leave of the answers to the texts that the model was measured on.
+
+    Args:
+        sets: names of the sets that the texts are of.
+        rows: how many texts they are.
+        by_threshold: what each threshold leaves, ascending.
+    """
+
+    sets: tuple[str, ...]
+    rows: int
+    by_threshold: tuple[Threshold, ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelInfo:
     """The served model, as `GET /model` describes it.
@@ -208,6 +244,8 @@ class ModelInfo:
         dtype_reason: why it computes in that type; blank from a service that does not tell.
         limits: beyond which a request is refused, by the names of settings; none from a service
             that does not tell.
+        thresholds: what thresholds leave of the validation texts; None if it was not recorded, or
+            from a service that does not tell.
     """
 
     name: str
@@ -225,6 +263,7 @@ class ModelInfo:
     metrics: tuple[Metric, ...]
     dtype_reason: str = ""
     limits: Mapping[str, float | str | None] = field(default_factory=dict, hash=False)
+    thresholds: Thresholds | None = None
 
     def __repr__(self) -> str:
         """Name, network and labels; the figures are attributes."""

@@ -22,6 +22,8 @@ from headlight_client.answers import (
     ModelName,
     Prediction,
     Sentence,
+    Threshold,
+    Thresholds,
     Token,
 )
 from headlight_client.attention import Attention
@@ -79,9 +81,10 @@ def read_model(answer: Answer) -> ModelInfo:
         device=content["device"],
         dtype=content["dtype"],
         metrics=tuple(_metric(metric) for metric in content["metrics"]),
-        # An older service tells neither.
+        # An older service tells none of these.
         dtype_reason=content.get("dtype_reason", ""),
         limits=dict(content.get("limits", {})),
+        thresholds=_thresholds(content.get("thresholds")),
     )
 
 
@@ -223,4 +226,24 @@ def _metric(content: Mapping[str, Any]) -> Metric:
         interval=(low, high),
         log_loss=content["log_loss"],
         ece=content["ece"],
+    )
+
+
+def _thresholds(content: Mapping[str, Any] | None) -> Thresholds | None:
+    if content is None:
+        return None
+    return Thresholds(
+        sets=tuple(content["sets"]),
+        rows=content["rows"],
+        by_threshold=tuple(
+            Threshold(
+                threshold=left["threshold"],
+                rows=left["rows"],
+                share=left["share"],
+                accuracy=left["accuracy"],
+                precision=dict(left["precision"]),
+                recall=dict(left["recall"]),
+            )
+            for left in content["by_threshold"]
+        ),
     )

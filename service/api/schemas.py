@@ -364,6 +364,29 @@ class LimitsAnswer(BaseModel):
     token_quota: str | None = Field(description="Tokens of one client in a time; null: any.")
 
 
+class ThresholdAnswer(BaseModel):
+    """What is left if only answers whose score is `threshold` or more count."""
+
+    threshold: float = Field(ge=0, le=1)
+    rows: int = Field(ge=0, description="Texts that keep their answer.")
+    share: float = Field(ge=0, le=1, description="Their share of all texts.")
+    accuracy: float | None = Field(description="Share of these answers that are right.")
+    precision: dict[str, float | None] = Field(
+        description="Of the answers with a label, the share that is right; null without answers."
+    )
+    recall: dict[str, float | None] = Field(
+        description="Of the texts of a label, the share that is answered with it."
+    )
+
+
+class ThresholdsAnswer(BaseModel):
+    """What thresholds leave of the answers to the texts that the model was measured on."""
+
+    sets: list[str] = Field(description="Names of the sets that the texts are of.")
+    rows: int = Field(ge=1, description="How many texts they are.")
+    by_threshold: list[ThresholdAnswer] = Field(description="Ascending.")
+
+
 class ModelAnswer(BaseModel):
     """The answer of `GET /model`."""
 
@@ -381,6 +404,9 @@ class ModelAnswer(BaseModel):
     dtype: str
     dtype_reason: str = Field(description="Why it computes in `dtype`, in one sentence.")
     metrics: list[Metric]
+    thresholds: ThresholdsAnswer | None = Field(
+        description="What thresholds leave of the validation texts; null if it was not recorded."
+    )
     limits: LimitsAnswer
 
 

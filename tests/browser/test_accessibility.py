@@ -47,6 +47,23 @@ def mean(visit: Visit) -> None:
     visit.ask(SENTENCE)
 
 
+def divided(visit: Visit) -> None:
+    """Sentences, one of them chosen, some without an answer; and the table of thresholds."""
+    visit.ask("The plot drags, and is a chore. But the cast is superb! It runs two hours. Perhaps.")
+    with visit.redrawn():
+        visit.page.get_by_label("No answer below").fill("90")
+        visit.page.get_by_label("No answer below").press("Enter")
+    visit.page.locator("#thresholds summary").click()
+    visit.part(".verdicts button").nth(1).click()
+
+
+def windowed(visit: Visit) -> None:
+    """A text of many sentences, read whole."""
+    visit.open("#reduce=mean&layers=0&whole=on&window=1")
+    visit.page.reload()
+    visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 40)
+
+
 def tinted(visit: Visit) -> None:
     """A special token has the strongest colour that there is."""
     visit.ask(SENTENCE)
@@ -107,6 +124,12 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
         (compared, 900, "light"),
         (mean, WIDE, "light"),
         (mean, NARROW, "dark"),
+        (divided, WIDE, "light"),
+        (divided, WIDE, "dark"),
+        (divided, NARROW, "light"),
+        (divided, NARROW, "dark"),
+        (windowed, WIDE, "dark"),
+        (windowed, NARROW, "light"),
         (tinted, WIDE, "light"),
         (tinted, WIDE, "dark"),
         (failed, NARROW, "dark"),

@@ -4,10 +4,10 @@ import json
 
 import httpx
 
-from headlight_client.answers import Answer
+from headlight_client.answers import Answer, Threshold, Thresholds
 from headlight_client.reading import read_model
 
-# What services answered before they told reasons and limits.
+# What services answered before they told reasons, limits and thresholds.
 OLDER: dict[str, object] = {
     "name": "default",
     "version": "0123456789ab",
@@ -38,10 +38,29 @@ def test_the_reason_and_the_limits() -> None:
     assert model.limits == limits
 
 
-def test_an_older_service_tells_neither() -> None:
+def test_an_older_service_tells_none_of_them() -> None:
     model = read_model(answer())
 
-    assert (model.dtype_reason, model.limits) == ("", {})
+    assert (model.dtype_reason, model.limits, model.thresholds) == ("", {}, None)
+
+
+def test_thresholds() -> None:
+    left = {
+        "threshold": 0.9,
+        "rows": 2,
+        "share": 0.5,
+        "accuracy": 0.5,
+        "precision": {"negative": None, "positive": 0.5},
+        "recall": {"negative": 0.0, "positive": 1.0},
+    }
+    told = {"sets": ["dev"], "rows": 4, "by_threshold": [left]}
+
+    model = read_model(answer(thresholds=told))
+
+    expected = Threshold(0.9, 2, 0.5, 0.5, {"negative": None, "positive": 0.5}, left["recall"])  # type: ignore[arg-type]
+    assert model.thresholds == Thresholds(("dev",), 4, (expected,))
+    assert read_model(answer(thresholds=None)).thresholds is None
+    assert len({model, read_model(answer(thresholds=told))}) == 1
 
 
 def test_models_with_limits_can_be_told_apart_and_kept_in_sets() -> None:

@@ -17,8 +17,15 @@ from model.errors import CheckpointError
 from model.files import MANIFEST, SIGNATURE
 from model.manifest import Manifest, seal
 from model.saving import save_baseline
+from model.thresholds import Thresholds
 from model.tokenizer import Encoding, count_unknown
-from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest, tiny_tokenizer
+from tests.builders import (
+    tiny_baseline,
+    tiny_checkpoint,
+    tiny_manifest,
+    tiny_thresholds,
+    tiny_tokenizer,
+)
 from tests.matching import exactly
 from tests.model.folders import edit
 
@@ -160,14 +167,14 @@ def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> N
     assert checkpoint.manifest.baseline == tiny_baseline(weights_sha256=checkpoint.weights_sha256)
 
 
-def test_only_the_baseline_changes_when_it_is_recorded(checkpoint: Checkpoint) -> None:
+def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
     before = {file.name: file.read_bytes() for file in checkpoint.path.iterdir()}
     earlier = json.loads(before.pop(MANIFEST))
 
     for truncated in (50, 3):
         now = open_checkpoint(checkpoint.path)
-        save_baseline(now, tiny_baseline(truncated=truncated))
+        save_baseline(now, tiny_baseline(truncated=truncated), tiny_thresholds())
 
     content = json.loads(path.read_text(encoding="utf-8"))
     assert {file.name: file.read_bytes() for file in checkpoint.path.iterdir()} == {
@@ -176,18 +183,22 @@ def test_only_the_baseline_changes_when_it_is_recorded(checkpoint: Checkpoint) -
     }
     assert content.pop("sha256") == seal(content)
     kept = Baseline.model_validate(content.pop("baseline"))
-    assert kept == tiny_baseline(truncated=3, weights_sha256=checkpoint.weights_sha256)
+    of_weights = {"weights_sha256": checkpoint.weights_sha256}
+    assert kept == tiny_baseline(truncated=3, **of_weights)
+    left = Thresholds.model_validate(content.pop("thresholds"))
+    assert left == tiny_thresholds(**of_weights)
     assert {**content, "sha256": earlier["sha256"]} == earlier
-    assert open_checkpoint(checkpoint.path).manifest.baseline == kept
+    manifest = open_checkpoint(checkpoint.path).manifest
+    assert (manifest.baseline, manifest.thresholds) == (kept, left)
 
 
 def test_a_signed_folder_and_a_changed_one_are_refused(checkpoint: Checkpoint) -> None:
-    save_baseline(checkpoint, tiny_baseline())
+    save_baseline(checkpoint, tiny_baseline(), tiny_thresholds())
     with pytest.raises(CheckpointError, match="was changed while it was measured"):
-        save_baseline(checkpoint, tiny_baseline())
+        save_baseline(checkpoint, tiny_baseline(), tiny_thresholds())
     (checkpoint.path / SIGNATURE).write_text("{}")
     with pytest.raises(CheckpointError, match="covers headlight"):
-        save_baseline(open_checkpoint(checkpoint.path), tiny_baseline())
+        save_baseline(open_checkpoint(checkpoint.path), tiny_baseline(), tiny_thresholds())
 
 
 def test_a_baseline_of_other_weights_is_refused(checkpoint: Checkpoint) -> None:

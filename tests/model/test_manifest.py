@@ -61,6 +61,7 @@ def test_the_smallest_that_is_written_by_hand() -> None:
         "metrics": (),
         "precision": (),
         "baseline": None,
+        "thresholds": None,
         "files": {},
         "sha256": None,
     }

@@ -74,8 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record-baseline",
         action="store_true",
-        help="also record in headlight.json of the checkpoint what all these texts look like and "
-        "how they are answered, so that texts in use can be compared with them",
+        help="also record in headlight.json of the checkpoint what all these texts look like, how "
+        "they are answered, so that texts in use can be compared with them, and what thresholds "
+        "leave of the answers",
     )
     parser.add_argument(
         "--json",
@@ -182,7 +183,7 @@ def _record(
     arguments: argparse.Namespace,
 ) -> str:
     """Records what the options ask for; returns lines that say so, each ended."""
-    from training.measure.evaluate import make_baseline
+    from training.measure.evaluate import make_baseline, make_thresholds
     from training.measure.precision import make_record, record_to_text
 
     told = ""
@@ -192,9 +193,10 @@ def _record(
         told = record_to_text(record)
         checkpoint = open_checkpoint(checkpoint.path)  # as it is now
     if arguments.record_baseline:
-        baseline = make_baseline(measured, labels=checkpoint.config.labels, sets=names)
-        save_baseline(checkpoint, baseline)
-        told += f"baseline of {baseline.rows:,} texts recorded\n"
+        labels = checkpoint.config.labels
+        baseline = make_baseline(measured, labels=labels, sets=names)
+        save_baseline(checkpoint, baseline, make_thresholds(measured, labels=labels, sets=names))
+        told += f"baseline and thresholds of {baseline.rows:,} texts recorded\n"
     return told
 
 

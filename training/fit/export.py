@@ -14,6 +14,7 @@ from model.architecture import Network
 from model.baseline import count_baseline
 from model.manifest import Manifest, Metric
 from model.saving import save_checkpoint
+from model.thresholds import count_thresholds
 from model.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
@@ -70,13 +71,20 @@ def write_checkpoint(
     encodings = _encode(start, validation)
     logits = _logits(start, encodings, device, "validation")
     temperature, figures = _measure(start, logits, validation, evaluated, device=device)
+    probabilities = _calibrate(logits, temperature)
     baseline = count_baseline(
-        _calibrate(logits, temperature),
+        probabilities,
         np.array([len(encoding.input_ids) for encoding in encodings]),
         labels=training.labels,
         sets=["validation"],
         truncated=sum(encoding.truncated for encoding in encodings),
         unknown_tokens=count_unknown(encodings, start.tokenizer.unknown_id),
+    )
+    thresholds = count_thresholds(
+        probabilities,
+        np.array(validation.label_ids),
+        labels=training.labels,
+        sets=["validation"],
     )
     manifest = Manifest(
         labels=training.labels,
@@ -87,6 +95,7 @@ def write_checkpoint(
         recipe={**record, **start.origin},
         metrics=tuple(_metric(name, found) for name, found in figures.items()),
         baseline=baseline,
+        thresholds=thresholds,
     )
     save_checkpoint(
         output,

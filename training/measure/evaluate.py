@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from model.baseline import Baseline, count_baseline
 from model.predictor import Predictor
+from model.thresholds import Thresholds, count_thresholds, threshold_reports
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.measure.inference import Probabilities, predict_probabilities
@@ -17,7 +18,6 @@ from training.measure.metrics import expected_calibration_error, measure, uncali
 from training.measure.probe import Probe, find_poles, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
-from training.measure.threshold import threshold_reports
 
 # The most texts that are perturbed, and the most words of each.
 _MOST_TEXTS, _MOST_WORDS = 500, 40
@@ -30,11 +30,13 @@ class Measured(NamedTuple):
         report: its figures.
         scores: the scores that they are made of.
         answers: the probabilities of its texts.
+        label_ids: the true classes of its texts.
     """
 
     report: FileReport
     scores: Scores
     answers: Probabilities
+    label_ids: NDArray[np.integer]
 
 
 def evaluate(
@@ -58,8 +60,8 @@ def evaluate(
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
     )
-    figures = measure(answers.values, np.array(dataset.label_ids))
     truth = np.array(dataset.label_ids)
+    figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth
     raw = uncalibrated(answers.values, predictor.info.temperature)
     report = to_json(
@@ -74,7 +76,7 @@ def evaluate(
     )
     title = "/".join(Path(path).parts[-2:])
     scores = Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
-    return Measured(report, scores, answers)
+    return Measured(report, scores, answers, truth)
 
 
 def make_baseline(
@@ -95,6 +97,24 @@ def make_baseline(
         sets=sets,
         truncated=sum(each.truncated for each in answers),
         unknown_tokens=sum(each.unknown_tokens for each in answers),
+    )
+
+
+def make_thresholds(
+    measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
+) -> Thresholds:
+    """Counts what thresholds leave of all files together, for the record of a checkpoint.
+
+    Args:
+        measured: each file, at least one.
+        labels: names of the classes, in order.
+        sets: names of the files' sets.
+    """
+    return count_thresholds(
+        np.concatenate([each.answers.values for each in measured]),
+        np.concatenate([each.label_ids for each in measured]),
+        labels=labels,
+        sets=sets,
     )
 
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from model.manifest import DataSource
 from model.predictor import ModelInfo
+from model.thresholds import ThresholdReport
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
-from training.measure.threshold import ThresholdReport, threshold_lines
+from training.measure.threshold import threshold_lines
 
 _PROBE_HEADINGS = {
     "label": "sentences of known label",

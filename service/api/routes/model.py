@@ -5,6 +5,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from model.thresholds import Thresholds
 from service.api.limits import describe_limits
 from service.api.openapi import MODEL
 from service.api.requests import choose_form, require_api_key
@@ -23,5 +24,15 @@ async def model(request: Request) -> Response:
     state = state_of(request)
     info = state.engine.info
     metrics = [metric.model_dump() for metric in info.metrics]
-    limits = describe_limits(state)
-    return json_response({**asdict(info), "metrics": metrics, "limits": limits})
+    told = {"metrics": metrics, "thresholds": _describe(info.thresholds)}
+    return json_response({**asdict(info), **told, "limits": describe_limits(state)})
+
+
+def _describe(thresholds: Thresholds | None) -> dict[str, object] | None:
+    if thresholds is None:
+        return None
+    return {
+        "sets": thresholds.sets,
+        "rows": thresholds.rows,
+        "by_threshold": thresholds.reports(),
+    }

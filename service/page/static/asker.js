@@ -5,6 +5,7 @@
 
 import { get } from "./api.js";
 import { askAttention } from "./attention.js";
+import { askDocuments, documentOf } from "./documents.js";
 import { fitted, questionOf } from "./question.js";
 import { isSame } from "./version.js";
 
@@ -35,15 +36,24 @@ export class Asker {
     signal.throwIfAborted();
     const { model } = this;
     const next = fitted(view, model);
-    const questions = sentences.map((sentence) => questionOf(sentence, next, model));
     const own = new AbortController();
     const stop = () => own.abort();
     signal.addEventListener("abort", stop);
     try {
+      const asking = askDocuments(sentences, next, model, own.signal);
+      // Which window can be asked for is known only then.
+      const counts = next.whole ? (await asking).map(({ windows }) => windows) : [];
+      const questions = sentences.map((sentence, at) =>
+        questionOf(sentence, next, model, counts[at] ?? 1),
+      );
       const asked = questions.map((question, at) =>
         askAttention(question, own.signal, (share) => own.signal.aborted || onProgress(at, share)),
       );
-      return { model, questions, results: await Promise.all(asked) };
+      const [documents, ...results] = await Promise.all([asking, ...asked]);
+      results.forEach((weights, at) => {
+        weights.document = documentOf(documents[at], questions[at], weights);
+      });
+      return { model, questions, results };
     } finally {
       // If one of two sentences failed, nobody waits for the other.
       stop();

@@ -8,15 +8,17 @@ import { Weights } from "./weights.js";
 
 /**
  * The fields of a request, without those that have the service's default.
- * @param {object} question sentence, reduce, level, and the numbers of all layers and heads
+ * @param {object} question sentence, reduce, level, the window, and the numbers of all layers and
+ *   heads
  */
 export function fields(question, layers, heads) {
-  const { sentence, reduce, level, model } = question;
+  const { sentence, reduce, level, model, windows, window } = question;
   const body = { sentence };
   if (layers.length < model.num_layers) body.layer = layers;
   if (heads.length < model.num_heads) body.head = heads;
   if (reduce !== "none") body.reduce = reduce;
   if (level !== "token") body.level = level;
+  if (windows > 1) Object.assign(body, { truncation: "window", window });
   return body;
 }
 

@@ -20,16 +20,20 @@ export class Attributions {
     this.details = details;
     this.onProblem = onProblem;
     this.asked = null;
+    this.isOffered = true;
     this.controller = new AbortController();
     details.addEventListener("toggle", () => this.#ask());
   }
 
   /** Sets the sentence and the model that the part is about. */
-  about({ sentence, level, model }, palette) {
+  about({ sentence, level, model, window }, palette) {
     this.palette = palette;
+    // They are of the beginning of a text, which is its first window.
+    this.details.hidden = !this.isOffered || window > 0;
     const question = JSON.stringify([sentence, level, model.name, model.version]);
     if (question === this.question) {
       this.#draw();
+      this.#ask();
       return;
     }
     this.controller.abort();
@@ -44,7 +48,7 @@ export class Attributions {
   }
 
   async #ask() {
-    if (!this.details.open || !this.body || this.asked === this.question) return;
+    if (!this.details.open || this.details.hidden || !this.body || this.asked === this.question) return;
     this.asked = this.question;
     this.controller = new AbortController();
     const { signal } = this.controller;
@@ -58,8 +62,10 @@ export class Attributions {
     } catch (problem) {
       if (signal.aborted) return;
       this.asked = null;
-      if (problem.type === "not-found") this.details.hidden = true;
-      else {
+      if (problem.type === "not-found") {
+        this.isOffered = false;
+        this.details.hidden = true;
+      } else {
         status.textContent = "";
         this.details.open = false;
         this.onProblem(problem, () => {

@@ -1,6 +1,9 @@
 /** Ticks the controls above the panels to match a view, and tells what the user changes. */
 
 import { byId, make } from "./elements.js";
+import { hasImportance } from "./importance.js";
+import { ThresholdTable } from "./thresholds.js";
+import { asShare } from "./verdict.js";
 
 const NOTES = {
   mean: "Mean: the chosen heads of each layer, averaged by the service.",
@@ -10,6 +13,8 @@ const NOTES = {
   word: "Words: what a word's tokens get is summed, what they give is averaged.",
   importance:
     "The bar under a map is its head's importance: how much the log-odds of the label change with what the head hands on (Michel et al. 2019), on a scale from 0 to the largest.",
+  abstain: (below) =>
+    `Where the highest probability is below ${below} %, no answer is shown, as with "abstain_below": ${asShare(below)} in a request to /predict.`,
   special:
     "Special tokens are only hidden: the weights are as before, so the rows drawn need not sum to 1.",
 };
@@ -21,11 +26,13 @@ export class Controls {
     this.onChange = onChange;
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("change", ({ target }) => this.#changed(target));
+    this.thresholds = new ThresholdTable(byId("thresholds"), (abstain) => onChange({ abstain }));
     byId("all").addEventListener("click", () => onChange({ layers: null, heads: null }));
   }
 
-  /** Offers the layers and heads of a model. */
+  /** Offers the layers and heads of a model, and its record of thresholds. */
   offer(model) {
+    this.thresholds.offer(model);
     this.counts = { layers: model.num_layers, heads: model.num_heads };
     for (const [name, count] of Object.entries(this.counts)) {
       const choices = Array.from({ length: count }, (_, number) => {
@@ -40,8 +47,12 @@ export class Controls {
   set(view) {
     const { elements } = this.form;
     for (const name of ["reduce", "level", "picture"]) elements[name].value = view[name];
-    for (const name of ["special", "importance"]) elements[name].checked = view[name];
-    elements.importance.disabled = view.reduce !== "none";
+    for (const name of ["special", "importance", "sentences", "whole"]) {
+      elements[name].checked = view[name];
+    }
+    elements.importance.disabled = !hasImportance(view);
+    elements.abstain.value = view.abstain ?? "";
+    this.thresholds.mark(view.abstain);
     for (const name of ["layers", "heads"]) {
       for (const box of this.#boxes(name)) {
         box.checked = view[name]?.includes(Number(box.value)) ?? true;
@@ -52,7 +63,8 @@ export class Controls {
     const notes = [
       NOTES[view.reduce],
       NOTES[view.level],
-      view.importance && view.reduce === "none" ? NOTES.importance : "",
+      view.importance && hasImportance(view) ? NOTES.importance : "",
+      view.abstain === null ? "" : NOTES.abstain(view.abstain),
       view.special ? "" : NOTES.special,
     ];
     byId("view-note").textContent = notes.filter(Boolean).join(" ");
@@ -70,6 +82,9 @@ export class Controls {
       const chosen = ticked.length === 0 ? [control] : ticked;
       const isAll = chosen.length === this.counts[name];
       this.onChange({ [name]: isAll ? null : chosen.map((box) => Number(box.value)) });
+    } else if (name === "abstain") {
+      if (!control.reportValidity()) return;
+      this.onChange({ abstain: control.value === "" ? null : Number(control.value) });
     } else if (control.type === "checkbox") {
       this.onChange({ [name]: control.checked });
     } else {

@@ -15,6 +15,21 @@ export function attributes(element, values) {
   return element;
 }
 
+const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+
+/** Moves the focus along a list of elements, where a key says so. */
+export function moveFocus(event, elements) {
+  const current = elements.indexOf(document.activeElement);
+  if (current < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+  const last = elements.length - 1;
+  let next = current + (STEPS[event.key] ?? 0);
+  if (event.key === "Home") next = 0;
+  else if (event.key === "End") next = last;
+  else if (!(event.key in STEPS)) return;
+  event.preventDefault();
+  elements[Math.min(Math.max(next, 0), last)].focus();
+}
+
 /** Lets the Tab key reach one element of a list; the arrow keys lead to the others. */
 export function rove(elements, current) {
   elements.forEach((element, at) => {

@@ -2,7 +2,8 @@
 
 import { font } from "./label.js";
 import { KINDS } from "./picture.js";
-import { percent, short } from "./words.js";
+import { verdictText } from "./verdict.js";
+import { short } from "./words.js";
 
 const SCALE = 2; // pixels for each CSS pixel
 const MARGIN = 24;
@@ -47,8 +48,9 @@ export function drawImage(panel) {
   context.fillText(name, MARGIN, 26);
   context.font = font(12);
   drawScale(context, MARGIN, 52, head.largest, palette);
-  const { model, prediction } = head.weights;
-  const said = `${prediction.label} ${percent(prediction.score)}; ${model.name} ${model.version}`;
+  const { model, document: told } = head.weights;
+  const verdict = verdictText(told.prediction, panel.view.abstain);
+  const said = `${verdict}; ${model.name} ${model.version}`;
   context.fillText(said, MARGIN, height - FOOTER / 2);
   let left = MARGIN;
   for (const { plan, draw } of plans) {

@@ -5,6 +5,10 @@ import { requireModel } from "./version.js";
 
 let known = { key: "" };
 
+/** Whether a view shows single heads of the beginning of a text, which alone have a measure. */
+export const hasImportance = ({ reduce, whole, window }) =>
+  reduce === "none" && !(whole && window > 0);
+
 /**
  * The importance of the heads in each answer, as [row][column].
  * @param {string[]} sentences as they were asked

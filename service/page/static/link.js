@@ -19,9 +19,14 @@ export const DEFAULTS = Object.freeze({
   special: true,
   compare: false,
   importance: false,
+  sentences: true,
+  whole: false,
+  window: 0,
+  abstain: null,
 });
 
 const isNumber = (text) => /^\d{1,3}$/.test(text ?? "");
+const isPercent = (text) => /^\d{1,3}(\.\d{1,6})?$/.test(text ?? "") && Number(text) <= 100;
 const oneOf = (text, choices, fallback) => (choices.includes(text) ? text : fallback);
 
 function numbers(text) {
@@ -45,6 +50,10 @@ export function readFragment(fragment) {
     special: given.get("special") !== "off",
     compare: given.get("compare") === "on",
     importance: given.get("importance") === "on",
+    sentences: given.get("sentences") !== "off",
+    whole: given.get("whole") === "on",
+    window: number("window") ?? 0,
+    abstain: isPercent(given.get("abstain")) ? Number(given.get("abstain")) : null,
   };
   return { view, texts: given.has("text") ? [given.get("text"), given.get("text2")] : null };
 }
@@ -64,6 +73,10 @@ export function writeFragment(view, texts) {
   if (!view.special) given.set("special", "off");
   if (view.compare) given.set("compare", "on");
   if (view.importance) given.set("importance", "on");
+  if (!view.sentences) given.set("sentences", "off");
+  if (view.whole) given.set("whole", "on");
+  if (view.whole && view.window > 0) given.set("window", view.window);
+  if (view.abstain !== null) given.set("abstain", view.abstain);
   (texts ?? []).forEach((text, place) => given.set(place === 0 ? "text" : "text2", text));
   const written = given.toString().replaceAll("%2C", ",");
   return written ? `#${written}` : "";

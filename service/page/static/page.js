@@ -7,16 +7,16 @@ import { Asker } from "./asker.js";
 import { Controls } from "./controls.js";
 import { byId } from "./elements.js";
 import { offerExamples } from "./examples.js";
-import { askImportance } from "./importance.js";
+import { askImportance, hasImportance } from "./importance.js";
 import { readFragment } from "./link.js";
 import { ProblemBox } from "./problem.js";
 import { difference, fitted, withHead } from "./question.js";
 import { Share } from "./share.js";
 import { Stage } from "./stage.js";
 import { beginWaiting, endWaiting, progressOf } from "./waiting.js";
-import { percent } from "./words.js";
+import { verdictText } from "./verdict.js";
 
-const ASKED = ["reduce", "level", "layers", "heads"]; // fields of a view that the service computes
+const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "window"]; // fields of a view that the service computes
 
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
@@ -38,6 +38,7 @@ const share = new Share(
 const stage = new Stage({
   announce,
   onProblem: failBeside,
+  onRead: changeView,
   onChoose(weights, row, column) {
     const layer = weights.oneRow ? {} : { layer: weights.layers[row] };
     const head = weights.oneColumn ? {} : { head: weights.heads[column] };
@@ -76,12 +77,13 @@ async function ask(sentences, view) {
     if (signal.aborted) return;
     const isNew = shown === null;
     // Takes the wish as it is now, so that what the user changed meanwhile stays.
-    wish = withHead(fitted(wish, answer.model), answer.results[0]);
+    const window = Math.max(...answer.questions.map((question) => question.window));
+    wish = { ...withHead(fitted(wish, answer.model), answer.results[0]), window };
     shown = { sentences, ...answer, view: wish };
     asking = null;
     draw();
     if (isNew) showResults();
-    announce(`${answer.results.map(summary).join(" ")} The heads are shown below.`);
+    announce(`${summaries()} The heads are shown below.`);
     mark();
   } catch (problem) {
     if (signal.aborted) return;
@@ -93,8 +95,16 @@ async function ask(sentences, view) {
   }
 }
 
-const summary = ({ prediction, size }) =>
-  `${prediction.label}, ${percent(prediction.score)}, ${size} ${wish.level}s.`;
+/** What a screen reader hears of the answers. */
+function summaries() {
+  const told = shown.results.map(({ document: { prediction, windows, window, sentences }, size }) => {
+    const verdict = verdictText(prediction, wish.abstain);
+    const place = windows > 1 ? `, window ${window} of ${windows}` : "";
+    const parts = wish.sentences && sentences.length > 1 ? ` ${sentences.length} sentences.` : "";
+    return `${verdict}, ${size} ${wish.level}s${place}.${parts}`;
+  });
+  return told.join(" ");
+}
 
 function draw() {
   byId("results").hidden = false;
@@ -117,7 +127,7 @@ async function mark() {
   const { signal } = marking;
   stage.mark(null);
   const { sentences, results, view } = shown;
-  if (!view.importance || view.reduce !== "none") return;
+  if (!view.importance || !hasImportance(view)) return;
   try {
     const marks = await askImportance(sentences, results, signal);
     if (!signal.aborted) stage.mark(marks);
@@ -174,10 +184,11 @@ function changeView(fields) {
   }
   change(fields);
   draw();
+  if ("abstain" in fields) announce(summaries());
   mark();
 }
 
-function submit(view = wish) {
+function submit(view = { ...wish, window: 0 }) {
   const sentences = typed();
   if (sentences.some((text) => text.trim() === "")) {
     byId(sentences[0].trim() === "" ? "sentence" : "second").focus();

@@ -28,6 +28,9 @@ export function readPalette() {
     paper: colour("--paper"),
     out: channels(colour("--out")),
     into: channels(colour("--into")),
+    grey: channels(colour("--quiet")),
+    violet: channels(colour("--violet")),
+    green: channels(colour("--green")),
     // One number a pixel, as ImageData holds it on little-endian machines; browsers run on no others.
     pixels: Uint32Array.from(
       shades,

@@ -8,8 +8,9 @@ import { byId } from "./elements.js";
 import { Grid } from "./grid.js";
 import { fillLists, spoken } from "./lists.js";
 import { Picture } from "./picture.js";
-import { showPrediction } from "./prediction.js";
+import { Prediction } from "./prediction.js";
 import { save } from "./save.js";
+import { Sentences } from "./sentences.js";
 import { fillTable } from "./table.js";
 import { Strip } from "./tokens.js";
 import { full, pattern, patternText, placeName, quoted, short } from "./words.js";
@@ -25,13 +26,15 @@ const HINT = "Point at a token, or go there with Tab and the arrow keys.";
 export class Panel {
   /**
    * @param {object} told what the page wants to hear:
-   *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onProblem(problem, retry)`,
-   *   `announce(text)`
+   *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onRead(fields)`,
+   *   `onProblem(problem, retry)`, `announce(text)`
    */
   constructor(told) {
     this.told = told;
     this.element = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.element.querySelector(name);
+    this.prediction = new Prediction(this.part(".prediction"), told.onRead);
+    this.sentences = new Sentences(this.part(".sentences"), told.announce);
     this.grid = new Grid(this.part(".grid"), told.onChoose);
     this.strip = new Strip(this.part(".strip"), (position, stays) => {
       told.onPoint({ query: position, key: position }, stays);
@@ -62,7 +65,8 @@ export class Panel {
     if (isHidden(this.pinned.query) || isHidden(this.pinned.key)) this.pinned = NOTHING;
     this.part(".panel-title").textContent = title;
     this.part(".scroll").setAttribute("aria-label", `${title}: table of weights`);
-    showPrediction(this.part(".prediction"), weights.prediction);
+    this.prediction.show(weights.document, view.abstain);
+    this.sentences.show(title, question.sentence, weights.document, view, palette);
     this.#nameGrid();
     this.grid.show(weights, this.shown, view, palette);
     this.strip.show(weights.tokens, this.shown, changed);

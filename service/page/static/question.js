@@ -26,8 +26,12 @@ export function difference(view, other) {
   return Object.fromEntries(Object.entries(view).filter(isOther));
 }
 
-/** The question for one sentence, given the description of the model. */
-export function questionOf(sentence, view, model) {
+/**
+ * The question for one sentence.
+ * @param {number} windows how many the text is read in, 1 if it is not; a view of a later one
+ *   shows the last
+ */
+export function questionOf(sentence, view, model, windows) {
   return {
     sentence,
     reduce: view.reduce,
@@ -35,6 +39,8 @@ export function questionOf(sentence, view, model) {
     layers: view.layers ?? all(model.num_layers),
     heads: view.heads ?? all(model.num_heads),
     model,
+    windows,
+    window: Math.min(view.window, windows - 1),
   };
 }
 

@@ -16,11 +16,12 @@ function offer(blob, name) {
 }
 
 /** The name of the file, such as headlight-layer-2-head-5.svg or headlight-mean.csv. */
-function fileName(format, scope, { head, name, view }) {
+function fileName(format, scope, { head, name, view, question }) {
   const what = scope === "one" ? name : `${view.reduce === "none" ? "all" : view.reduce}`;
   const plain = what.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
   const words = view.level === "word" ? "-words" : "";
-  return `headlight-${plain}${words}${head.shown.length < head.weights.size && format === "png" ? "-plain" : ""}.${format}`;
+  const part = question.windows > 1 ? `-window-${question.window}` : "";
+  return `headlight-${plain}${words}${part}${head.shown.length < head.weights.size && format === "png" ? "-plain" : ""}.${format}`;
 }
 
 /** Saves, and returns the name of the file; throws a Problem. */

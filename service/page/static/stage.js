@@ -11,7 +11,7 @@ import { aligned } from "./words.js";
 export class Stage {
   /**
    * @param {object} told what the page wants to hear: `onChoose(weights, row, column)`,
-   *   `onProblem(problem, retry)`, `announce(text)`
+   *   `onRead(fields)`, `onProblem(problem, retry)`, `announce(text)`
    */
   constructor(told) {
     this.told = told;
@@ -33,7 +33,11 @@ export class Stage {
     const isTwo = results.length === 2;
     this.results = results;
     this.alignment = isTwo ? [aligned(...tokens), aligned(tokens[1], tokens[0])] : [];
-    byId("panels").replaceChildren(...results.map((_, at) => this.panels[at].element));
+    const elements = results.map((_, at) => this.panels[at].element);
+    // What is put in anew loses the focus.
+    if (elements.length !== byId("panels").childElementCount) {
+      byId("panels").replaceChildren(...elements);
+    }
     byId("panels").classList.toggle("two", isTwo);
     results.forEach((weights, at) => {
       const title = isTwo ? ["First sentence", "Second sentence"][at] : "Prediction";

@@ -1,9 +1,7 @@
 /** Shows a sentence as a row of tokens to point at. Arrow keys go from token to token. */
 
-import { make, rove } from "./elements.js";
+import { make, moveFocus, rove } from "./elements.js";
 import { tint } from "./palette.js";
-
-const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 
 export class Strip {
   /**
@@ -26,7 +24,7 @@ export class Strip {
       rove(this.buttons, this.buttons.indexOf(event.target));
       onPoint(positionOf(event), true);
     });
-    element.addEventListener("keydown", (event) => this.#move(event));
+    element.addEventListener("keydown", (event) => moveFocus(event, this.buttons));
   }
 
   /**
@@ -59,17 +57,5 @@ export class Strip {
       button.style.backgroundColor = share > 0 ? tint(palette.out, 0.4 * share) : "";
       button.setAttribute("aria-pressed", position === (chosen.query ?? chosen.key));
     });
-  }
-
-  #move(event) {
-    const current = this.buttons.indexOf(document.activeElement);
-    if (current < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
-    const last = this.buttons.length - 1;
-    let next = current + (STEPS[event.key] ?? 0);
-    if (event.key === "Home") next = 0;
-    else if (event.key === "End") next = last;
-    else if (!(event.key in STEPS)) return;
-    event.preventDefault();
-    this.buttons[Math.min(Math.max(next, 0), last)].focus();
   }
 }

@@ -14,6 +14,7 @@ export class Weights {
   constructor(answer, layers, heads, [oneRow, oneColumn]) {
     this.tokens = answer.tokens;
     this.prediction = answer.prediction;
+    this.document = null; // what is told of the whole text, once it is known
     this.model = answer.model;
     this.size = answer.tokens.length;
     this.layers = layers;

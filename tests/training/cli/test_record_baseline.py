@@ -70,8 +70,17 @@ def test_the_texts_of_all_files_are_counted_together(
 
     found = recorded(folder)
     assert found == counted(folder, TEXTS, ["my/a", "my/b"])
+    thresholds = open_checkpoint(folder).manifest.thresholds
+    assert thresholds is not None
+    assert (thresholds.sets, thresholds.rows) == (("my/a", "my/b"), 5)
+    assert thresholds.texts == {"negative": 2, "positive": 3}
+    assert thresholds.weights_sha256 == found["weights_sha256"]
+    assert thresholds.by_threshold[0].answers == {
+        label: sum(counts)
+        for label, counts in found["scores"].items()  # type: ignore[attr-defined]
+    }
     assert (found["rows"], found["truncated"], found["unknown_tokens"]) == (5, 1, 1)
-    assert capsys.readouterr().out.endswith("\nbaseline of 5 texts recorded\n")
+    assert capsys.readouterr().out.endswith("\nbaseline and thresholds of 5 texts recorded\n")
 
 
 def test_both_records_are_written_by_one_command(tmp_path: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ from training.measure.report import (
     to_json,
     to_text,
 )
-from training.measure.threshold import ThresholdReport
+from model.thresholds import ThresholdReport
 
 FIGURES = Figures(
     rows=12_345,

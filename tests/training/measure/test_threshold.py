@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.thresholds import threshold_reports
 from training.measure.metrics import measure
-from training.measure.threshold import threshold_lines, threshold_reports
+from training.measure.threshold import threshold_lines
 
 TWO = ("negative", "positive")
 THREE = ("negative", "neutral", "positive")
