@@ -137,9 +137,7 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     """
     others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
     records = sorted([*others, record], key=lambda each: each.dtype)
-    _save_records(
-        checkpoint, {"precision": [each.model_dump(mode="json") for each in records]}
-    )
+    _save_records(checkpoint, {"precision": [each.model_dump(mode="json") for each in records]})
 
 
 def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresholds) -> None:

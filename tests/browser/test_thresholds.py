@@ -169,7 +169,9 @@ def test_a_line_of_the_table_sets_its_threshold(asked: Visit) -> None:
     expect(button).to_have_attribute("aria-pressed", "false")
 
 
-def test_a_model_without_a_record(browser: Browser, checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_a_model_without_a_record(
+    browser: Browser, checkpoint_folder: Path, tmp_path: Path
+) -> None:
     with service(checkpoint_folder, tmp_path) as running, window(browser, running.url) as visit:
         visit.ask("a good film")
         part = visit.page.locator("#thresholds")

@@ -16,7 +16,10 @@ from tests.end_to_end.servers import RunningService, service
 TEXT = "a very long film , not a bad cast " * 10  # 92 tokens: four windows
 MORE = TEXT * 2  # 182: eight
 CUT = "The text is longer than the model reads: its end was cut off after 32 tokens."
-READ = "The text was read whole, in {} windows that overlap. The heads are those of one, counted from 0."
+READ = (
+    "The text was read whole, in {} windows that overlap. "
+    "The heads are those of one, counted from 0."
+)
 
 
 @pytest.fixture(scope="module")

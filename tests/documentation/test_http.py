@@ -20,6 +20,8 @@ from service.api.schemas import (
     ModelAnswer,
     PredictRequest,
     Problem,
+    ThresholdAnswer,
+    ThresholdsAnswer,
     TokenAnswer,
 )
 from service.app import ROUTERS
@@ -94,6 +96,8 @@ def test_every_member_of_a_problem_is_described() -> None:
         ("sent to `/importance`", ImportanceRequest),
         ("a prediction", ItemAnswer),
         ("answer of `/model`", ModelAnswer),
+        ("in `thresholds`", ThresholdsAnswer),
+        ("one of `by_threshold`", ThresholdAnswer),
     ],
 )
 def test_every_field_is_described(header: str, schema: type[BaseModel]) -> None:

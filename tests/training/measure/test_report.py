@@ -3,6 +3,7 @@
 import numpy as np
 
 from model.manifest import DataSource
+from model.thresholds import ThresholdReport
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
 from training.measure.report import (
@@ -12,7 +13,6 @@ from training.measure.report import (
     to_json,
     to_text,
 )
-from model.thresholds import ThresholdReport
 
 FIGURES = Figures(
     rows=12_345,
