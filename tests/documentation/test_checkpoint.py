@@ -8,6 +8,7 @@ from model.baseline import Baseline
 from model.config import Activation
 from model.errors import InputError, ModelError
 from model.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
+from model.thresholds import Threshold, Thresholds
 from tests.builders import tiny_checkpoint
 from tests.documentation.markdown import REFERENCE, code, codes, rows, sections
 
@@ -34,6 +35,7 @@ def test_every_field_of_the_manifest_is_described() -> None:
     assert table["metrics"][1] == list(Metric.model_fields)
     assert table["precision"][1] == list(Precision.model_fields)
     assert table["baseline"][1] == list(Baseline.model_fields)
+    assert table["thresholds"][1] == list(Thresholds.model_fields)
 
 
 def test_every_field_of_a_record_is_described() -> None:
@@ -41,6 +43,8 @@ def test_every_field_of_a_record_is_described() -> None:
         ("of a record", Precision),
         ("of a set", PrecisionSet),
         ("of the baseline", Baseline),
+        ("of the thresholds", Thresholds),
+        ("of a threshold", Threshold),
     ):
         documented = [name for field, _ in rows(PAGE, "field", header) for name in codes(field)]
         assert documented == list(kind.model_fields)

@@ -21,6 +21,8 @@ from service.api.schemas import (
     PredictRequest,
     Problem,
     SentenceAnswer,
+    ThresholdAnswer,
+    ThresholdsAnswer,
     TokenAnswer,
 )
 from service.app import ROUTERS
@@ -103,6 +105,8 @@ def test_every_member_of_a_problem_is_described() -> None:
         ("a prediction", ItemAnswer),
         ("one of `sentences`", SentenceAnswer),
         ("answer of `/model`", ModelAnswer),
+        ("in `thresholds`", ThresholdsAnswer),
+        ("one of `by_threshold`", ThresholdAnswer),
     ],
 )
 def test_every_field_is_described(header: str, schema: type[BaseModel]) -> None:
