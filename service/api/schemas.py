@@ -147,7 +147,7 @@ class _Options(_Request):
     @field_validator("window")
     @classmethod
     def _only_of_windows(cls, window: int, info: ValidationInfo) -> int:
-        if info.data.get("truncation") != "window":
+        if window and info.data.get("truncation") != "window":
             raise ValueError("is of truncation window alone: set truncation to window")
         return window
 

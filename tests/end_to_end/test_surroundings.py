@@ -109,6 +109,9 @@ def test_every_series_is_there_from_the_start_and_counts(
     }
     counts = {name: change for name, change in changed.items() if "_bucket" not in name}
     counts = {name: change for name, change in counts.items() if "seconds_sum" not in name}
+    # What texts look like, and how they are answered, has tests of its own.
+    answers = ("headlight_answer", "headlight_truncated_answers", "headlight_unknown_tokens")
+    counts = {name: change for name, change in counts.items() if not name.startswith(answers)}
     assert counts == {
         'headlight_requests_total{method="POST",route="/predict",status="200"}': 2,
         'headlight_requests_total{method="POST",route="/predict",status="422"}': 1,
@@ -221,7 +224,7 @@ def test_the_examples_work_and_answer_as_documented(
                     assert response.status_code == 200, (path, kwargs, response.text)
                     _check(document, operation, response)
                     tried[path] += 1
-    assert sum(tried[path] for path in _own(document)) == 14
+    assert sum(tried[path] for path in _own(document)) == 17
     assert tried.keys() == document["paths"].keys()
 
 

@@ -180,7 +180,7 @@ def test_attention_of_a_window_is_that_of_its_text_alone(
             "must be at least 0, got -1",
         ),
         (
-            {"window": 0},
+            {"window": 1},
             ("body", "window"),
             "is of truncation window alone: set truncation to window",
         ),
