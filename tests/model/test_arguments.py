@@ -129,5 +129,5 @@ def test_a_misspelt_subcommand_is_told_the_nearest(
         train([typed, "rows.csv"])
     assert ended.value.code == 2
     told = capsys.readouterr().err
-    assert told.startswith("headlight-train: argument COMMAND: must be one of fit, evaluate, ")
+    assert told.startswith("headlight-train: argument COMMAND: must be one of fit, search, ")
     assert told.endswith(f", got '{typed}'; did you mean {meant}?; see headlight-train --help\n")

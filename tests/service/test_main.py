@@ -51,6 +51,8 @@ WRONG = [
     ),
     ("THREADS", "-1", "must be at least 0, got '-1'"),
     ("MAX_SENTENCES", "0", "must be at least 1, got '0'"),
+    ("MAX_ITEM_SENTENCES", "0", "must be at least 1, got '0'"),
+    ("MAX_WINDOWS", "0", "must be at least 1, got '0'"),
     ("MAX_BODY_BYTES", "1.5", f"{WHOLE}, got '1.5'"),
     *(
         (
