@@ -139,15 +139,13 @@ def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -
     Returns:
         Probabilities [N, C].
     """
-    soft: NDArray[np.float32] = (1.0 - hard).astype(np.float32)  # [N]
-    share: NDArray[np.float32] = hard.astype(np.float32)
-    mixed: Targets = soft[:, None] * taught + share[:, None] * labelled
-    lacking = (labelled == LEFT_OUT).any(axis=1)
-    for at in np.flatnonzero(lacking):
-        unsaid = labelled[at] == LEFT_OUT
-        said = 1.0 - taught[at][unsaid].sum()
-        mixed[at] = soft[at] * taught[at] + share[at] * said * labelled[at]
-        mixed[at][unsaid] = taught[at][unsaid]
+    unsaid = labelled == LEFT_OUT
+    said = 1.0 - np.where(unsaid, taught, 0.0).sum(axis=1, keepdims=True)  # [N, 1]
+    soft: NDArray[np.float32] = (1.0 - hard).astype(np.float32)[:, None]
+    share: NDArray[np.float32] = hard.astype(np.float32)[:, None]
+    mixed: Targets = np.where(unsaid, taught, soft * taught + share * said * labelled).astype(
+        np.float32
+    )
     return mixed
 
 
