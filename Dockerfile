@@ -1,4 +1,4 @@
-# Image of the service: serving dependencies only, not root, with the default checkpoint.
+# Image of the service: serving dependencies only, not root, with the checkpoints that ship.
 #
 #   docker build --tag headlight .
 #   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
@@ -55,12 +55,12 @@ RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headli
     rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels*.so
 WORKDIR /app
 COPY deploy/healthcheck.py ./
-COPY checkpoints/default checkpoints/default
+COPY checkpoints checkpoints
 # Proves that the image works, and compiles exactly the modules that serving imports.
 ENV PYTHONPYCACHEPREFIX=/opt/bytecode
 RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
-      checkpoint = model.open_checkpoint(pathlib.Path('checkpoints/default')); \
-      model.load_predictor(checkpoint, device=torch.device('cpu'), dtype=torch.float32).warm_up()"
+      found = [model.open_checkpoint(folder) for folder in pathlib.Path('checkpoints').iterdir()]; \
+      [model.load_predictor(one, device=torch.device('cpu'), dtype=torch.float32).warm_up() for one in found]"
 # File modes of the build machine must not matter.
 RUN chmod -R a+rX /app
 

@@ -1,12 +1,14 @@
 """Runs `headlight-train`, which trains, measures, fetches and signs checkpoints."""
 
 import argparse
+import atexit
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NoReturn
 
 from model.arguments import LineParser, add_version
 from model.errors import ModelError
@@ -68,10 +70,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse("interrupted", 130)
 
 
+def end_with_main() -> NoReturn:
+    """Runs the command of this process's arguments, and ends the process with its status.
+
+    One of several processes ends without the teardown of the interpreter. DistributedDataParallel
+    of torch 2.13 keeps gloo's threads alive, and such a thread aborts the process if it frees a
+    tensor during the teardown.
+    """
+    status = main()
+    if not _is_alone():
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _is_alone() -> bool:
+    """Tells whether nothing like torchrun has started this process."""
+    return (
+        os.environ.get("WORLD_SIZE", "1") == "1" and "TORCHELASTIC_RESTART_COUNT" not in os.environ
+    )
+
+
 def _run(given: argparse.Namespace) -> int:
     """Runs the command, among the processes that torchrun may have started."""
     module = importlib.import_module(given.module)
-    if os.environ.get("WORLD_SIZE", "1") == "1" and "TORCHELASTIC_RESTART_COUNT" not in os.environ:
+    if _is_alone():
         return int(module.run(given))
     from training.ranks import is_lost, joined
 
@@ -163,4 +188,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_with_main()

@@ -19,7 +19,7 @@ from tests.containers.engine import ROOT, CommandError, Engine
 from tests.deploy.locks import canonical, pins
 from tests.model.keys import elliptic_pair
 
-_MOST_BYTES = 950_000_000
+_MOST_BYTES = 1_000_000_000
 _OF_NO_USE = {
     *("httpx", "hypothesis", "matplotlib", "mypy", "pip", "pyarrow", "pytest", "ruff"),
     *("scikit-learn", "scipy", "transformers"),
@@ -164,6 +164,18 @@ def test_can_be_built_for_traces_and_names_of_the_hub(engine: Engine, image: str
     found = _installed(engine, tag)
     del found["headlight"]
     assert found == pins("torch-cpu", "serve", "otel", "hub")
+
+
+@pytest.mark.parametrize("name", ["default", "neutral"])
+def test_each_checkpoint_that_ships_is_served_by_its_name(
+    engine: Engine, image: str, name: str
+) -> None:
+    chosen = ("--env", f"HEADLIGHT_CHECKPOINT=checkpoints/{name}")
+    checked = "from service.start import prepare; print(prepare({})[2].version)"
+    found = engine.docker(
+        "run", "--rm", "--network", "none", *chosen, image, "python", "-c", checked
+    )
+    assert found == open_checkpoint(ROOT / "checkpoints" / name).version
 
 
 def test_can_be_built_for_signed_checkpoints(engine: Engine, image: str, tmp_path: Path) -> None:

@@ -83,6 +83,12 @@ def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
     assert {given[name] for name in passed_on} == {None}
 
 
+def test_compose_takes_the_checkpoint_from_its_environment() -> None:
+    given = COMPOSE["services"]["api"]["environment"]
+    assert given["HEADLIGHT_CHECKPOINT"] is None
+    assert (ROOT / "checkpoints" / "neutral").is_dir()
+
+
 def test_a_pod_is_not_killed_while_it_answers() -> None:
     [container] = _deployment()["containers"]
     given = {item["name"]: item["value"] for item in container["env"]}

@@ -16,6 +16,7 @@ _TWO = ("sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test")
 _THREE = ("tweets_dev", "reddit_dev", "sst_dev", "news_dev", "hotel_dev")
 EVALUATION = {
     "default": _TWO,
+    "steady": _TWO,
     "neutral": (*_TWO, *(f"three/{name}" for name in _THREE)),
 }
 

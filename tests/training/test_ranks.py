@@ -219,3 +219,33 @@ def test_a_plan_is_run_together(tmp_path: Path) -> None:
     first, second = (tmp_path / f"out-{count}" for count in (1, 2))
     assert_close(first, second)
     assert names(first, ".run") == names(second, ".run")
+
+
+def test_no_process_tears_its_interpreter_down_beside_the_threads_of_an_exchange(
+    folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import atexit, os, runpy\n"
+        "class Kept:\n"
+        "    def __del__(self, write=os.write):\n"
+        "        write(1, b'torn down')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'exit handlers have run')\n"
+        "runpy.run_module('training', run_name='__main__', alter_sys=True)\n"
+    )
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+
+    ended = subprocess.run(
+        [sys.executable, *torchrun, str(program), *command(folder, tmp_path / "output")],
+        cwd=ROOT,
+        env={**environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("exit handlers have run") == 2
+    assert "torn down" not in ended.stdout

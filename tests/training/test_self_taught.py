@@ -110,3 +110,27 @@ def test_weights_of_earlier_stages_decide_about_a_stage_that_begins_with_their_m
     assert "stage 2-sharp is done already\nstage 3-even is done already\n" in same
     other = again("weight = 3.0", "weight = 2.0")
     assert "stage 2-sharp is done already\nstage 3-even\n" in other
+
+
+def test_the_mean_may_hold_the_checkpoint_that_the_plan_began_with(tmp_path: Path) -> None:
+    started = PLAN.replace(
+        'sha256 = "{student}"', 'sha256 = "{student}"\nclassifies = true\nweight = 3.0'
+    ).replace("emoji = true", "emoji = false")
+    tiny = write_plan(tmp_path, started)
+    output = tmp_path / "out"
+    assert main(tiny.command(output, "--store-dtype", "float32")) == 0
+
+    plan = load_plan(tiny.plan)
+
+    def state(folder: Path) -> dict[str, torch.Tensor]:
+        network = init_from_pretrained(plan.stages[0].recipe, folder, plan.labels).network
+        return network.state_dict()
+
+    begun, found = state(tiny.student), state(output)
+    sharp = load_file(output.with_name("out.run") / "2-sharp.safetensors")
+    mean = average_weights([(3.0, begun), (1.0, sharp)])
+    assert found.keys() == mean.keys()
+    for name, tensor in mean.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-7)
+    moved = [name for name in mean if not torch.equal(begun[name], sharp[name])]
+    assert len(moved) > len(mean) / 2

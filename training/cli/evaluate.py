@@ -26,7 +26,7 @@ from training.cli.evaluate_sources import (
     check_sources,
     read_sources,
 )
-from training.cli.shared_options import add_columns, add_device
+from training.cli.shared_options import add_columns, add_device, add_labels
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.data.hub import local_files
@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plan(parser)
     add_columns(parser)
+    add_labels(
+        parser,
+        "the classes of the files, in the order of their numbers, if they know only some of the "
+        "checkpoint's; the others are no answer then (default: those of the checkpoint)",
+    )
     parser.add_argument(
         "--max-batch-tokens",
         type=positive,

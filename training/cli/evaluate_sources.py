@@ -37,12 +37,20 @@ def check_sources(arguments: argparse.Namespace) -> None:
     """Refuses options that name nothing to measure, or half of what is needed.
 
     Raises:
-        RecipeError: there is neither a file nor a plan, or a plan without its data.
+        RecipeError: there is neither a file nor a plan, or a plan without its data, or classes
+            are chosen for what needs all of them.
     """
     if (arguments.plan is None) != (arguments.data is None):
         raise RecipeError("--plan and --data go together: give both, or none")
     if not arguments.files and arguments.plan is None:
         raise RecipeError("nothing to measure: give a FILE, or --plan with --data")
+    if arguments.labels is not None:
+        for option in ("plan", "record_dtype", "record_baseline"):
+            if getattr(arguments, option):
+                raise RecipeError(
+                    f"--{option.replace('_', '-')} is for all classes of the checkpoint, and "
+                    f"--labels names {', '.join(arguments.labels)}: leave one of the two out"
+                )
 
 
 def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[tuple[str, Dataset]]:
@@ -57,16 +65,33 @@ def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[t
 
     Raises:
         DataError: a file cannot be used.
-        RecipeError: the plan cannot be used, or has other classes.
+        RecipeError: the plan cannot be used or has other classes, or the option names classes
+            that the checkpoint lacks.
     """
     columns = columns_of(arguments)
+    known = _known(arguments.labels, labels)
     datasets = []
     if arguments.plan is not None:
         held_out = _read_held_out(arguments.plan, arguments.data, labels)
         datasets.append((str(arguments.plan), held_out))
     for path in arguments.files:
-        datasets.append((str(path), read_dataset([path], columns=columns, labels=labels)))
+        datasets.append((str(path), read_dataset([path], columns=columns, labels=known)))
     return datasets
+
+
+def _known(wanted: Sequence[str] | None, labels: Sequence[str]) -> Sequence[str]:
+    """Returns the classes that the files know."""
+    if wanted is None:
+        return labels
+    strange = [name for name in wanted if name not in labels]
+    if strange:
+        raise RecipeError(
+            f"--labels {','.join(wanted)}: the checkpoint has no class {strange[0]}; its classes "
+            f"are {', '.join(labels)}"
+        )
+    if len(set(wanted)) < max(2, len(wanted)):
+        raise RecipeError(f"--labels {','.join(wanted)}: give two or more different classes")
+    return wanted
 
 
 def _read_held_out(path: Path, data: Path, labels: Sequence[str]) -> Dataset:

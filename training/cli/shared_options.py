@@ -67,14 +67,12 @@ def delimiter(text: str) -> str:
     return found
 
 
-def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Adds the option that sets the order of the classes."""
-    parser.add_argument(
-        "--labels",
-        type=names,
-        metavar="A,B",
-        help="names of the classes in the order of their numbers (default: from the files)",
-    )
+def add_labels(
+    parser: argparse.ArgumentParser,
+    told: str = "names of the classes in the order of their numbers (default: from the files)",
+) -> None:
+    """Adds the option that names the classes of the files, in their order."""
+    parser.add_argument("--labels", type=names, metavar="A,B", help=told)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from model.thresholds import Thresholds, count_thresholds, threshold_reports
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.measure.inference import Probabilities, predict_probabilities
-from training.measure.metrics import expected_calibration_error, measure, uncalibrated
+from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
 from training.measure.probe import Probe, find_poles, probe
 from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
@@ -50,7 +51,8 @@ def evaluate(
 
     Args:
         predictor: the loaded model.
-        dataset: read with the model's labels from one file.
+        dataset: read with the model's labels, or some of them, from one file. With some, the
+            probabilities are those of a choice among these.
         path: of the file, for the report.
         max_batch_tokens: the most tokens in a batch, padding counted.
 
@@ -60,6 +62,9 @@ def evaluate(
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
     )
+    if tuple(dataset.labels) != tuple(predictor.info.labels):
+        chosen = [predictor.info.labels.index(label) for label in dataset.labels]
+        answers = replace(answers, values=choose_among(answers.values, chosen))
     truth = np.array(dataset.label_ids)
     figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth

@@ -4,6 +4,7 @@ Legend: N texts, C classes.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +86,24 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
         temperature * np.log(probabilities.clip(min=np.finfo(np.float64).tiny)), axis=1
     )
     return powers
+
+
+def choose_among(
+    probabilities: NDArray[np.floating], classes: Sequence[int]
+) -> NDArray[np.float64]:
+    """Computes the probabilities of a choice among some of the classes.
+
+    Args:
+        probabilities: of every class, each row summing to 1 [N, C].
+        classes: the classes to choose among, each from 0 to C - 1 [K].
+
+    Returns:
+        Their probabilities in this order, each row summing to 1 [N, K].
+    """
+    # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
+    among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
+    chosen: NDArray[np.float64] = softmax(np.log(among), axis=1)
+    return chosen
 
 
 def _check(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> None:

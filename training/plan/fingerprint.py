@@ -78,9 +78,11 @@ class Fingerprints:
         # The weight of a stage in the result matters only to stages that begin with a mean.
         for plan in plans[max(means, default=0) :]:
             plan.pop("weight", None)
+        begun = self._plan.pretrained.weight if means else 0.0
         return _seal(
             {
                 **self._shared,
+                **({"begun": begun} if begun else {}),
                 "labels": self._plan.labels,
                 "emoji": self._plan.emoji,
                 "weights": self._plan.pretrained.sha256,

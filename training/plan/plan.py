@@ -31,11 +31,21 @@ class Pretrained(_Part):
         name: of the encoder and its authors.
         licence: of its weights.
         sha256: of its `model.safetensors`.
+        classifies: whether it is a checkpoint that tells the classes of the plan already.
+        weight: of its weights in the mean over the stages, if it classifies; 0: left out.
     """
 
     name: str
     licence: str
     sha256: Digest
+    classifies: bool = False
+    weight: Annotated[float, Field(ge=0.0)] = 0.0
+
+    @model_validator(mode="after")
+    def _weight_of_a_classifier(self) -> Self:
+        if self.weight and not self.classifies:
+            raise ValueError("an encoder that does not classify has no weight in the result")
+        return self
 
 
 class SourceFile(_Part):
@@ -248,9 +258,10 @@ class Plan(_Part):
     @model_validator(mode="after")
     def _begins_with_something(self) -> Self:
         first = self.stages[0]
-        if first.rows.is_taught and first.rows.taught_by == "itself":
+        teaches_itself = first.rows.is_taught and first.rows.taught_by == "itself"
+        if teaches_itself and not self.pretrained.classifies:
             raise ValueError(f"stage {first.name}: the network has learnt nothing to teach yet")
-        weight = 0.0
+        weight = self.pretrained.weight
         for stage in self.stages:
             if stage.begin == "mean" and not weight:
                 raise ValueError(f"stage {stage.name}: no stage before it has a weight in a mean")

@@ -70,6 +70,9 @@ class PlanRun:
             DivergedRunError: a loss is not a finite number.
         """
         left: list[tuple[float, dict[str, Tensor]]] = []
+        if self._plan.pretrained.weight:
+            begun = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            left.append((self._plan.pretrained.weight, begun))
         for number, stage in enumerate(self._plan.stages):
             name = f"{number + 1}-{stage.name}"
             identity = self._fingerprints.of_stage(number)

@@ -16,7 +16,7 @@ from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.cli.evaluate import add_arguments, run
-from training.errors import DataError, TrainingError
+from training.errors import DataError, RecipeError, TrainingError
 from training.measure.metrics import measure
 from training.measure.report import EvaluationReport, to_json, to_text
 
@@ -133,6 +133,55 @@ def test_files_are_read_with_the_classes_of_the_checkpoint(
     )
     with pytest.raises(DataError, match=exactly(message)):
         run(parse(path, "--checkpoint", checkpoint_folder))
+
+
+def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(
+        tmp_path / "three", config=tiny_config(labels=("negative", "neutral", "positive"))
+    )
+    texts = ["a good film", "a bad film", "the cast is superb", "weak"]
+    path = write_rows(tmp_path / "a.tsv", [(text, at % 2) for at, text in enumerate(texts)])
+    target = tmp_path / "figures.json"
+
+    run(parse(path, "--checkpoint", folder, "--labels", "negative,positive", "--json", target))
+
+    predictor = load_predictor(
+        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    served = predictor.predict([predictor.encode(text) for text in texts])
+    every = np.array([list(answer.probabilities.values()) for answer in served])
+    both = every[:, [0, 2]] / every[:, [0, 2]].sum(axis=1, keepdims=True)
+    (report,) = json.loads(target.read_text())["files"]
+    truth = np.arange(4) % 2
+    assert report["accuracy"] == (both.argmax(axis=1) == truth).mean()
+    assert report["log_loss"] == pytest.approx(-np.log(both[np.arange(4), truth]).mean(), abs=1e-6)
+    assert list(report["f1"]) == ["negative", "positive"]
+    with pytest.raises(DataError, match="label 'neutral' is not one of negative, positive"):
+        run(
+            parse(
+                write_rows(tmp_path / "b.tsv", [("a film", "neutral")]),
+                *("--checkpoint", folder, "--labels", "negative,positive"),
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--labels", "negative,angry"], "--labels negative,angry: the checkpoint has no class "),
+        (["--labels", "negative"], "--labels negative: give two or more different classes"),
+        (
+            ["--labels", "negative,positive", "--record-baseline"],
+            "--record-baseline is for all classes of the checkpoint, and --labels names negative, ",
+        ),
+    ],
+)
+def test_classes_of_files_that_do_not_fit(
+    tmp_path: Path, checkpoint_folder: Path, options: list[str], fault: str
+) -> None:
+    path = write_rows(tmp_path / "a.tsv", ROWS)
+    with pytest.raises(RecipeError, match=re.escape(fault)):
+        run(parse(path, "--checkpoint", checkpoint_folder, *options))
 
 
 def test_a_bad_file_is_found_before_any_is_measured(

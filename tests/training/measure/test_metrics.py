@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from sklearn import metrics as reference
 
 from tests.matching import exactly
-from training.measure.metrics import expected_calibration_error, measure, wilson_interval
+from training.measure.metrics import (
+    choose_among,
+    expected_calibration_error,
+    measure,
+    wilson_interval,
+)
 
 
 def test_every_figure_by_hand() -> None:
@@ -130,6 +135,12 @@ def test_bins_are_closed_above() -> None:
     )
     # 0 has no bin below it and 1 none above it.
     assert expected_calibration_error(np.array([1.0, 0.0]), correct, num_bins=2) == 0.0
+
+
+def test_a_choice_among_some_classes() -> None:
+    probabilities = np.array([[0.1, 0.5, 0.4], [0.0, 1.0, 0.0]])
+
+    np.testing.assert_allclose(choose_among(probabilities, [2, 0]), [[0.8, 0.2], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
     assert not plan.sources["bare"].labelled
 
 
+def test_a_checkpoint_that_classifies_may_teach_itself_at_once(tmp_path: Path) -> None:
+    text = TEXT.replace("soft = 0.5", 'taught_by = "itself"', 1)
+    (digest,) = (line for line in text.splitlines() if "a" * 64 in line)
+
+    plan = load_plan(write(tmp_path, text.replace(digest, f"{digest}\nclassifies = true")))
+
+    assert plan.stages[0].rows.taught_by == "itself"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -45,6 +54,7 @@ def test_a_plan_is_read_whole(tmp_path: Path) -> None:
         ("max_length = 16\nseed", "max_length = 513\nseed", "max_length: must be at most"),
         ("a" * 64, "a" * 63, "pretrained.sha256: must match the pattern"),
         ("soft = 0.5", 'taught_by = "itself"', "stage broad: the network has learnt nothing to"),
+        ("a" * 64 + '"', "a" * 64 + '"\nweight = 1.0', "an encoder that does not classify has no"),
         ('name = "sharp"', 'name = "sharp"\nbegin = "mean"', "stage sharp: no stage before"),
         (
             "[teacher.rows.passes]",
