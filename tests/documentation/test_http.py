@@ -1,5 +1,6 @@
 """docs/reference/http.md names the routes, errors and fields of the service, all and no other."""
 
+import json
 import re
 
 import pytest
@@ -21,6 +22,8 @@ from service.api.schemas import (
     PredictRequest,
     Problem,
     SentenceAnswer,
+    StepsAnswer,
+    StepsRequest,
     ThresholdAnswer,
     ThresholdsAnswer,
     TokenAnswer,
@@ -38,6 +41,9 @@ _UNSET = {
     "format": "by `Accept`",
     "label": "the predicted one",
     "abstain_below": "absent",
+    "head_mask": "absent",
+    "thumbnail": "absent",
+    "omit": "absent",
     "window": "0",
 }
 
@@ -63,7 +69,7 @@ def test_every_route_has_its_methods() -> None:
 def test_the_paths_that_need_a_key_are_named() -> None:
     keyed = [codes(path)[0] for _, path, _, key in rows(PAGE, "method", "path") if key == "yes"]
 
-    own = ["/predict", "/attention", "/attributions", "/importance", "/model"]
+    own = ["/predict", "/attention", "/attention/steps", "/attributions", "/importance", "/model"]
     elsewhere = ["/", "/hf", "/info", "/classify", "/v1/classify", "/v1/models", "/invocations"]
     assert [path for path in keyed if not path.startswith("/v2")] == own + elsewhere
     versioned = "/v2/models/{model}/versions/{version}"
@@ -100,6 +106,7 @@ def test_every_member_of_a_problem_is_described() -> None:
     [
         ("sent to `/predict`", PredictRequest),
         ("sent to `/attention`", AttentionRequest),
+        ("sent to `/attention/steps`", StepsRequest),
         ("sent to `/attributions`", AttributionsRequest),
         ("sent to `/importance`", ImportanceRequest),
         ("a prediction", ItemAnswer),
@@ -117,7 +124,7 @@ def test_every_field_of_an_answer_with_attention_is_described() -> None:
     of_tokens = [f"tokens[].{name}" for name in TokenAnswer.model_fields]
     before, after = (
         ["prediction", "window", "windows", "tokens"],
-        ["layers", "heads", "view", "attention"],
+        ["layers", "heads", "view", "attention", "strongest", "strongest_weights"],
     )
 
     assert _names("answer of `/attention`") == [*before, *of_tokens, *after]
@@ -127,6 +134,7 @@ def test_every_field_of_an_answer_with_attention_is_described() -> None:
 @pytest.mark.parametrize(
     ("header", "schema"),
     [
+        ("answer of `/attention/steps`", StepsAnswer),
         ("answer of `/attributions`", AttributionsAnswer),
         ("answer of `/importance`", ImportanceAnswer),
     ],
@@ -140,6 +148,7 @@ def test_every_field_but_the_model_is_described(header: str, schema: type[BaseMo
     [
         ("sent to `/predict`", PredictRequest),
         ("sent to `/attention`", AttentionRequest),
+        ("sent to `/attention/steps`", StepsRequest),
         ("sent to `/attributions`", AttributionsRequest),
         ("sent to `/importance`", ImportanceRequest),
     ],
@@ -150,7 +159,7 @@ def test_what_is_needed_and_what_has_a_default_is_told(
     documented = [code(default) for _, default, _ in rows(PAGE, header)]
 
     assert documented == [
-        "required" if field.is_required() else str(field.default or _UNSET[name])
+        "required" if field.is_required() else _written(field.default) or _UNSET[name]
         for name, field in schema.model_fields.items()
     ]
 
@@ -169,6 +178,11 @@ def test_every_form_is_described() -> None:
     documented = {code(media_type): code(form) for form, media_type, _ in rows(PAGE, "form")}
 
     assert documented == FORMS
+
+
+def _written(default: object) -> str:
+    """A default as JSON has it, without quotes; empty for one that asks for nothing."""
+    return (default if isinstance(default, str) else json.dumps(default)) if default else ""
 
 
 def _names(header: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The card of the default checkpoint tells what was measured, and of the weights that ship."""
+"""The cards of the checkpoints tell what was measured, and of the weights that ship."""
 
 from pathlib import Path
 
@@ -8,46 +8,69 @@ from model import open_checkpoint
 from model.precision import judge
 from tests.documentation import model_card
 from tests.documentation.markdown import README
+from tests.documentation.model_card import DEFAULT, NEUTRAL, Card
+
+PAGES = [(card, page) for card in model_card.CARDS for page in card.pages]
+REPORTS = [
+    (card, path)
+    for card in model_card.CARDS
+    for path in (card.report, card.two_classes)
+    if path is not None
+]
 
 
-@pytest.mark.parametrize("page", model_card.PAGES, ids=lambda page: page.parent.name)
-def test_tables_are_what_was_measured(page: Path) -> None:
+@pytest.mark.parametrize(("card", "page"), PAGES, ids=lambda value: getattr(value, "name", ""))
+def test_tables_are_what_was_measured(card: Card, page: Path) -> None:
     found = model_card.tables_in(page)
 
-    assert found == {name: model_card.table(name) for name in found}
+    assert found == {name: model_card.table(card, name) for name in found}
 
 
 def test_each_page_has_its_tables() -> None:
-    card, folder, readme = (list(model_card.tables_in(page)) for page in model_card.PAGES)
+    card, folder, readme = (list(model_card.tables_in(page)) for page in DEFAULT.pages)
+    (neutral,) = (list(model_card.tables_in(page)) for page in NEUTRAL.pages)
 
-    assert set(card) == set(model_card.TABLES) - {"recorded"}
+    of_three = {"classes", "two-classes"}
+    assert set(card) == set(model_card.TABLES) - {"recorded"} - of_three
     assert {"data", "figures", "calibration"} <= set(folder)
     assert readme == ["recorded"]
-    assert model_card.PAGES[2] == README
+    assert DEFAULT.pages[2] == README
+    assert set(neutral) == set(model_card.TABLES) - {"recorded", "lengths", "groups"}
 
 
-def test_the_report_is_of_the_weights_that_ship() -> None:
-    checkpoint = open_checkpoint(model_card.CHECKPOINT)
-    report = model_card.report()
+@pytest.mark.parametrize(("card", "path"), REPORTS, ids=lambda value: getattr(value, "name", ""))
+def test_the_report_is_of_the_weights_that_ship(card: Card, path: Path) -> None:
+    checkpoint = open_checkpoint(card.folder)
+    report = model_card.read_report(path)
 
     assert report["checkpoint"]["version"] == checkpoint.version
     assert report["temperature"] == checkpoint.manifest.temperature
 
 
-def test_the_report_names_its_files_on_no_machine() -> None:
-    paths = [Path(file["file"]) for file in model_card.report()["files"]]
+@pytest.mark.parametrize(("card", "path"), REPORTS, ids=lambda value: getattr(value, "name", ""))
+def test_the_report_names_its_files_on_no_machine(card: Card, path: Path) -> None:
+    del card
+    paths = [Path(file["file"]) for file in model_card.read_report(path)["files"]]
 
     assert [path for path in paths if path.is_absolute()] == []
 
 
-def test_the_report_agrees_with_the_checkpoint() -> None:
-    recorded = open_checkpoint(model_card.CHECKPOINT).manifest.metrics
+@pytest.mark.parametrize(
+    ("card", "sets"),
+    [
+        (DEFAULT, {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"}),
+        (NEUTRAL, {f"three/{name}_dev" for name in ("tweets", "reddit", "sst", "news", "hotel")}),
+    ],
+    ids=["default", "neutral"],
+)
+def test_the_report_agrees_with_the_checkpoint(card: Card, sets: set[str]) -> None:
+    recorded = open_checkpoint(card.folder).manifest.metrics
     measured = {
         "/".join(Path(file["file"]).parts[-2:]).partition(".")[0]: file
-        for file in model_card.report()["files"]
+        for file in model_card.read_report(card.report)["files"]
     }
 
-    assert {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"} <= measured.keys()
+    assert measured.keys() == sets
     for metric in recorded:
         if metric.name == "validation":
             continue
@@ -57,7 +80,7 @@ def test_the_report_agrees_with_the_checkpoint() -> None:
 
 
 def test_the_record_of_int8_agrees_with_the_checkpoint() -> None:
-    checkpoint = open_checkpoint(model_card.CHECKPOINT)
+    checkpoint = open_checkpoint(DEFAULT.folder)
     (record,) = checkpoint.manifest.precision
     recorded = {metric.name: metric for metric in checkpoint.manifest.metrics}
     del recorded["validation"]
