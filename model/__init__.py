@@ -15,12 +15,15 @@ from model.config import ConvAttentionConfig, EncoderConfig
 from model.conv_attention import ConvAttentionClassifier
 from model.encoder import EncoderClassifier, build_encoder
 from model.gradients import Gradients, HeadImportance
+from model.interventions import Head, leave_out, switch_off
 from model.loading import load_predictor
 from model.manifest import Manifest
 from model.masks import causal_mask, padding_mask
 from model.prediction import Prediction
 from model.predictor import Explanation, ModelInfo, Predictor, Question
 from model.saving import save_checkpoint
+from model.steps import HeadInspector, HeadSteps
+from model.thumbnails import Thumbnail
 from model.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
@@ -38,7 +41,10 @@ __all__ = [
     "Encoding",
     "Explanation",
     "Gradients",
+    "Head",
     "HeadImportance",
+    "HeadInspector",
+    "HeadSteps",
     "Manifest",
     "ModelInfo",
     "MultiHeadAttention",
@@ -47,14 +53,17 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Question",
+    "Thumbnail",
     "Token",
     "Tokenizer",
     "attribute",
     "build_encoder",
     "causal_mask",
     "collate",
+    "leave_out",
     "load_predictor",
     "open_checkpoint",
     "padding_mask",
     "save_checkpoint",
+    "switch_off",
 ]

@@ -34,6 +34,18 @@ class AttentionOutput(NamedTuple):
     attention_weights: Tensor | None
 
 
+class AttentionInputs(NamedTuple):
+    """What one layer of self-attention computes with.
+
+    Args:
+        attention: the module of the layer.
+        hidden_states: what it projects to queries, keys and values, [B, T, query_size].
+    """
+
+    attention: "MultiHeadAttention"
+    hidden_states: Tensor
+
+
 class MultiHeadAttention(nn.Module):
     """Attention with several heads, each with its own projections.
 
@@ -176,9 +188,9 @@ class MultiHeadAttention(nn.Module):
             bias: the output of `model.masks.mask_bias`, added to the scores.
             need_weights: takes the explicit path and returns its weights.
             head_mask: factor of each head's output before the heads are joined (Michel, Levy and
-                Neubig 2019), float [H]; None means 1 for all.
+                Neubig 2019), float [H], or [B, H] of each text; None means 1 for all.
         """
-        queries, keys, values = self._project(query, key, value)
+        queries, keys, values = self.project(query, key, value)
         if need_weights or self.score == "additive":
             context, weights = self._explicit(queries, keys, values, bias)
         else:
@@ -191,7 +203,7 @@ class MultiHeadAttention(nn.Module):
                 dropout_p=self.dropout if self.training else 0.0,
             )  # [B, H, Q, V]
         if head_mask is not None:
-            context = context * head_mask.to(context.dtype)[:, None, None]  # [B, H, Q, V]
+            context = context * head_mask.to(context.dtype)[..., None, None]  # [B, H, Q, V]
         joined = context.transpose(1, 2).flatten(2)  # [B, Q, H * V]
         hidden_states: Tensor = self.output(joined)  # [B, Q, output_size]
         return AttentionOutput(hidden_states, weights if need_weights else None)
@@ -259,8 +271,17 @@ class MultiHeadAttention(nn.Module):
             start = end
         self._joined = weight, bias
 
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Projects to queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V]."""
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Projects, and splits the results into heads.
+
+        Args:
+            query: [B, Q, query_size].
+            key: [B, K, key_size].
+            value: [B, K, value_size].
+
+        Returns:
+            Queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V].
+        """
         head_dim, value_head_dim = self._infer_sizes(query.shape[-1])
         if self._joined is None or key is not value:
             queries, keys, values = self.query(query), self.key(key), self.value(value)

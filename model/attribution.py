@@ -127,8 +127,8 @@ class Attributor:
     def integrate(self, piece: range) -> NDArray[np.float64]:
         """Computes the part of the integral that the nodes of a piece contribute.
 
-        One forward and backward pass has a row for each node. The first call also classifies the
-        text and its baseline, in a pass of two rows before.
+        One forward and backward pass has a row for each node. For integrated gradients, the first
+        call also classifies the text and its baseline, in a pass before.
 
         Args:
             piece: one of `pieces`.
@@ -139,10 +139,10 @@ class Attributor:
         Raises:
             ValueError: the model has no such label, or the encoding no tokens.
         """
-        if self._method == "integrated_gradients":
-            places, weights = _gauss_legendre(self._nodes)
-        else:
-            places, weights = np.ones(1), np.ones(1)
+        if self._method == "gradient_x_input":
+            self._ends, shares = self._gradients.at_text(self._encoding, label=self._label)
+            return shares
+        places, weights = _gauss_legendre(self._nodes)
         chosen = slice(piece.start, piece.stop)
         return self._gradients.along(self._start(), places[chosen], weights[chosen])
 
@@ -152,6 +152,7 @@ class Attributor:
         Args:
             shares: the results of `integrate`, one for each piece.
         """
+        total = np.sum(list(shares), axis=0)  # may be what computes the ends
         ends = self._start()
         assert ends.encoding.tokens is not None  # noqa: S101 - `ends` raises without tokens
         return Attribution(
@@ -161,7 +162,7 @@ class Attributor:
             label=ends.label,
             steps=self._nodes if self._method == "integrated_gradients" else None,
             tokens=ends.encoding.tokens,
-            attributions=np.sum(list(shares), axis=0),
+            attributions=total,
             value=ends.value,
             baseline_value=ends.baseline_value,
         )

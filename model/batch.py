@@ -1,6 +1,6 @@
 """Pads encodings of different lengths into one batch of tensors.
 
-Legend: B batch, T tokens of the longest text.
+Legend: B batch, T tokens of the longest text, L layers, H heads.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,12 @@ class Batch:
         input_ids: token ids, int64 [B, T].
         key_padding_mask: True where a position is padding, bool [B, T]; None without padding.
             Each row has at least one token.
+        head_mask: factor of each head's output, float32 [L, B, H]; None means 1 for all.
     """
 
     input_ids: Tensor
     key_padding_mask: Tensor | None
+    head_mask: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Copies the batch to a device; for a GPU, without waiting for it.
@@ -34,9 +36,11 @@ class Batch:
         Args:
             device: where the tensors go.
         """
-        padding = self.key_padding_mask
+        padding, mask = self.key_padding_mask, self.head_mask
         return Batch(
-            send(self.input_ids, device), None if padding is None else send(padding, device)
+            send(self.input_ids, device),
+            None if padding is None else send(padding, device),
+            None if mask is None else send(mask, device),
         )
 
 
@@ -72,11 +76,23 @@ def collate(
         raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
     # One flat array: a list for each row costs several times as much.
     ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
+    mask = _join_head_masks(encodings)
     if lengths.min() == longest:
-        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None)
+        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None, mask)
     else:
         padding = np.arange(longest) >= lengths[:, None]  # [B, T]
         padded = np.full(padding.shape, pad_token_id)
         padded[~padding] = ids
-        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding))
+        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding), mask)
     return batch if device is None else batch.to(device)
+
+
+def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
+    """Joins the head masks of texts to [L, B, H]; None if no text has one."""
+    masks = [encoding.head_mask for encoding in encodings]
+    shape = next((np.shape(mask) for mask in masks if mask is not None), None)
+    if shape is None:
+        return None
+    whole = np.ones(shape, np.float32)
+    rows = [whole if mask is None else np.asarray(mask, np.float32) for mask in masks]
+    return torch.from_numpy(np.stack(rows, axis=1))

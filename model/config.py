@@ -123,6 +123,11 @@ class EncoderConfig(BaseModel):
         return self.num_attention_heads
 
     @property
+    def head_dim(self) -> int:
+        """Features of one head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
     def length_limit(self) -> int:
         """The most tokens that the network can read."""
         return self.max_position_embeddings - self.position_offset

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.attention import MultiHeadAttention
+from model.attention import AttentionInputs, MultiHeadAttention
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import ConvAttentionConfig
@@ -107,7 +107,7 @@ class ConvAttentionClassifier(nn.Module):
             batch: B texts of at most M words; without `mask_padding` padded to M.
             need_weights: takes the explicit path of attention and returns its weights.
             token_embeddings: replace the output of `embed_tokens`, float32 [B, T, E].
-            head_mask: factor of each head's output, float32 [1, H]; None means 1 for all.
+            head_mask: factor of each head's output, float32 [1, H]; None means that of the batch.
 
         Returns:
             Logits, float32 [B, C]. Of two classes they are 0 and the logit of the sigmoid unit: a
@@ -117,13 +117,9 @@ class ConvAttentionClassifier(nn.Module):
         Raises:
             ConfigurationError: the batch is longer than M.
         """
+        head_mask = batch.head_mask if head_mask is None else head_mask
         batch_size, length = batch.input_ids.shape
-        input_ids, masked = self._pad(batch)  # [B, M]
-        states = self.embedding(input_ids)  # [B, M, E]
-        if token_embeddings is not None:
-            states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
-        if self.convolution is not None:
-            states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
+        states, masked = self._embed(batch, token_embeddings)  # [B, M, F]
         weights: tuple[Tensor, ...] = ()
         if self.attention is not None:
             inputs = states.to(self.attention.query.weight.dtype)
@@ -144,6 +140,37 @@ class ConvAttentionClassifier(nn.Module):
         if logits.shape[1] == 1:
             logits = torch.cat([logits.new_zeros(batch_size, 1), logits], dim=1)  # [B, 2]
         return ClassifierOutput(logits, weights)
+
+    def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
+        """Runs what comes before attention.
+
+        Args:
+            batch: B texts of at most M words; without `mask_padding` padded to M.
+            layer: 0, the number of the one layer.
+
+        Returns:
+            What attention computes with; hidden states are [B, M, F].
+
+        Raises:
+            ConfigurationError: the batch is longer than M, or there is no such layer.
+        """
+        if self.attention is None or layer:
+            count = int(self.attention is not None)
+            raise ConfigurationError(f"layer {layer} does not exist: attention has {count} layers")
+        states, _ = self._embed(batch, None)  # [B, M, F]
+        inputs = states.to(self.attention.query.weight.dtype)
+        return AttentionInputs(self.attention, inputs)
+
+    def _embed(self, batch: Batch, token_embeddings: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Returns features of the positions [B, M, F], and the mask of padding [B, 1, 1, M]."""
+        length = batch.input_ids.shape[1]
+        input_ids, masked = self._pad(batch)  # [B, M]
+        states = self.embedding(input_ids)  # [B, M, E]
+        if token_embeddings is not None:
+            states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
+        if self.convolution is not None:
+            states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
+        return states, masked
 
     def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Returns ids of the fixed length [B, M], and the mask of padding [B, 1, 1, M] or None."""

@@ -10,10 +10,12 @@ more than a hundredth.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from model.attention import AttentionInputs
 from model.batch import Batch
 from model.classifier import ClassifierOutput
 from model.config import Activation, EncoderConfig
@@ -115,22 +117,14 @@ class EncoderClassifier(nn.Module):
             batch: B texts of at most T tokens.
             need_weights: takes the explicit path through every layer and returns its weights.
             token_embeddings: replace the output of `embed_tokens`, float32 [B, T, D].
-            head_mask: factor of each head's output, float32 [L, H]; None means 1 for all.
+            head_mask: factor of each head's output, float32 [L, H]; None means that of the batch.
 
         Returns:
             Logits, float32 [B, C], and if requested the weights of each layer [B, H, T, T].
         """
+        head_mask = batch.head_mask if head_mask is None else head_mask
         hidden_states = self.embeddings(batch.input_ids, tokens=token_embeddings)  # [B, T, D]
-        batch_size, length = batch.input_ids.shape
-        masked = join_masks(
-            batch.key_padding_mask,
-            None,
-            batch_size=batch_size,
-            num_heads=self.num_heads,
-            query_length=length,
-            key_length=length,
-        )
-        bias = mask_bias(masked, next(self.layers.parameters()).dtype)
+        bias = self._bias(batch)
         weights = []
         for index, layer in enumerate(self.layers):
             hidden_states, layer_weights = layer(
@@ -146,6 +140,38 @@ class EncoderClassifier(nn.Module):
         pooled = POOLINGS[self.pooling](self.pooler(hidden_states[:, 0]))  # [B, D]
         logits = self.classifier(self.classifier_dropout(pooled))  # [B, C]
         return ClassifierOutput(logits.float(), tuple(weights))
+
+    def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
+        """Runs the layers before one of them.
+
+        Args:
+            batch: B texts of at most T tokens.
+            layer: number of a layer, from 0; it and those behind it are not run.
+
+        Returns:
+            What attention of the layer computes with; hidden states are [B, T, D].
+        """
+        hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
+        bias, head_mask = self._bias(batch), batch.head_mask
+        for index, each in enumerate(self.layers[:layer]):
+            mask = None if head_mask is None else head_mask[index]
+            hidden_states, _ = each(hidden_states, bias=bias, need_weights=False, head_mask=mask)
+        chosen = cast("EncoderLayer", self.layers[layer])
+        inputs = hidden_states.to(chosen.intermediate.weight.dtype)
+        return AttentionInputs(chosen.attention, inputs)
+
+    def _bias(self, batch: Batch) -> Tensor | None:
+        """Turns the padding of a batch into what is added to scores."""
+        batch_size, length = batch.input_ids.shape
+        masked = join_masks(
+            batch.key_padding_mask,
+            None,
+            batch_size=batch_size,
+            num_heads=self.num_heads,
+            query_length=length,
+            key_length=length,
+        )
+        return mask_bias(masked, next(self.layers.parameters()).dtype)
 
     def initialize(self, *, std: float, generator: torch.Generator) -> None:
         """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms.

@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from model.attention import AttentionOutput, MultiHeadAttention
@@ -144,7 +145,7 @@ class EncoderLayer(nn.Module):
             hidden_states: float32 [B, T, D].
             bias: the output of `model.masks.mask_bias`, added to the scores of attention.
             need_weights: whether to return the attention weights.
-            head_mask: factor of each head's output, float [H]; None means 1 for all.
+            head_mask: factor of each head's output, float [H] or [B, H]; None means 1 for all.
             cls_only: computes only the first token, which attends to all. Then Q is 1, else T.
 
         Returns:
@@ -166,7 +167,35 @@ class EncoderLayer(nn.Module):
     def _activate(self, inner: Tensor) -> Tensor:
         approximate = _GELU_APPROXIMATE.get(self.activation)
         if approximate == "none" and self.gelu_by_erf:
-            return inner * (0.5 + 0.5 * torch.erf(inner * math.sqrt(0.5)))
+            if inner.requires_grad:
+                activated: Tensor = _GeluByErf.apply(inner)  # type: ignore[no-untyped-call]
+                return activated
+            return inner * _normal_cdf(inner)
         if approximate is not None:
             return functional.gelu(inner, approximate=approximate)
         return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)
+
+
+class _GeluByErf(torch.autograd.Function):
+    """GELU by the error function, with its derivative in few passes over memory."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, inner: Tensor) -> Tensor:
+        """Computes x Phi(x), and keeps both factors."""
+        cdf = _normal_cdf(inner)
+        ctx.save_for_backward(inner, cdf)
+        return inner * cdf
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
+        """Multiplies by Phi(x) + x phi(x)."""
+        inner, cdf = ctx.saved_tensors  # type: ignore[attr-defined]
+        density = (inner * inner).mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
+        derivative: Tensor = density.mul_(inner).add_(cdf)
+        return derivative.mul_(gradient)
+
+
+def _normal_cdf(values: Tensor) -> Tensor:
+    """Phi, the distribution function of the standard normal distribution, of each number."""
+    return torch.erf(values * math.sqrt(0.5)).mul_(0.5).add_(0.5)

@@ -121,6 +121,19 @@ class NoSuchWindowError(InputError):
         self.windows = windows
 
 
+class NoSuchTokenError(InputError):
+    """A token cannot be left out of the text.
+
+    Args:
+        message: why.
+        place: of the token's number in the list, from 0.
+    """
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 class TooManySentencesError(InputError):
     """The text has more sentences than it may have.
 

@@ -10,6 +10,7 @@ that it was made from. Both share the embeddings. `model.compact` tells when its
 memory.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,11 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.architecture import Network
 from model.batch import Batch, collate
 from model.compact import Borrowed
 from model.errors import NotFiniteError
 from model.prediction import Prediction, make_predictions
 from model.tokenizer import Encoding
+
+_MOST_BASELINES = 512  # of texts with as many different lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,12 @@ class Gradients:
         self._num_heads = num_heads
         self._pad_token_id = pad_token_id
         self._device = device
+        self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
-        """Classifies a text and its baseline in one pass.
+        """Classifies a text and its baseline.
+
+        The baseline is the same for all texts of a length, so its logits are kept.
 
         Args:
             encoding: the text, encoded with its tokens.
@@ -107,20 +114,37 @@ class Gradients:
             ValueError: the model has no such label, or the encoding has no tokens.
             NotFiniteError: the network overflowed.
         """
-        if encoding.tokens is None:
-            raise ValueError("which tokens are special is not known: encode with with_tokens=True")
-        batch = self._batch(encoding, 2)
-        special = torch.tensor([token.special for token in encoding.tokens], device=self._device)
+        text, baseline, key = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
-            text = network.embed_tokens(batch.input_ids[0])  # [T, D]
-            padding = torch.full_like(batch.input_ids[0], self._pad_token_id)  # [T]
-            baseline = torch.where(special[:, None], text, network.embed_tokens(padding))  # [T, D]
-            logits = network(batch, token_embeddings=torch.stack([text, baseline])).logits  # [2, C]
-            prediction = self._predict(logits[:1], encoding)
-            label = prediction.label if label is None else label
-            log_odds = self._log_odds(logits, label).cpu().numpy()
-        value, baseline_value = _finite(log_odds, what="log-odds").tolist()
-        return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
+            below = self._of_baseline(network, encoding, baseline, key)
+            logits = network(self._batch(encoding, 1), token_embeddings=text[None]).logits  # [1, C]
+        return self._ends(encoding, label, logits[0], text, baseline, below)
+
+    def at_text(
+        self, encoding: Encoding, *, label: str | None = None
+    ) -> tuple[Ends, NDArray[np.float64]]:
+        """Classifies a text and computes gradient x input, in one pass with the gradient.
+
+        Args:
+            encoding: the text, encoded with its tokens.
+            label: the class to explain; None means the predicted one.
+
+        Returns:
+            The ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
+
+        Raises:
+            ValueError: the model has no such label, or the encoding has no tokens.
+            NotFiniteError: the network or a gradient overflowed.
+        """
+        text, baseline, key = self._embed(encoding)
+        with self._network.use() as network:
+            below = self._of_baseline(network, encoding, baseline, key)
+            with torch.enable_grad():
+                at = text[None].clone().requires_grad_()  # [1, T, D]
+                logits = network(self._batch(encoding, 1), token_embeddings=at).logits  # [1, C]
+                ends = self._ends(encoding, label, logits[0].detach(), text, baseline, below)
+                (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+        return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
         self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
@@ -148,10 +172,7 @@ class Gradients:
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
-        difference = (ends.text - ends.baseline).double()  # [T, D]
-        by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
-        shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
-        return _finite(shares + 0.0)  # 0 instead of -0
+        return self._shares(gradient, ends, weights)
 
     def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
         """Classifies a text and computes how much f depends on each head.
@@ -183,7 +204,61 @@ class Gradients:
             encoding: a short text, encoded with its tokens.
         """
         self.along(self.ends(encoding), np.ones(1), np.ones(1))
+        self.at_text(encoding)
         self.head_importance(encoding)
+
+    def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, bytes]:
+        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes.
+
+        Raises:
+            ValueError: the encoding has no tokens.
+        """
+        if encoding.tokens is None:
+            raise ValueError("which tokens are special is not known: encode with with_tokens=True")
+        ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]
+        special = torch.tensor([token.special for token in encoding.tokens], dtype=torch.bool)
+        padded = torch.where(special, ids, self._pad_token_id)  # [T]
+        with self._network.use() as network, torch.no_grad():
+            both = network.embed_tokens(torch.stack([ids, padded]).to(self._device))  # [2, T, D]
+        return both[0], both[1], padded.numpy().tobytes()
+
+    def _of_baseline(
+        self, network: Network, encoding: Encoding, baseline: Tensor, key: bytes
+    ) -> Tensor:
+        """The logits of a baseline, [C]; keeps them, and drops the oldest beyond some."""
+        logits = self._baselines.get(key)
+        if logits is None:
+            with torch.no_grad():
+                alone = network(self._batch(encoding, 1), token_embeddings=baseline[None])
+            # Several threads share the dictionary, so each change of it is one call.
+            self._baselines[key] = logits = alone.logits[0].clone()
+            if len(self._baselines) > _MOST_BASELINES:
+                self._baselines.popitem(last=False)
+        return logits
+
+    def _ends(
+        self,
+        encoding: Encoding,
+        label: str | None,
+        logits: Tensor,
+        text: Tensor,
+        baseline: Tensor,
+        baseline_logits: Tensor,
+    ) -> Ends:
+        prediction = self._predict(logits[None], encoding)
+        label = prediction.label if label is None else label
+        log_odds = self._log_odds(torch.stack([logits, baseline_logits]), label).cpu().numpy()
+        value, baseline_value = _finite(log_odds, what="log-odds").tolist()
+        return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
+
+    def _shares(
+        self, gradient: Tensor, ends: Ends, weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The weighted sum over K gradients [K, T, D], times the way between the ends."""
+        difference = (ends.text - ends.baseline).double()  # [T, D]
+        by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
+        shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
+        return _finite(shares + 0.0)  # 0 instead of -0
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
         return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)

@@ -11,6 +11,7 @@ from model.files import WEIGHTS
 from model.gradients import Gradients
 from model.magnitudes import check_magnitudes
 from model.predictor import ModelInfo, Predictor
+from model.steps import HeadInspector
 
 
 def load_predictor(
@@ -34,9 +35,9 @@ def load_predictor(
 def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a checkpoint for a backend.
 
-    The weights are read once. The network that serves and the network for gradients share memory.
-    If the first has weights of its own in its layers, those of the second are widened to float32
-    only while gradients are computed.
+    The weights are read once. The network that serves and the network for gradients and steps share
+    memory. If the first has weights of its own in its layers, those of the second are widened to
+    float32 only while it is in use.
 
     Args:
         checkpoint: the checked folder.
@@ -60,12 +61,21 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     if backend.narrow_embeddings:
         narrow_embeddings(network)
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
+    exact = Borrowed(network, compact=backend.copies_layers)
     gradients = Gradients(
-        Borrowed(network, compact=backend.copies_layers),
+        exact,
         labels=info.labels,
         temperature=info.temperature,
         num_layers=info.num_layers,
         num_heads=info.num_heads,
+        pad_token_id=tokenizer.pad_token_id,
+        device=backend.device,
+    )
+    inspector = HeadInspector(
+        exact,
+        num_layers=info.num_layers,
+        num_heads=info.num_heads,
+        head_dim=checkpoint.config.head_dim,
         pad_token_id=tokenizer.pad_token_id,
         device=backend.device,
     )
@@ -75,6 +85,7 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         info=info,
         backend=backend,
         gradients=gradients,
+        inspector=inspector,
         residual_share=checkpoint.config.residual_share,
     )
 

@@ -19,8 +19,10 @@ from model.errors import NotFiniteError
 from model.gradients import Gradients
 from model.manifest import Metric
 from model.prediction import Prediction, join_predictions, make_predictions
+from model.steps import HeadInspector
 from model.text import check_text
 from model.thresholds import Thresholds
+from model.thumbnails import Strongest, Thumbnail, make_thumbnails
 from model.tokenizer import Encoding, Tokenizer, Truncation
 from model.windows import MAX_WINDOWS
 
@@ -41,11 +43,13 @@ class Question:
         encoding: the text, encoded with its tokens.
         layers: layers to return; None means all. The answer has each once, in ascending order.
         heads: heads to return of each layer, by the same rules.
+        thumbnail: returns thumbnails of what it says, in the place of whole maps.
     """
 
     encoding: Encoding
     layers: Sequence[int] | None = None
     heads: Sequence[int] | None = None
+    thumbnail: Thumbnail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,11 @@ class Explanation:
         encoding: the text as the model read it, with its tokens.
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
-        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
+        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. If the
+            question has a thumbnail, what `make_thumbnails` returns.
         residual_share: share of a layer's output that comes from its residual connection, for
             `model.views.rollout`.
+        strongest: what each query attends to most; None without a thumbnail.
     """
 
     prediction: Prediction
@@ -68,6 +74,7 @@ class Explanation:
     heads: tuple[int, ...]
     attention: NDArray[np.float32]
     residual_share: float = EncoderConfig.residual_share
+    strongest: Strongest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,7 @@ class Predictor:
         info: a description of the model.
         backend: where the network runs.
         gradients: derivatives through the same weights.
+        inspector: steps of one head, through the same weights.
         residual_share: share of a layer's output that comes from its residual connection.
     """
 
@@ -130,10 +138,12 @@ class Predictor:
         info: ModelInfo,
         backend: Backend,
         gradients: Gradients,
+        inspector: HeadInspector,
         residual_share: float = EncoderConfig.residual_share,
     ) -> None:
         self.info = info
         self.gradients = gradients
+        self.inspector = inspector
         self._runner = runner
         self._tokenizer = tokenizer
         self._backend = backend
@@ -271,10 +281,10 @@ class Predictor:
         return self._each(self._explain, questions, "explicit")
 
     def attempt(self, work: Callable[[], Result]) -> Result | Exception:
-        """Runs the gradients of one text.
+        """Runs the gradients of one text, or the steps of one of its heads.
 
         Args:
-            work: calls `gradients`.
+            work: calls `gradients` or `inspector`.
 
         Returns:
             Its result, or the error that is the text's own.
@@ -313,24 +323,39 @@ class Predictor:
         output = self._runner.to_host(started)
         predictions = self._predictions(output.logits, encodings)
         explanations: list[Explanation | NotFiniteError] = []
-        for row, (prediction, encoding, own) in enumerate(
-            zip(predictions, encodings, chosen, strict=True)
+        for row, (prediction, question, own) in enumerate(
+            zip(predictions, questions, chosen, strict=True)
         ):
             if isinstance(prediction, NotFiniteError):
                 explanations.append(prediction)
                 continue
-            attention = _cut(output.weights, row, len(encoding.input_ids), own, together)
+            length = len(question.encoding.input_ids)
+            weights = _cut(output.weights, row, length, own, together)
             # A weight that is not a number makes the sum none either.
-            if not np.isfinite(attention.sum()):
+            if not all(np.isfinite(layer.sum()) for layer in weights):
                 what = "attention weights"
                 explanations.append(NotFiniteError(1, len(encodings), what=what))
                 continue
-            explanations.append(
-                Explanation(
-                    prediction, encoding, own.layers, own.heads, attention, self._residual_share
-                )
-            )
+            explanations.append(self._explanation(prediction, question, own, weights))
         return explanations
+
+    def _explanation(
+        self,
+        prediction: Prediction,
+        question: Question,
+        chosen: Selection,
+        weights: Sequence[NDArray[np.float32]],
+    ) -> Explanation:
+        encoding, thumbnail, share = question.encoding, question.thumbnail, self._residual_share
+        if thumbnail is None:
+            attention, strongest = np.stack(weights), None
+        else:
+            assert encoding.tokens is not None  # noqa: S101 - questions are encoded with them
+            attention, strongest = make_thumbnails(
+                weights, encoding.tokens, thumbnail, residual_share=share
+            )
+        layers, heads = chosen.layers, chosen.heads
+        return Explanation(prediction, encoding, layers, heads, attention, share, strongest)
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not wait for lazy initialisation."""
@@ -384,8 +409,8 @@ def _cut(
     length: int,
     wanted: Selection,
     given: Selection,
-) -> NDArray[np.float32]:
-    """Cuts the weights of one text out of a batch, without padding: [L, H, T, T]."""
+) -> list[NDArray[np.float32]]:
+    """Cuts the weights of one text out of a batch, without padding: [H, T, T] of each layer."""
     # A slice is a view; a list of heads would copy.
     heads = (
         slice(None)
@@ -393,7 +418,7 @@ def _cut(
         else [given.heads.index(head) for head in wanted.heads]
     )
     layers = (weights[given.layers.index(layer)] for layer in wanted.layers)
-    return np.stack([layer[row][heads, :length, :length] for layer in layers])
+    return [layer[row][heads, :length, :length] for layer in layers]
 
 
 def _check_indices(wanted: Sequence[int] | None, count: int, kind: str) -> tuple[int, ...]:

@@ -67,6 +67,7 @@ class Encoding:
             it.
         window: number of the window that this is, from 0.
         windows: into how many windows the text was divided; None if it was not to be.
+        head_mask: factor of each head's output, [L][H]; None means 1 for all.
     """
 
     input_ids: list[int]
@@ -75,6 +76,7 @@ class Encoding:
     text: str | None = None
     window: int = 0
     windows: int | None = None
+    head_mask: tuple[tuple[float, ...], ...] | None = None
 
 
 def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:

@@ -21,9 +21,11 @@ Weights = NDArray[np.float32]
 RAW = "raw"
 
 
-def view_name(reduce: Reduce, level: Level) -> str:
+def view_name(reduce: Reduce, level: Level, *, is_thumbnail: bool = False) -> str:
     """Names a view as answers do: `raw`, `mean`, `word` or `rollout+word`, for example."""
-    parts = [part for part in (reduce, level) if part not in ("none", "token")]
+    parts: list[str] = [part for part in (reduce, level) if part not in ("none", "token")]
+    if is_thumbnail:
+        parts.append("thumbnail")
     return "+".join(parts) or RAW
 
 

@@ -160,6 +160,7 @@ class KernelEncoder:
         layers, heads = self._shape
         shape = (layers, size, heads, longest, longest) if need_weights else (0,)
         weights = np.empty(shape, np.float32)
+        mask = None if batch.head_mask is None else batch.head_mask.contiguous()  # [L, B, H]
         fault = self._encode(
             byref(self._network),
             ids.ctypes.data,
@@ -169,6 +170,7 @@ class KernelEncoder:
             logits.ctypes.data,
             weights.ctypes.data if need_weights else None,
             longest,
+            None if mask is None else mask.data_ptr(),
         )
         if fault == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for a pass of {size} texts of up to {longest} tokens")

@@ -43,6 +43,7 @@ _ACTIVATIONS = {
     "silu": ("swish", ""),
 }
 _NO_BIAS = torch.empty(0)
+_NO_MASK = torch.empty(0)
 _NO_POSITIONS = torch.empty(0, dtype=torch.int64)
 # Up to this length, the explicit products of float32 are faster than the fused kernel.
 _EXPLICIT_MAX_LENGTH = 64
@@ -143,6 +144,7 @@ class PackedEncoder:
             self._pooling,
             need_weights or length <= _EXPLICIT_MAX_LENGTH,
             need_weights,
+            _NO_MASK if batch.head_mask is None else batch.head_mask,
         )
         return ClassifierOutput(logits[:size], tuple(weights))
 

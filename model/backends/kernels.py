@@ -132,8 +132,9 @@ def _load() -> ctypes.CDLL | None:
             found.headlight_sources.restype = c_char_p
             found.headlight_encode.restype = c_int
             found.headlight_encode.argtypes = (
-                POINTER(Network), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64
-            )  # fmt: skip
+                *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
+                *(c_void_p, c_void_p, c_int64, c_void_p),
+            )
             return found
     return None
 

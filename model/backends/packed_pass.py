@@ -189,6 +189,7 @@ def _forward(
     pooling: str,
     explicit: bool,
     need_weights: bool,
+    head_mask: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
     batch_size, length = input_ids.shape
     size = embeddings[0].shape[1]
@@ -209,6 +210,8 @@ def _forward(
         context, weights = _attend(_split(joined, num_heads, size), bias, explicit)
         if need_weights:
             all_weights.append(weights)
+        if len(head_mask) > 0:
+            context = context * head_mask[at // 4][:, :, None, None]
         context = context.transpose(1, 2).reshape(-1, size)  # [B * T, D]
         hidden = _rest_of_layer(
             hidden,
@@ -231,9 +234,12 @@ def _forward(
         cls_weights = all_weights[-1][:, :, 0]
     else:
         cls_weights = _cls_weights(states, bias, cls, num_heads)
+    context = _attend_cls(cls_weights, states, cls)  # [B, D]
+    if len(head_mask) > 0:
+        context = (context.view(batch_size, num_heads, -1) * head_mask[-1][:, :, None]).flatten(1)
     hidden = _rest_of_layer(
         hidden.index_select(0, cls_rows),  # [B, D] from here on
-        _attend_cls(cls_weights, states, cls),
+        context,
         projections[last:],
         terms[last:],
         norms[last:],

@@ -61,15 +61,16 @@ void run(const Network& network, const Request& request, std::int64_t threads) {
 //   weights: gets float32 [layers, texts, H, longest, longest], or null. Rows past a text's end
 //     stay as they are.
 //   longest: tokens of the longest text.
+//   head_mask: factor of each head's output, float32 [layers, texts, H], or null.
 //
 // Returns 0; 1 if an id or a length is outside the network's tables, 2 without memory: then nothing
 // was written.
 EXPORTED int headlight_encode(const headlight::Network* network, const std::int64_t* ids,
                               const std::int64_t* lengths, std::int64_t texts,
                               std::int64_t threads, float* logits, float* weights,
-                              std::int64_t longest) noexcept {
+                              std::int64_t longest, const float* head_mask) noexcept {
   using namespace headlight;
-  const Request request = {ids, lengths, texts, longest, logits, weights};
+  const Request request = {ids, lengths, texts, longest, logits, weights, head_mask};
   if (!is_in_range(*network, request)) return kOutOfRange;
   try {
     switch (static_cast<Kind>(network->kind)) {

@@ -29,6 +29,7 @@ struct Request {
   const std::int64_t *ids, *lengths;
   long texts, longest;
   float *logits, *weights;
+  const float* head_mask;
 };
 
 // Texts whose tokens lie side by side, from `begin` to `end`.
@@ -199,7 +200,19 @@ class Pass {
       attend(own, scratch_[thread], out, size_, [&](long query, const float* weights) {
         if (request_.weights) keep_weights(layer, text, head, query, weights);
       });
+      if (out) mask_head(layer, text, head, out, request_.lengths[text]);
     });
+  }
+
+  // Multiplies the context of a head, `rows` rows that are D apart, by the head's factor.
+  void mask_head(long layer, long text, long head, float* context, long rows) {
+    if (!request_.head_mask) return;
+    const long at = (layer * request_.texts + text) * network_.heads + head;
+    const float factor = request_.head_mask[at];
+    if (factor == 1.0f) return;
+    for (long row = 0; row < rows; ++row) {
+      for (long place = 0; place < head_size_; ++place) context[row * size_ + place] *= factor;
+    }
   }
 
   // Computes the rest of a layer, from `context_`, whose first row is the row `begin` of `hidden`.
@@ -265,7 +278,11 @@ class Pass {
       product(left, values, context_ + head * head_size_, size_);
     });
     for (long text = 0; text < texts; ++text) {
-      for (long at = 0; at < size_; ++at) context_[text * size_ + at] += own.value_bias[at];
+      float* context = context_ + text * size_;
+      for (long at = 0; at < size_; ++at) context[at] += own.value_bias[at];
+      for (long head = 0; head < heads; ++head) {
+        mask_head(last, text, head, context + head * head_size_, 1);
+      }
     }
     finish_layer(network_.layer[last], 0, texts, firsts_);
     linear(firsts_, network_.pooler, queries_);

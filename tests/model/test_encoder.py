@@ -261,6 +261,17 @@ def test_the_activation_is_the_same_without_onednn(activation: Activation) -> No
         torch.testing.assert_close(network(batch).logits, expected, rtol=0, atol=1e-5)
 
 
+def test_the_derivative_of_the_activation_is_the_same_without_onednn() -> None:
+    network, batch = tiny_network(tiny_config(hidden_act="gelu")).double(), random_batch(9, 4)
+    expected = gradients(network, batch, need_weights=False)
+    network.avoid_onednn_gelu()
+    found = gradients(network, batch, need_weights=False)
+
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-10, atol=1e-12)
+
+
 def gradients(network: EncoderClassifier, batch: Batch, *, need_weights: bool) -> dict[str, Tensor]:
     network.zero_grad()
     network(batch, need_weights=need_weights).logits.pow(2).sum().backward()

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from model.backends.cpu_packed import can_pack
+from model.batch import Batch
 from model.checkpoint import Checkpoint, open_checkpoint
 from model.loading import load_predictor
 from model.predictor import Predictor
+from model.tokenizer import Encoding
 from tests.builders import (
     tiny_checkpoint,
     tiny_config,
@@ -146,6 +148,51 @@ def test_of_many_classes_the_others_are_summed(tmp_path: Path) -> None:
         found = predictor.gradients.along(ends, np.ones(1), np.ones(1))
         expected = slopes(log_odds, ends.text.double(), way)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_one_pass_at_the_text_is_the_path_at_its_end(folder: Path, text: str) -> None:
+    predictor = load(folder)
+    encoding = predictor.encode(text, with_tokens=True)
+    ends = predictor.gradients.ends(encoding, label="negative")
+
+    found, shares = predictor.gradients.at_text(encoding, label="negative")
+
+    assert (found.value, found.baseline_value) == (ends.value, ends.baseline_value)
+    assert (found.prediction, found.label) == (ends.prediction, "negative")
+    along = predictor.gradients.along(ends, np.ones(1), np.ones(1))
+    np.testing.assert_allclose(shares, along, rtol=1e-5, atol=1e-7)
+    assert predictor.gradients.at_text(encoding)[0].label == ends.prediction.label
+
+
+def test_a_baseline_is_computed_once_for_each_length(
+    checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor = load(checkpoint_folder)
+    gradients, encode = predictor.gradients, predictor.encode
+    passes: list[int] = []
+    batch = gradients._batch
+
+    def counted(encoding: Encoding, size: int) -> Batch:
+        passes.append(size)
+        return batch(encoding, size)
+
+    monkeypatch.setattr(gradients, "_batch", counted)
+    monkeypatch.setattr("model.gradients._MOST_BASELINES", 2)
+
+    def baseline(text: str) -> float:
+        passes.clear()
+        return gradients.ends(encode(text, with_tokens=True), label="negative").baseline_value
+
+    first = baseline("good film")
+    assert passes == [1, 1]
+    assert baseline("bad plot") == first
+    assert passes == [1]
+    for text in ("good", "a good film"):
+        baseline(text)
+        assert passes == [1, 1]
+    assert baseline("good film") == first  # the oldest was dropped
+    assert passes == [1, 1]
 
 
 def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -> None:

@@ -240,6 +240,7 @@ def test_a_text_of_too_many_tokens_is_refused_and_nothing_is_written() -> None:
             logits.data_ptr(),
             None,
             longest,
+            None,
         )
         assert fault == 1
     assert torch.equal(logits, torch.full((1, 2), 7.0))
