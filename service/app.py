@@ -32,6 +32,7 @@ from service.api.routes import (
     pages,
     predict,
     problems,
+    steps,
 )
 from service.api.state import State
 from service.drift import AnswerCounts
@@ -58,6 +59,7 @@ from service.settings import Rate, Settings
 OWN_ROUTERS: tuple[APIRouter, ...] = (
     predict.router,
     attention.router,
+    steps.router,
     attributions.router,
     model.router,
     health.router,
@@ -128,7 +130,8 @@ def create_app(
     computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
     names = {"model": checkpoint.name, "version": checkpoint.version}
     places = partial(direct_places, names=names)
-    heavy = places([*_routes(predict.router, attention.router, attributions.router), *computing])
+    own = _routes(predict.router, attention.router, steps.router, attributions.router)
+    heavy = places([*own, *computing])
     # The first goes with requests too.
     foreign_headers = [HEADER, TRUNCATED] if foreign else []
     traced = ["traceparent", "tracestate"] if tracing is not None else []

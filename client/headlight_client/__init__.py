@@ -31,11 +31,13 @@ from headlight_client.errors import (
 )
 from headlight_client.plot import plot_heads
 from headlight_client.predictions import Predictions
+from headlight_client.steps import AttentionSteps
 from headlight_client.version import __version__
 
 __all__ = [
     "AsyncClient",
     "Attention",
+    "AttentionSteps",
     "Attributions",
     "Client",
     "FailedPart",

@@ -15,6 +15,7 @@ from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import (
     Call,
     Granularity,
+    HeadMask,
     Level,
     Method,
     OnError,
@@ -30,6 +31,7 @@ from headlight_client.portions import Limits, Portions, limits_of
 from headlight_client.predictions import Predictions
 from headlight_client.progress import Progress
 from headlight_client.sending import send_async
+from headlight_client.steps import AttentionSteps
 
 T = TypeVar("T")
 
@@ -74,6 +76,8 @@ class AsyncClient:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
         concurrency: int = 4,
@@ -86,6 +90,8 @@ class AsyncClient:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: OnError,
         progress: bool = False,
         concurrency: int = 4,
@@ -97,6 +103,8 @@ class AsyncClient:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: OnError = "request",
         progress: bool = False,
         concurrency: int = 4,
@@ -117,6 +125,8 @@ class AsyncClient:
             on_error=on_error,
             granularity=granularity,
             abstain_below=abstain_below,
+            head_mask=head_mask,
+            omit=omit,
         )
         with Progress(len(portions), shown=progress) as shown:
             for is_last in (False, True):
@@ -142,6 +152,8 @@ class AsyncClient:
         level: Level = "token",
         truncation: Reading = "right",
         window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
     ) -> Attention:
         """Returns the attention weights of one sentence, as `Client.attention`."""
         return await self._carry_out(
@@ -153,6 +165,8 @@ class AsyncClient:
                 level=level,
                 truncation=truncation,
                 window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 
@@ -166,6 +180,7 @@ class AsyncClient:
         level: Level = "token",
         truncation: Reading = "right",
         window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
     ) -> list[Attention]:
         """Returns the attention weights of several sentences, as `Client.attentions`."""
         return await self._carry_out(
@@ -177,6 +192,33 @@ class AsyncClient:
                 level=level,
                 truncation=truncation,
                 window=window,
+                head_mask=head_mask,
+            )
+        )
+
+    async def attention_steps(
+        self,
+        sentence: str,
+        *,
+        layer: SupportsIndex,
+        head: SupportsIndex,
+        query: SupportsIndex,
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
+    ) -> AttentionSteps:
+        """Returns how one head makes its weights, as `Client.attention_steps`."""
+        return await self._carry_out(
+            calls.attention_steps_call(
+                sentence,
+                layer=layer,
+                head=head,
+                query=query,
+                truncation=truncation,
+                window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 

@@ -4,7 +4,7 @@ Both clients build their calls here. They differ only in how they send them.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, SupportsIndex, TypeVar
@@ -21,7 +21,9 @@ from headlight_client.reading import (
     read_model,
     read_predictions,
     read_ready,
+    read_steps,
 )
+from headlight_client.steps import AttentionSteps
 
 T = TypeVar("T")
 
@@ -32,6 +34,8 @@ OnError = Literal["request", "item"]
 Reduce = Literal["none", "mean", "max", "rollout"]
 Level = Literal["token", "word"]
 Method = Literal["integrated_gradients", "gradient_x_input"]
+# `{"layer": 0, "head": 3}`, or `{"layer": 0}` for all heads of a layer.
+HeadMask = Iterable[Mapping[str, SupportsIndex]]
 
 _JSON = "application/json"
 _NPZ = "application/x-npz"
@@ -66,13 +70,17 @@ def predict_call(
     on_error: OnError,
     granularity: Granularity = "text",
     abstain_below: float | None = None,
+    head_mask: HeadMask | None = None,
+    omit: Indices | None = None,
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
     texts = texts_of(sentences)
     read = partial(read_predictions, count=len(texts))
     # An older service does not know these.
     newer = _given(
-        granularity=None if granularity == "text" else granularity, abstain_below=abstain_below
+        granularity=None if granularity == "text" else granularity,
+        abstain_below=abstain_below,
+        **_interventions(head_mask, omit),
     )
     return _post(
         "/predict", read, sentences=texts, truncation=truncation, on_error=on_error, **newer
@@ -88,9 +96,12 @@ def attention_call(
     level: Level,
     truncation: Reading,
     window: SupportsIndex | None = None,
+    head_mask: HeadMask | None = None,
+    omit: Indices | None = None,
 ) -> Call[Attention]:
     """Asks for the attention of one sentence."""
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
+    options |= _interventions(head_mask, omit)
     text = _one("attention", sentence, "use attentions for several")
     return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
 
@@ -104,12 +115,35 @@ def attentions_call(
     level: Level,
     truncation: Reading,
     window: SupportsIndex | None = None,
+    head_mask: HeadMask | None = None,
 ) -> Call[list[Attention]]:
     """Asks for the attention of several sentences."""
     texts = texts_of(sentences)
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
+    options |= _interventions(head_mask, None)
     read = partial(read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
+
+
+def attention_steps_call(
+    sentence: str,
+    *,
+    layer: SupportsIndex,
+    head: SupportsIndex,
+    query: SupportsIndex,
+    truncation: Reading,
+    window: SupportsIndex | None = None,
+    head_mask: HeadMask | None = None,
+    omit: Indices | None = None,
+) -> Call[AttentionSteps]:
+    """Asks how one head makes the weights that one token gives."""
+    place = {"layer": layer, "head": head, "query": query}
+    options: dict[str, Any] = {name: one_index(name, each) for name, each in place.items()}
+    if window is not None:
+        options["window"] = one_index("window", window)
+    options |= _interventions(head_mask, omit)
+    text = _one("attention_steps", sentence, "call it once for each")
+    return _post("/attention/steps", read_steps, sentence=text, truncation=truncation, **options)
 
 
 def attributions_call(
@@ -163,6 +197,17 @@ def _options(
     if heads is not None:
         chosen["head"] = several_indices("heads", heads)
     return chosen
+
+
+def _interventions(head_mask: HeadMask | None, omit: Indices | None) -> dict[str, Any]:
+    """What is switched off and left out; an older service does not know these."""
+    off = None
+    if head_mask is not None:
+        off = [
+            {name: one_index("head_mask", number) for name, number in each.items()}
+            for each in head_mask
+        ]
+    return _given(head_mask=off, omit=None if omit is None else several_indices("omit", omit))
 
 
 def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - what JSON holds

@@ -14,6 +14,7 @@ from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import (
     Call,
     Granularity,
+    HeadMask,
     Level,
     Method,
     OnError,
@@ -29,6 +30,7 @@ from headlight_client.portions import Limits, Portions, limits_of
 from headlight_client.predictions import Predictions
 from headlight_client.progress import Progress
 from headlight_client.sending import send
+from headlight_client.steps import AttentionSteps
 
 T = TypeVar("T")
 
@@ -83,6 +85,8 @@ class Client:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
     ) -> Predictions[Prediction]: ...
@@ -94,6 +98,8 @@ class Client:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: OnError,
         progress: bool = False,
     ) -> Predictions[Prediction | ItemError]: ...
@@ -104,6 +110,8 @@ class Client:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
         on_error: OnError = "request",
         progress: bool = False,
     ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
@@ -120,6 +128,10 @@ class Client:
             granularity: `text`, or `sentence`: each prediction has its `sentences` too.
             abstain_below: where the probability of the best class is below it, from 0 to 1, the
                 label is None.
+            head_mask: heads that are switched off, such as `[{"layer": 0, "head": 3}]`, or
+                `[{"layer": 0}]` for all heads of a layer.
+            omit: numbers of tokens, as `attention` gives them, that are left out of the only
+                sentence.
             on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
                 place.
             progress: whether to show how many are answered, on standard error: by tqdm if it is
@@ -134,6 +146,8 @@ class Client:
             on_error=on_error,
             granularity=granularity,
             abstain_below=abstain_below,
+            head_mask=head_mask,
+            omit=omit,
         )
         with Progress(len(portions), shown=progress) as shown:
             for is_last in (False, True):
@@ -160,6 +174,8 @@ class Client:
         level: Level = "token",
         truncation: Reading = "right",
         window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
     ) -> Attention:
         """Returns the attention weights of one sentence, or a view of them.
 
@@ -173,6 +189,8 @@ class Client:
             truncation: as in `predict`.
             window: the number of the window to show, from 0, with `truncation` `window`; the
                 first if None.
+            head_mask: as in `predict`.
+            omit: numbers of tokens, from 0, that are left out; special ones stay.
         """
         return self._carry_out(
             calls.attention_call(
@@ -183,6 +201,8 @@ class Client:
                 level=level,
                 truncation=truncation,
                 window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 
@@ -196,6 +216,7 @@ class Client:
         level: Level = "token",
         truncation: Reading = "right",
         window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
     ) -> list[Attention]:
         """Returns the attention weights of several sentences, in order, from one request.
 
@@ -211,6 +232,44 @@ class Client:
                 level=level,
                 truncation=truncation,
                 window=window,
+                head_mask=head_mask,
+            )
+        )
+
+    def attention_steps(
+        self,
+        sentence: str,
+        *,
+        layer: SupportsIndex,
+        head: SupportsIndex,
+        query: SupportsIndex,
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
+    ) -> AttentionSteps:
+        """Returns how one head makes the weights that one token gives, from its queries and keys.
+
+        Args:
+            sentence: not blank.
+            layer: number of the layer.
+            head: number of the head in it.
+            query: number of the token whose weights they are, as `attention` numbers tokens.
+            truncation: as in `attention`.
+            window: as in `attention`.
+            head_mask: as in `attention`.
+            omit: as in `attention`.
+        """
+        return self._carry_out(
+            calls.attention_steps_call(
+                sentence,
+                layer=layer,
+                head=head,
+                query=query,
+                truncation=truncation,
+                window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 

@@ -12,6 +12,7 @@ from headlight_client.answers import FieldError, ItemError, Prediction, Problem
 from headlight_client.calls import (
     Call,
     Granularity,
+    HeadMask,
     OnError,
     Reading,
     as_json,
@@ -24,6 +25,7 @@ from headlight_client.errors import (
     InvalidRequestError,
     ProblemError,
 )
+from headlight_client.indices import Indices
 from headlight_client.predictions import Predictions
 
 P = TypeVar("P", bound=Problem)
@@ -74,6 +76,8 @@ class Portions:
         on_error: what a bad one does.
         granularity: whether each is answered as a whole alone.
         abstain_below: where no label is wanted.
+        head_mask: heads that are switched off for all.
+        omit: tokens that are left out of the only one.
 
     Raises:
         TypeError: `sentences` is one string.
@@ -87,12 +91,16 @@ class Portions:
         on_error: OnError,
         granularity: Granularity = "text",
         abstain_below: float | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
     ) -> None:
         self._texts = texts_of(sentences)
         self._truncation: Reading = truncation
         self._on_error: OnError = on_error
         self._granularity: Granularity = granularity
         self._abstain_below = abstain_below
+        self._head_mask = None if head_mask is None else list(head_mask)
+        self._omit = None if omit is None else list(omit)
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
         self._answered = 0
         self._several = False
@@ -153,6 +161,8 @@ class Portions:
             on_error=self._on_error,
             granularity=self._granularity,
             abstain_below=self._abstain_below,
+            head_mask=self._head_mask,
+            omit=self._omit,
         )
 
     def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:

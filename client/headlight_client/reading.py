@@ -29,6 +29,7 @@ from headlight_client.answers import (
 from headlight_client.attention import Attention
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.problems import read_item_error
+from headlight_client.steps import AttentionSteps
 
 # RuntimeError comes from JSON that is nested too deep, and from an archive with an unknown
 # compression or a password.
@@ -103,6 +104,38 @@ def read_attentions(answer: Answer, count: int) -> list[Attention]:
     """
     with _archive(answer) as arrays:
         return [_attention(arrays, f"_{number}") for number in range(count)]
+
+
+def read_steps(answer: Answer) -> AttentionSteps:
+    """Reads the answer of `/attention/steps`."""
+    content = json.loads(answer.content)
+    tokens = tuple(_token(token) for token in content["tokens"])
+    length, size = len(tokens), len(content["query_vector"])
+
+    def numbers(name: str, *shape: int) -> NDArray[np.float32]:
+        found = np.array(content[name], np.float32)
+        if found.shape != shape:
+            raise ValueError(f"{name} has the shape {found.shape}, not {shape}")
+        return found
+
+    if not 0 <= content["query"] < length:
+        raise ValueError(f"the query is token {content['query']} of {length}")
+    return AttentionSteps(
+        model=_model_name(content["model"]),
+        tokens=tokens,
+        layer=content["layer"],
+        head=content["head"],
+        query=content["query"],
+        scale=content["scale"],
+        query_vector=numbers("query_vector", size),
+        keys=numbers("keys", length, size),
+        scores=numbers("scores", length),
+        weights=numbers("weights", length),
+        values=numbers("values", length, size),
+        result=numbers("result", size),
+        window=content.get("window"),
+        windows=content.get("windows"),
+    )
 
 
 def read_attributions(answer: Answer) -> Attributions:

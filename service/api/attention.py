@@ -9,17 +9,20 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from model import Encoding, Explanation, ModelInfo, Predictor, Question
-from model.errors import InputError, NoSuchWindowError
+from model.errors import InputError, NoSuchTokenError, NoSuchWindowError
+from model.thumbnails import Thumbnail, thumbnail_side
 from model.tokenizer import Token
 from model.views import reduced_shape
-from model.words import group_words
+from model.words import Words, group_words
 from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, encode_text, guard
+from service.api.interventions import intervene, interventions_of, no_such_token
 from service.api.schemas import (
     AttentionListRequest,
-    AttentionRequest,
+    AttentionQuery,
     AttributionsRequest,
     FormName,
     ImportanceRequest,
+    StepsQuery,
 )
 from service.api.state import State
 from service.errors import (
@@ -57,8 +60,8 @@ _CSV_SHARE = 4
 MOST_TEXT = 20_000_000
 _CHARACTER = 4  # bytes, in an array
 
-Attention = AttentionRequest | AttentionListRequest
-Explaining = Attention | AttributionsRequest | ImportanceRequest
+Attention = AttentionQuery | AttentionListRequest
+Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsQuery
 Place = tuple[str | int, ...]
 
 
@@ -83,6 +86,10 @@ async def explain(
         ServiceError: whatever the engine raises.
     """
     engine, form = state.engine, request.format or FORMS[accepted]
+    if request.thumbnail is not None and form in ("csv", "svg"):
+        message = f"is of the forms json and npz, not of {form}: leave one out"
+        errors = [FieldError((place, "thumbnail"), message)]
+        raise InvalidRequestError(f"thumbnail: {message}.", errors=errors)
     encodings = await encode(state, request, place)
     words = [
         group_words(text, encoding.tokens or ()) if request.level == "word" else None
@@ -101,19 +108,28 @@ async def explain(
         view = make_view(explanation, reduce=request.reduce, words=words[number])
         return _write_part(engine.info, request, form, view, number)
 
-    questions = [Question(encoding, request.layer, request.head) for encoding in encodings]
+    questions = [
+        Question(encoding, request.layer, request.head, _thumbnail(request, grouped))
+        for encoding, grouped in zip(encodings, words, strict=True)
+    ]
     deadline = deadline_of(scope)
     parts = await engine.explain(
         questions, write, numbers=weights, deadline=deadline, caller=caller
     )
     body: bytes | memoryview
-    if form == "json" and isinstance(request, AttentionRequest):
+    if form == "json" and isinstance(request, AttentionQuery):
         body = cast("memoryview", parts[0])
     else:
         body = await asyncio.to_thread(_join, request, form, parts)
     if room is not None:
         room.shrink(len(body))
     return Response(body, media_type=_MEDIA_TYPES[form])
+
+
+def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
+    if request.thumbnail is None:
+        return None
+    return Thumbnail(request.thumbnail, request.special, request.reduce, words)
 
 
 def _write_part(
@@ -154,15 +170,23 @@ def _check_size(
         len(set(request.layer)) if request.layer else info.num_layers,
         len(set(request.head)) if request.head else info.num_heads,
     )
-    weights = layers * heads * sum(length * length for length in lengths)
+    sides = lengths
+    if request.thumbnail is not None:
+        sides = [
+            thumbnail_side(names, request.thumbnail, special=request.special) for names in tokens
+        ]
+    weights = layers * heads * sum(side * side for side in sides)
     limit = most_weights(form, max_weights)
     if weights > limit:
         over = f"{len(lengths)} sentences" if len(lengths) > 1 else f"{lengths[0]} {request.level}s"
+        shorter = "for a shorter text"
+        if request.thumbnail is not None:
+            over += f" in thumbnails of {max(sides)}"
+            shorter = "for smaller thumbnails"
         of_form = "" if form == "json" else f" of {form}"
         raise TooManyWeightsError(
             f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {weights} "
-            f"weights; the limit{of_form} is {limit}: ask for fewer layers or heads, or for a "
-            "shorter text."
+            f"weights; the limit{of_form} is {limit}: ask for fewer layers or heads, or {shorter}."
         )
     characters = [[len(token.text) for token in names] for names in tokens]
     size = sum(_text_size(form, counts, maps=layers * heads) for counts in characters)
@@ -178,6 +202,7 @@ def _check_size(
         maps=layers * heads,
         float_bytes=2 if request.dtype == "float16" else 4,
         listed=isinstance(request, AttentionListRequest),
+        sides=None if request.thumbnail is None else sides,
     )
     if estimated.making > state.sending.most:
         raise TooManyWeightsError(
@@ -260,11 +285,15 @@ def _encode_one(
     name = ".".join(str(part) for part in where)
     try:
         if request.truncation != "window":
-            return encode_text(predictor, text, truncation=request.truncation, with_tokens=True)
-        number = request.window
-        return guard(lambda: predictor.encode_window(text, number, max_windows=max_windows))
+            read = encode_text(predictor, text, truncation=request.truncation, with_tokens=True)
+        else:
+            number = request.window
+            read = guard(lambda: predictor.encode_window(text, number, max_windows=max_windows))
+        return intervene(predictor, read, interventions_of(request))
     except TOO_LONG as error:
         cause, message = error, str(error)
+    except NoSuchTokenError as error:
+        raise no_such_token(error) from error
     except NoSuchWindowError as error:
         cause, kind = error, InvalidRequestError
         message = str(error) if where == ("sentence",) else f"of {name}, {error}"

@@ -19,6 +19,7 @@ from service.errors import (
     InvalidRequestError,
     MalformedJsonError,
     PayloadTooLargeError,
+    ServiceError,
     UnsupportedMediaTypeError,
 )
 
@@ -58,7 +59,8 @@ def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]
 
     Args:
         query: as it was sent, percent-encoded UTF-8.
-        schema: what the fields must be; lists are repeated parameters, numbers are digits.
+        schema: what the fields must be; lists of numbers are repeated parameters, numbers are
+            digits, and lists of objects are JSON.
         context: limits for the schema's validators.
 
     Raises:
@@ -75,7 +77,7 @@ def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]
         raise _invalid_query("the query is not percent-encoded UTF-8") from error
     except ValueError as error:
         raise _invalid_query(f"there are more than {MOST_PARAMETERS} parameters") from error
-    kinds = {name: field.get("type") for name, field in fields_of(schema).items()}
+    kinds = {name: kind_of(field) for name, field in fields_of(schema).items()}
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if kinds.get(name) == "array":
@@ -83,8 +85,13 @@ def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]
         elif name in fields:
             raise _invalid_query("a parameter is given more than once; give each once")
         else:
-            fields[name] = _number(value) if kinds.get(name) == "integer" else value
+            fields[name] = _READ.get(kinds.get(name), str)(value)
     return validate(schema, fields, place="query", context=context)
+
+
+def kind_of(field: Mapping[str, Any]) -> str | None:
+    """What a field of a query is: `objects` for a list of objects, else its type in JSON schema."""
+    return "objects" if "$ref" in field.get("items", {}) else field.get("type")
 
 
 @cache
@@ -231,6 +238,25 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _number(value: str) -> int | str:
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value
+
+
+def _objects(value: str) -> object:
+    try:
+        return parse_json(value.encode())
+    except ServiceError:  # the schema says what it must be
+        return value
+
+
+def _boolean(text: str) -> object:
+    return {"true": True, "false": False}.get(text, text)
+
+
+# How a parameter is read that is no list of numbers; any other is text.
+_READ: dict[str | None, Callable[[str], object]] = {
+    "integer": _number,
+    "objects": _objects,
+    "boolean": _boolean,
+}
 
 
 def _invalid_query(message: str) -> InvalidRequestError:

@@ -4,13 +4,14 @@ An item is one text. Read in windows it is several, and with its sentences it is
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from model import Encoding, Predictor
-from model.errors import InputError
+from model.errors import InputError, NoSuchTokenError
 from model.sentences import Span, split_sentences
 from model.windows import Reading
 from service.api.encoding import TOO_LONG, encode_text, guard
+from service.api.interventions import Interventions, intervene, no_such_token
 from service.errors import (
     FieldError,
     InternalError,
@@ -31,6 +32,7 @@ class Plan:
         max_windows: the most windows of a text.
         max_sentences: the most sentences of an item.
         max_tokens: the most tokens of all items together.
+        interventions: what is changed about them.
     """
 
     truncation: Reading
@@ -38,6 +40,7 @@ class Plan:
     max_windows: int
     max_sentences: int
     max_tokens: int
+    interventions: Interventions = field(default_factory=Interventions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def _encode(predictor: Predictor, sentence: object, index: int, plan: Plan) -> I
         message = "the item is not a string: send text"
     except InternalError as error:
         return at_item(index, error)
+    except NoSuchTokenError as error:
+        return no_such_token(error)
     except TOO_LONG as error:
         kind, message = SentenceTooLongError, str(error)
     except InputError as error:
@@ -141,9 +146,15 @@ def _read_item(predictor: Predictor, text: str, plan: Plan) -> Item:
 
 def _read(predictor: Predictor, text: str, plan: Plan) -> Sequence[Encoding]:
     """Encodes a text as the plan says."""
-    if plan.truncation != "window":
-        return [encode_text(predictor, text, truncation=plan.truncation)]
-    return guard(lambda: predictor.encode_windows(text, max_windows=plan.max_windows))
+    wanted = plan.interventions
+    if plan.truncation == "window":
+        windows = guard(lambda: predictor.encode_windows(text, max_windows=plan.max_windows))
+    else:
+        with_tokens = bool(wanted.omit)
+        windows = [
+            encode_text(predictor, text, truncation=plan.truncation, with_tokens=with_tokens)
+        ]
+    return [intervene(predictor, window, wanted) for window in windows] if wanted else windows
 
 
 def at_item(index: int, fault: InternalError) -> InternalError:

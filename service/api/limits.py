@@ -2,6 +2,7 @@
 
 from model.attribution import MOST_STEPS
 from model.excerpt import MOST_GROWN
+from model.thumbnails import MOST_SIDE
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.schemas import MOST_NUMBERS
@@ -34,6 +35,7 @@ def describe_limits(state: State) -> dict[str, int | float | str | None]:
         "max_attention_weights": max_weights,
         "max_csv_weights": most_weights("csv", max_weights),
         "max_svg_weights": most_weights("svg", max_weights),
+        "max_thumbnail": MOST_SIDE,
         "max_text_bytes": MOST_TEXT,
         "max_sending_bytes": settings.max_sending_bytes,
         "max_normalized_characters": MOST_GROWN,

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from service import errors
 from service.api import schemas
 from service.api.attention import CSV, NPZ, SVG
-from service.api.input import fields_of
+from service.api.input import fields_of, kind_of
 from service.http.middleware import TIMEOUT
 
 Errors = tuple[type[errors.ServiceError], ...]
@@ -55,6 +55,44 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _TOLD_BESIDE = frozenset({"title", "description", "examples", "anyOf"})
 
 
+# What people read beside each path, by the id of the operation.
+_SUMMARIES = {
+    "predict": "Sentiment of sentences",
+    "attention_of_query": "Attention of a sentence in the URL",
+    "attention_of_body": "Attention of one sentence or several",
+    "steps_of_query": "How a head makes its weights, for a sentence in the URL",
+    "steps_of_body": "How a head makes its weights",
+    "attributions_of_query": "What moved the prediction of a sentence in the URL",
+    "attributions_of_body": "What moved the prediction of a sentence",
+    "importance_of_query": "Importance of the heads for a sentence in the URL",
+    "importance_of_body": "Importance of the heads for a sentence",
+    "model": "The served model and its limits",
+    "live": "Whether the process is alive",
+    "ready": "Whether requests should come here",
+    "metrics": "Metrics for Prometheus",
+    "inputs": "Sentiment, for clients of Hugging Face",
+    "inputs_of_root": "Sentiment, for clients of Hugging Face, at the root",
+    "health": "Health, as TEI and vLLM answer",
+    "info": "The model, as TEI describes it",
+    "infer": "Inference of the Open Inference Protocol",
+    "infer_version": "Inference of one version",
+    "server": "The server, by the Open Inference Protocol",
+    "models_v2": "The models, by the Open Inference Protocol",
+    "server_live": "Whether the server is alive",
+    "server_ready": "Whether the server is ready",
+    "model_ready": "Whether the model is ready",
+    "model_version_ready": "Whether one version is ready",
+    "model_metadata": "Inputs and outputs of the model",
+    "model_version_metadata": "Inputs and outputs of one version",
+    "classify": "Classification, for clients of vLLM, SGLang and Dynamo",
+    "classify_v1": "The same, below /v1",
+    "models": "The models, for clients of OpenAI",
+    "invocations": "Predictions, for MLflow and SageMaker",
+    "ping": "Health, for MLflow and SageMaker",
+    "version": "Version of the service",
+}
+
+
 def _ref(schema: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{schema.__name__}"}
 
@@ -97,11 +135,20 @@ def _parameters(schema: type[BaseModel]) -> list[dict[str, Any]]:
             "in": "query",
             "required": schema.model_fields[name].is_required(),
             "description": field["description"],
-            "schema": {key: value for key, value in field.items() if key not in _TOLD_BESIDE},
-            "example": field["examples"][0] if "examples" in field else field["default"],
+            **_shape(field),
         }
         for name, field in fields_of(schema).items()
     ]
+
+
+def _shape(field: Mapping[str, Any]) -> dict[str, Any]:
+    """What a parameter holds: a value of its schema, or for a list of objects JSON."""
+    told = {key: value for key, value in field.items() if key not in _TOLD_BESIDE}
+    example = field["examples"][0] if "examples" in field else field["default"]
+    if kind_of(field) != "objects":
+        return {"schema": told, "example": example}
+    told["items"] = _ref(schemas.HeadOff)
+    return {"content": {"application/json": {"schema": told, "example": example}}}
 
 
 def _body(
@@ -125,17 +172,24 @@ def _by_query_and_body(
     schema: type[BaseModel],
     examples: Mapping[str, tuple[str, dict[str, Any]]],
     *,
+    of_query: type[BaseModel] | None = None,
     several: type[BaseModel] | None = None,
     more: Errors = (),
     good: Mapping[str, Any] | None = None,
+    tag: str | None = None,
 ) -> tuple[Operation, Operation]:
-    """GET and POST of a path; a body may fit `several` too, whose answer is a list."""
-    query = _parameters(schema)
+    """GET and POST of a path; a body may fit `several` too, whose answer is a list.
+
+    A query fits `of_query` if that is given, else `schema`. The group is named as they are if
+    `tag` is None.
+    """
+    tag = tag or name
+    query = _parameters(of_query or schema)
     body = _body([schema, several] if several else [schema], examples)
     answers = answer | list[answer] if several else answer  # type: ignore[valid-type]
     return (
-        _operation(f"{name}_of_query", name, answer, (*_QUERY, *more), good, parameters=query),
-        _operation(f"{name}_of_body", name, answers, (*_BODY, *more), good, requestBody=body),
+        _operation(f"{name}_of_query", tag, answer, (*_QUERY, *more), good, parameters=query),
+        _operation(f"{name}_of_body", tag, answers, (*_BODY, *more), good, requestBody=body),
     )
 
 
@@ -192,6 +246,14 @@ PREDICT = _operation(
                 "A long text as a whole, not cut",
                 {"sentences": [schemas.EXAMPLE], "truncation": "window"},
             ),
+            "intervened": (
+                "Without a head and a token: what does the answer depend on?",
+                {
+                    "sentences": [schemas.EXAMPLE],
+                    "head_mask": [{"layer": 0, "head": 1}],
+                    "omit": [3],
+                },
+            ),
             "unsure": (
                 "No label where the model is less sure than this",
                 {"sentences": [schemas.EXAMPLE], "abstain_below": 0.9},
@@ -217,9 +279,24 @@ ATTENTION_GET, ATTENTION_POST = _by_query_and_body(
             },
         ),
     },
+    of_query=schemas.AttentionQuery,
     several=schemas.AttentionListRequest,
     more=(errors.TooManyWeightsError,),
     good={"content": {NPZ: _BINARY, CSV: _TEXT, SVG: _TEXT}},
+)
+STEPS_GET, STEPS_POST = _by_query_and_body(
+    "steps",
+    schemas.StepsAnswer,
+    schemas.StepsRequest,
+    {
+        "steps": (
+            "The weights that the second token gives, in one head",
+            {"sentence": schemas.EXAMPLE, "layer": 0, "head": 0, "query": 1},
+        )
+    },
+    of_query=schemas.StepsQuery,
+    more=(errors.TooManyWeightsError,),
+    tag="attention",
 )
 ATTRIBUTIONS_GET, ATTRIBUTIONS_POST = _by_query_and_body(
     "attributions",
@@ -249,7 +326,7 @@ METRICS = _operation(
 PAGE, ASSET = _problems(_PAGE), _problems(_ASSET)
 _REQUESTS = (
     *(schemas.PredictRequest, schemas.AttentionRequest, schemas.AttentionListRequest),
-    *(schemas.AttributionsRequest, schemas.ImportanceRequest),
+    *(schemas.StepsRequest, schemas.AttributionsRequest, schemas.ImportanceRequest),
 )
 
 
@@ -274,14 +351,16 @@ def install_openapi(
     components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "description": "Needed if API keys are set."}
     }
-    for schema in _REQUESTS:
+    for schema in (*_REQUESTS, schemas.HeadOff):
         for name, field in components["schemas"][schema.__name__]["properties"].items():
             _limit(name, field.get("anyOf", [field])[0], limits)
     for operations in document["paths"].values():
         for operation in operations.values():
+            operation["summary"] = _SUMMARIES[operation["operationId"]]
             parameters = operation.get("parameters", [])
             for parameter in parameters:
-                _limit(parameter["name"], parameter["schema"], limits)
+                if "schema" in parameter:
+                    _limit(parameter["name"], parameter["schema"], limits)
                 if parameter["name"] == "label":
                     parameter["example"] = limits["labels"][0]
             if operation.get("security") == _KEY:
@@ -294,5 +373,7 @@ def _limit(name: str, field: dict[str, Any], limits: Mapping[str, Any]) -> None:
         field["maxItems"] = limits["max_sentences"]
     elif name == "label":
         field["enum"] = list(limits["labels"])
+    elif name in ("layer", "head") and field["type"] == "integer":
+        field["maximum"] = limits[f"{name}s"] - 1
     elif name in ("layer", "head"):
         field["items"] = {**field["items"], "maximum": limits[f"{name}s"] - 1}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from model import Encoding, Prediction, Predictor
 from service.api.encoding import INLINE_CHARACTERS
+from service.api.interventions import interventions_of
 from service.api.items import Item, Plan, at_item, encode_items, join_faults
 from service.api.schemas import PredictRequest
 from service.api.state import State
@@ -32,7 +33,7 @@ async def classify(
 
     Raises:
         InvalidRequestError: an item is not a string, blank or not valid Unicode; or the items have
-            more tokens together than the queue holds.
+            more tokens together than the queue holds; or a token to leave out is not there.
         SentenceTooLongError: an item is too long for what the request says of long texts.
         InternalError: the tokenizer or the network breaks on an item.
         ServiceError: whatever the engine raises.
@@ -44,6 +45,7 @@ async def classify(
         max_windows=state.settings.max_windows,
         max_sentences=state.settings.max_item_sentences,
         max_tokens=state.settings.max_queue_tokens,
+        interventions=interventions_of(request),
     )
     characters = sum(len(item) for item in request.sentences if isinstance(item, str))
     work = (engine.predictor, request.sentences, plan)
@@ -73,7 +75,9 @@ async def classify(
         if isinstance(item, Item) and isinstance(answer, Verdict):
             read.append((item.windows, answer.prediction))
         merged.append(answer)
-    engine.note_answers(read)
+    # What a changed network or text says is no sign of how the model is used.
+    if not plan.interventions:
+        engine.note_answers(read)
     return merged
 
 

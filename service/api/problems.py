@@ -38,8 +38,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "send `Authorization: Bearer KEY`",
     ),
     "cross-site": Explanation(
-        "a page from elsewhere made a browser send `GET /attention`, `/attributions` or "
-        "`/importance`, or `infer` (`Sec-Fetch-Site`)",
+        "a page from elsewhere made a browser send `GET /attention`, `/attention/steps`, "
+        "`/attributions` or `/importance`, or `infer` (`Sec-Fetch-Site`)",
         "send it with `POST`, or name the page's origin in `ALLOWED_ORIGINS`",
     ),
     "not-found": Explanation(
@@ -60,8 +60,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "send fewer sentences at once",
     ),
     "too-many-weights": Explanation(
-        "an answer of `/attention` would hold more than `MAX_ATTENTION_WEIGHTS` numbers, or "
-        "more than 20 MB of repeated words",
+        "an answer of `/attention` or `/attention/steps` would hold more than "
+        "`MAX_ATTENTION_WEIGHTS` numbers, or more than 20 MB of repeated words",
         "choose layers and heads, or shorten the text",
     ),
     "unsupported-media-type": Explanation(

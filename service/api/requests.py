@@ -137,7 +137,11 @@ def place_of(request: Request) -> Literal["body", "query"]:
 
 
 async def read_input(
-    request: Request, schema: type[Schema], several: type[Schema] | None = None
+    request: Request,
+    schema: type[Schema],
+    several: type[Schema] | None = None,
+    *,
+    of_query: type[Schema] | None = None,
 ) -> Schema:
     """Reads what a request wants; raises as `read_query` and `read_body`.
 
@@ -145,11 +149,12 @@ async def read_input(
         request: its body is not read yet.
         schema: what its query or its body must be.
         several: what a body with the field `sentences` must be instead.
+        of_query: what a query must be, if that is something else.
     """
     state = state_of(request)
     limits = state.limits
     if place_of(request) == "query":
-        return read_query(request.scope["query_string"], schema, limits)
+        return read_query(request.scope["query_string"], of_query or schema, limits)
 
     def check(value: object) -> Schema:
         is_list = isinstance(value, dict) and "sentences" in value

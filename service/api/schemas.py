@@ -17,9 +17,11 @@ from model.attribution import MOST_STEPS, STEPS, Method
 from model.errors import InputError
 from model.manifest import Metric
 from model.text import check_text
+from model.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.tokenizer import Truncation
 from model.views import Level, Reduce
 from model.windows import Reading
+from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX
 
 FormName = Literal["json", "npz", "csv", "svg"]
@@ -54,6 +56,16 @@ def _check_numbers(numbers: list[int] | None, info: ValidationInfo) -> list[int]
     return numbers
 
 
+def _check_number(number: int, info: ValidationInfo) -> int:
+    _check_numbers([number], info)
+    return number
+
+
+def _only_one_unknown(value: object) -> object:
+    """Reports one unknown field of an object, of which there may be 100,000."""
+    return only_one_unknown(value, HeadOff.model_fields) if isinstance(value, dict) else value
+
+
 def _check_label(label: str | None, info: ValidationInfo) -> str | None:
     labels = (info.context or {}).get("labels")
     if label is not None and labels is not None and label not in labels:
@@ -68,6 +80,9 @@ Numbers = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
     Field(min_length=1, max_length=MOST_NUMBERS, examples=[[0]]),
     AfterValidator(_check_numbers),
+]
+_Number = Annotated[
+    int, WithJsonSchema({"type": "integer", "minimum": 0}), AfterValidator(_check_number)
 ]
 Cut = Annotated[
     Truncation,
@@ -89,6 +104,35 @@ Label = Annotated[
 
 class _Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class HeadOff(_Request):
+    """A head that is switched off."""
+
+    layer: _Number = Field(description="Number of its layer.", examples=[0])
+    head: _Number | None = Field(
+        None, description="Its number; all heads of the layer if left out.", examples=[1]
+    )
+
+
+HeadMask = Annotated[
+    list[Annotated[HeadOff, BeforeValidator(_only_one_unknown)]] | None,
+    Field(
+        max_length=MOST_NUMBERS,
+        description="Heads that are switched off: their outputs count as 0.",
+        examples=[[{"layer": 0, "head": 1}]],
+    ),
+]
+Omit = Annotated[
+    list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
+    Field(
+        min_length=1,
+        max_length=MOST_NUMBERS,
+        description="Numbers of tokens that are left out of the one text, as `/attention` numbers "
+        "them.",
+        examples=[[4]],
+    ),
+]
 
 
 class PredictRequest(_Request):
@@ -117,6 +161,40 @@ class PredictRequest(_Request):
         "request",
         description="Whether a bad item refuses the request or only gets an error in its place.",
     )
+    head_mask: HeadMask = None
+    omit: Omit = None
+
+    @field_validator("omit")
+    @classmethod
+    def _of_one_text(cls, omit: list[int] | None, info: ValidationInfo) -> list[int] | None:
+        if omit is None:
+            return omit
+        texts = info.data.get("sentences")
+        if texts is not None and len(texts) != 1:
+            raise ValueError(f"is of one sentence alone, and {len(texts)} are given")
+        if info.data.get("truncation") == "window":
+            raise ValueError(
+                "is not of truncation window, in which tokens have other numbers: leave one out"
+            )
+        if info.data.get("granularity") == "sentence":
+            raise ValueError(
+                "is not of granularity sentence, whose sentences have tokens of their own: leave "
+                "one out"
+            )
+        return omit
+
+
+def _only_of_windows(window: int, info: ValidationInfo) -> int:
+    if window and info.data.get("truncation") != "window":
+        raise ValueError("is of truncation window alone: set truncation to window")
+    return window
+
+
+Window = Annotated[
+    int,
+    Field(ge=0, description="Number of the window to show; of `truncation` `window` alone."),
+    AfterValidator(_only_of_windows),
+]
 
 
 class _Options(_Request):
@@ -127,9 +205,7 @@ class _Options(_Request):
         None, description="Numbers of the wanted heads, repeated in a query; all if left out."
     )
     truncation: CutOrWhole = "right"
-    window: int = Field(
-        0, ge=0, description="Number of the window to show; of `truncation` `window` alone."
-    )
+    window: Window = 0
     reduce: Reduce = Field(
         "none",
         description="Joins the heads of each layer to one map; `rollout` joins the layers too.",
@@ -143,13 +219,34 @@ class _Options(_Request):
     dtype: Literal["float32", "float16"] = Field(
         "float32", description="Of the weights in the form `npz`; any other has its own digits."
     )
+    thumbnail: int | None = Field(
+        None,
+        ge=LEAST_SIDE,
+        le=MOST_SIDE,
+        description="Most rows and columns of each map; those of a longer text are reduced. Of the "
+        "forms `json` and `npz`.",
+        examples=[48],
+    )
+    special: bool = Field(
+        True,
+        description="Whether special tokens have rows and columns; of thumbnails alone.",
+    )
+    head_mask: HeadMask = None
 
-    @field_validator("window")
+    @field_validator("thumbnail")
     @classmethod
-    def _only_of_windows(cls, window: int, info: ValidationInfo) -> int:
-        if window and info.data.get("truncation") != "window":
-            raise ValueError("is of truncation window alone: set truncation to window")
-        return window
+    def _not_of_every_form(cls, thumbnail: int | None, info: ValidationInfo) -> int | None:
+        form = info.data.get("format")
+        if thumbnail is not None and form in ("csv", "svg"):
+            raise ValueError(f"is of the forms json and npz, not of {form}: leave one out")
+        return thumbnail
+
+    @field_validator("special")
+    @classmethod
+    def _only_of_thumbnails(cls, special: bool, info: ValidationInfo) -> bool:
+        if not special and info.data.get("thumbnail", 0) is None:
+            raise ValueError("is of thumbnails alone: give thumbnail too, or leave it out")
+        return special
 
 
 class _One(_Request):
@@ -163,8 +260,14 @@ class _Several(_Request):
 
 
 # Of several bases the fields of the last come first.
-class AttentionRequest(_Options, _One):
-    """The body of `POST /attention`, and the query of `GET /attention`."""
+class AttentionQuery(_Options, _One):
+    """The query of `GET /attention`."""
+
+
+class AttentionRequest(AttentionQuery):
+    """The body of `POST /attention`."""
+
+    omit: Omit = None
 
 
 class AttentionListRequest(_Options, _Several):
@@ -201,6 +304,28 @@ class AttributionsRequest(_Explaining):
 
 class ImportanceRequest(_Explaining):
     """The body of `POST /importance`, and the query of `GET /importance`."""
+
+
+class StepsQuery(_Request):
+    """The query of `GET /attention/steps`."""
+
+    sentence: Sentence
+    layer: _Number = Field(description="Number of the layer.", examples=[0])
+    head: _Number = Field(description="Number of the head in it.", examples=[0])
+    query: int = Field(
+        ge=0,
+        description="Number of the token whose row of weights it is, as `/attention` numbers it.",
+        examples=[2],
+    )
+    truncation: CutOrWhole = "right"
+    window: Window = 0
+    head_mask: HeadMask = None
+
+
+class StepsRequest(StepsQuery):
+    """The body of `POST /attention/steps`."""
+
+    omit: Omit = None
 
 
 class ModelName(BaseModel):
@@ -302,6 +427,12 @@ class AttentionAnswer(BaseModel):
     heads: list[int]
     view: str | None = Field(None, description="Name of a derived view; not there for raw weights.")
     attention: list[list[list[list[float]]]]
+    strongest: list[list[list[int]]] | None = Field(
+        None, description="Of each query, the key of its largest weight; there with `thumbnail`."
+    )
+    strongest_weights: list[list[list[float]]] | None = Field(
+        None, description="That weight; there likewise."
+    )
 
 
 class AttributionsAnswer(BaseModel):
@@ -331,6 +462,29 @@ class ImportanceAnswer(BaseModel):
     importance: list[list[Annotated[float, Field(ge=0)]]]
 
 
+class StepsAnswer(BaseModel):
+    """The answer of `/attention/steps`: how a head makes the row of weights of one query."""
+
+    model: ModelName
+    window: int | None = Field(
+        None, ge=0, description="Number of the window; there if `truncation` is `window`."
+    )
+    windows: int | None = Field(None, ge=1, description="Windows of the text; there likewise.")
+    tokens: list[TokenAnswer]
+    layer: int
+    head: int
+    query: int
+    scale: float = Field(description="1 / √d, where d is the length of a query vector.")
+    query_vector: list[float] = Field(description="The query of the token `query`.")
+    keys: list[list[float]] = Field(description="The key of each token.")
+    scores: list[float] = Field(
+        description="For each token, the product of `query_vector` and its key, times `scale`."
+    )
+    weights: list[Annotated[float, Field(ge=0)]] = Field(description="The softmax of `scores`.")
+    values: list[list[float]] = Field(description="The value of each token.")
+    result: list[float] = Field(description="The sum of `values`, each times its weight.")
+
+
 class LimitsAnswer(BaseModel):
     """What a request is refused beyond; each is counted as the error that refuses counts it."""
 
@@ -348,6 +502,7 @@ class LimitsAnswer(BaseModel):
     max_attention_weights: int = Field(description="Weights in an answer of attention.")
     max_csv_weights: int = Field(description="The same in the form `csv`.")
     max_svg_weights: int = Field(description="The same in the form `svg`.")
+    max_thumbnail: int = Field(description="Rows and columns of a thumbnail.")
     max_text_bytes: int = Field(
         description="Bytes of the texts of tokens or words in an answer of `npz`, `csv` or `svg`."
     )

@@ -1,7 +1,7 @@
 """Says what is wrong with a request, with the right form first where its text is misplaced."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -118,7 +118,8 @@ def _field_error(
     loc = fault["loc"]
     if fault["type"] != "extra_forbidden":
         return FieldError((place, *loc), _told(fault, place))
-    known, part = schema.model_fields, _PARTS.get(place, "field")
+    known = _known_at(schema, loc[:-1])
+    part = _PARTS.get(place, "field") if len(loc) == 1 else "field"
     listed = f"known are {', '.join(known)}"
     given = str(loc[-1])
     if isinstance(value, dict) and given == _misnamed(value, known):
@@ -127,6 +128,21 @@ def _field_error(
     near = nearest(given, known)
     hint = "" if near is None else f"did you mean {near}? "
     return FieldError((place, *loc[:-1]), f"an unknown {part} is given; {hint}{listed}")
+
+
+def _known_at(schema: type[BaseModel], path: Sequence[int | str]) -> Mapping[str, object]:
+    """The fields of the object at a place in a request; numbers are places in a list."""
+    for name in path:
+        if isinstance(name, str):
+            schema = _model_in(schema.model_fields[name].annotation)
+    return schema.model_fields
+
+
+def _model_in(annotation: object) -> type[BaseModel]:
+    """Finds the schema of objects in the type of a field, such as a list of them or None."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(_model_in(part) for part in get_args(annotation) if part is not type(None))
 
 
 def _told(fault: ErrorDetails, place: str) -> str:

@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model import Attribution, HeadImportance, ModelInfo
+from model import Attribution, HeadImportance, HeadSteps, ModelInfo
 from model.views import RAW, Level
 from service.errors import ServiceError
 from service.formats.verdicts import Telling, Verdict, tell
@@ -91,6 +91,20 @@ def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, objec
     }
 
 
+def steps_body(info: ModelInfo, steps: HeadSteps) -> bytes:
+    """Writes the answer of `/attention/steps`; each number has the digits that float32 needs."""
+    encoding = steps.encoding
+    content: dict[str, object] = {"model": _name(info)}
+    if encoding.windows is not None:
+        content |= {"window": encoding.window, "windows": encoding.windows}
+    content["tokens"] = encoding.tokens
+    content |= {"layer": steps.layer, "head": steps.head, "query": steps.query}
+    content["scale"] = steps.scale
+    for name in ("query_vector", "keys", "scores", "weights", "values", "result"):
+        content[name] = np.ascontiguousarray(getattr(steps, name))
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
 def attention_body(info: ModelInfo, view: View) -> memoryview:
     """Writes the answer of `/attention` for one sentence.
 
@@ -106,6 +120,10 @@ def attention_body(info: ModelInfo, view: View) -> memoryview:
     content |= {"tokens": view.tokens, "layers": view.layers, "heads": view.heads}
     if view.name != RAW:
         content["view"] = view.name
+    if view.strongest is not None:
+        content["strongest"] = view.strongest.keys.tolist()
+        rounded = np.round(view.strongest.weights.astype(np.float64), DECIMALS)
+        content["strongest_weights"] = rounded.tolist()
     before = orjson.dumps(content)[:-1] + b',"attention":'
     return encode_weights(view.attention, before=before, after=b"}")
 

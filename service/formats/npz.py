@@ -47,6 +47,9 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
         "truncated": np.array(prediction.truncated),
         "model": np.array([info.name, info.version], np.str_),
     }
+    if view.strongest is not None:
+        arrays["strongest"] = view.strongest.keys  # [L, H, W]
+        arrays["strongest_weights"] = view.strongest.weights.astype(dtype)
     if view.windows is not None:
         arrays["window"] = np.array(view.window, np.int32)
         arrays["windows"] = np.array(view.windows, np.int32)

@@ -21,6 +21,8 @@ _HEAD = 2_000
 _FLOAT = 4
 # json: of a weight, of the brackets round a row, of a token beside its text.
 _JSON_WEIGHT, _JSON_ROW, _JSON_TOKEN = 12, 8, 100
+# Of a number of steps with its comma, such as -1.1754944e-38.
+_STEP = 16
 # What NumPy works with while it writes.
 _JSON_MAKING = 600_000
 # A control character takes six bytes in JSON, and any other at most four.
@@ -38,6 +40,8 @@ _SVG_CHARACTER = 5
 _SVG_MAKING = 7
 # What NumPy holds for each weight while a table is written.
 _CSV_MAKING = 20
+# Beside a row of thumbnails: the strongest key and its weight, in JSON, and as Python numbers.
+_JSON_STRONGEST, _MAKING_STRONGEST = 24, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,26 @@ class Size:
     making: int
 
 
+def estimate_steps(numbers: int, texts: Sequence[str]) -> Size:
+    """Estimates how large an answer of `/attention/steps` becomes.
+
+    Args:
+        numbers: that it holds.
+        texts: of its tokens.
+    """
+    tokens = sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
+    answer = _HEAD + numbers * _STEP + tokens
+    return Size(answer, 2 * answer)
+
+
 def estimate_size(
-    form: Form, sentences: Sequence[Sequence[str]], *, maps: int, float_bytes: int, listed: bool
+    form: Form,
+    sentences: Sequence[Sequence[str]],
+    *,
+    maps: int,
+    float_bytes: int,
+    listed: bool,
+    sides: Sequence[int] | None = None,
 ) -> Size:
     """Estimates the size of an answer.
 
@@ -64,21 +86,28 @@ def estimate_size(
         maps: weights between two tokens: layers by heads.
         float_bytes: of a weight in npz, 4 or 2.
         listed: whether the parts of several sentences are joined.
+        sides: rows of the thumbnails of each sentence; None for whole maps. Of json and npz.
     """
-    weights = maps * sum(len(texts) ** 2 for texts in sentences)
+    is_thumbnail = sides is not None
+    sides = [len(texts) for texts in sentences] if sides is None else sides
+    weights = maps * sum(side**2 for side in sides)
+    strongest = maps * sum(map(len, sentences)) if is_thumbnail else 0
     if form == "npz":
         answer = weights * float_bytes + sum(map(_npz_texts, sentences))
+        answer += strongest * (_FLOAT + float_bytes)
         # The arrays, and the archive, which grows by copying.
-        return Size(answer, weights * _FLOAT + answer * 13 // 4)
+        return Size(answer, (weights + 2 * strongest) * _FLOAT + answer * 13 // 4)
     if form == "csv":
         answer = _HEAD + maps * sum(map(_csv_map, sentences))
         return Size(answer, 2 * answer + weights * _CSV_MAKING)
     if form == "svg":
         answer = sum(_HEAD + maps * _svg_map(texts) for texts in sentences)
         return Size(answer, answer * _SVG_MAKING)
-    rows = maps * sum(map(len, sentences))
+    rows = maps * sum(sides)
     answer = weights * _JSON_WEIGHT + rows * _JSON_ROW + sum(map(_json_texts, sentences))
-    return Size(answer, weights * _FLOAT + answer * (2 if listed else 1) + _JSON_MAKING)
+    answer += strongest * _JSON_STRONGEST
+    held = weights * _FLOAT + strongest * _MAKING_STRONGEST
+    return Size(answer, held + answer * (2 if listed else 1) + _JSON_MAKING)
 
 
 def _json_texts(texts: Sequence[str]) -> int:

@@ -21,6 +21,8 @@ MOST_CELLS = 20_000
 _CELL = 14
 _FONT = 11
 _CHARACTER = 6.7  # of the monospaced font, at that size
+_BOLD = 7.4
+_NOTE = "Each row asks, each column is asked. Weights are not an explanation."
 _GAP = 24
 _MARGIN = 16
 _LONGEST_TOKEN = 20
@@ -59,12 +61,15 @@ def draw(info: ModelInfo, view: View) -> Picture:
     side = room + _CELL * len(labels)
     largest = float(view.attention.max())
     weights = format_weights(view.attention)
+    told = [f"{_verdict(view)} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
+    titles = [_title(view, layer, head) for layer in view.layer_names for head in view.head_names]
+    pitch = max(side, max(map(_width, titles)) * _BOLD) + _GAP
     rows, columns = view.attention.shape[:2]
-    parts = list(_heading(info, view, largest))
+    parts = list(_heading(told, largest))
     top = 64.0
     for row, layer in enumerate(view.layer_names):
         for column, head in enumerate(view.head_names):
-            place = f"translate({column * (side + _GAP):.1f} {top + row * (side + _GAP + 16):.1f})"
+            place = f"translate({column * pitch:.1f} {top + row * (side + _GAP + 16):.1f})"
             parts.append(f'<g transform="{place}">')
             parts.append(_text(0, 10, _title(view, layer, head), weight="bold"))
             parts.append('<g transform="translate(0 16)">')
@@ -81,7 +86,8 @@ def draw(info: ModelInfo, view: View) -> Picture:
             )
             parts.append("</g></g>")
     height = top + rows * (side + _GAP + 16)
-    return Picture("\n".join(parts), max(columns * (side + _GAP), 420.0), height)
+    width = max(columns * pitch, max(map(_width, told)) * _CHARACTER)
+    return Picture("\n".join(parts), width, height)
 
 
 def svg_picture(parts: Sequence[Picture]) -> bytes:
@@ -103,13 +109,13 @@ def svg_picture(parts: Sequence[Picture]) -> bytes:
     return "\n".join([*lines, "</svg>", ""]).encode("utf-8")
 
 
-def _heading(info: ModelInfo, view: View, largest: float) -> Iterator[str]:
-    prediction = view.prediction
-    label = f"{prediction.label} {prediction.score:.4f}"
-    yield _text(0, 10, f"{label} \u00b7 {info.name} {info.version} \u00b7 {view.name}")
-    yield _text(
-        0, 26, "Each row asks, each column is asked. Weights are not an explanation.", _FAINT
-    )
+def _verdict(view: View) -> str:
+    return f"{view.prediction.label} {view.prediction.score:.4f}"
+
+
+def _heading(told: Sequence[str], largest: float) -> Iterator[str]:
+    yield _text(0, 10, told[0])
+    yield _text(0, 26, told[1], _FAINT)
     for step in range(10):
         opacity = (step + 1) / 10
         yield (

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import Explanation, Prediction
+from model.thumbnails import Strongest
 from model.tokenizer import Token
 from model.views import Level, Reduce, reduce_weights, view_name
 from model.words import Words
@@ -22,9 +23,11 @@ class View:
         tokens: W tokens or words, the names of rows and columns.
         layers: numbers of the layers that went into it.
         heads: numbers of the heads that went into it.
-        attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1.
+        attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1. Thumbnails are
+            [L or 1, H or 1, S, S].
         window: number of the window of the text that they are of.
         windows: that the text has; None if it was not read in windows.
+        strongest: what each query attends to most; None if these are no thumbnails.
     """
 
     name: str
@@ -35,6 +38,7 @@ class View:
     attention: NDArray[np.float32]
     window: int = 0
     windows: int | None = None
+    strongest: Strongest | None = None
 
     @property
     def layer_names(self) -> list[int | None]:
@@ -55,25 +59,32 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
     """Makes a view of raw weights.
 
     Args:
-        explanation: with the raw weights of the chosen layers and heads.
+        explanation: with the raw weights of the chosen layers and heads, or with thumbnails of
+            what the other arguments say.
         reduce: how `reduce_weights` joins heads and layers.
         words: of the text; None keeps its tokens.
     """
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens
     assert tokens is not None  # noqa: S101 - the text was encoded with them
-    return View(
-        name=view_name(reduce, level),
-        prediction=explanation.prediction,
-        tokens=tokens,
-        layers=explanation.layers,
-        heads=explanation.heads,
-        attention=reduce_weights(
+    strongest = explanation.strongest
+    if strongest is None:
+        attention = reduce_weights(
             explanation.attention,
             reduce=reduce,
             words=words,
             residual_share=explanation.residual_share,
-        ),
+        )
+    else:
+        attention = explanation.attention
+    return View(
+        name=view_name(reduce, level, is_thumbnail=strongest is not None),
+        prediction=explanation.prediction,
+        tokens=tokens,
+        layers=explanation.layers,
+        heads=explanation.heads,
+        attention=attention,
         window=explanation.encoding.window,
         windows=explanation.encoding.windows,
+        strongest=strongest,
     )

@@ -36,8 +36,9 @@ def test_what_is_no_string_is_sent_as_null(missing: Any) -> None:  # noqa: ANN40
         calls.attention_call(missing, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
         calls.attributions_call(missing, **ATTRIBUTIONS, truncation="right"),  # type: ignore[arg-type]
         calls.importance_call(missing, label=None, truncation="right"),
+        calls.attention_steps_call(missing, layer=0, head=0, query=0, truncation="right"),
     ]
-    assert [asked(call)["sentence"] for call in one] == [None, None, None]
+    assert [asked(call)["sentence"] for call in one] == [None, None, None, None]
 
 
 def test_what_is_no_json_is_never_sent() -> None:
@@ -88,3 +89,22 @@ def test_steps_that_are_no_whole_number(steps: Any) -> None:  # noqa: ANN401
     message = exactly(f"steps takes whole numbers, got {steps!r}: give an int")
     with pytest.raises(TypeError, match=message):
         calls.attributions_call("good", **chosen, truncation="right")
+
+
+@pytest.mark.parametrize("name", ["layer", "head", "query", "window"])
+def test_the_place_of_steps_is_whole_numbers(name: str) -> None:
+    place: dict[str, Any] = {"layer": 0, "head": 1, "query": 2, "window": 3}
+    content = asked(calls.attention_steps_call("good", **place, truncation="window"))
+    assert content == {"sentence": "good", "truncation": "window", **place}
+    with pytest.raises(
+        TypeError, match=exactly(f"{name} takes whole numbers, got 1.0: give an int")
+    ):
+        calls.attention_steps_call("good", **(place | {name: 1.0}), truncation="window")
+
+
+@pytest.mark.parametrize("several", [["good"], np.array(["good"])])
+def test_steps_are_of_one_sentence(several: Any) -> None:  # noqa: ANN401
+    kind = type(several).__name__
+    message = f"attention_steps takes one sentence, got a {kind}: call it once for each"
+    with pytest.raises(TypeError, match=exactly(message)):
+        calls.attention_steps_call(several, layer=0, head=0, query=0, truncation="right")

@@ -8,6 +8,7 @@ import pytest
 
 from headlight_client import (
     Attention,
+    AttentionSteps,
     Attributions,
     Importance,
     Metric,
@@ -192,3 +193,38 @@ def test_importance(ask: Ask, running: RunningService) -> None:
     assert found.prediction == expected_prediction(answer["prediction"], model)
     assert (found.layers, found.heads) == (tuple(answer["layers"]), tuple(answer["heads"]))
     assert found.values.tolist() == answer["importance"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layer": 1, "head": 0, "query": 2},
+        {"layer": np.int64(0), "head": 1, "query": 1, "head_mask": [{"layer": 0}], "omit": [2]},
+        {"layer": 1, "head": 1, "query": 0, "truncation": "window", "window": 0},
+    ],
+)
+def test_attention_steps(ask: Ask, running: RunningService, options: Named) -> None:
+    found = ask(running.url, "attention_steps", TEXTS[0], options=KEY, **options)
+
+    asked = {**options, "layer": int(options["layer"])}
+    answer = as_json(running, "/attention/steps", sentence=TEXTS[0], **asked)
+    assert isinstance(found, AttentionSteps)
+    assert found.model == ModelName(**answer["model"])
+    assert found.tokens == tuple(Token(**token) for token in answer["tokens"])
+    assert found.texts == [token["text"] for token in answer["tokens"]]
+    for name in ("layer", "head", "query", "scale"):
+        assert getattr(found, name) == answer[name]
+    for name in ("query_vector", "keys", "scores", "weights", "values", "result"):
+        numbers = getattr(found, name)
+        assert numbers.dtype == np.float32
+        np.testing.assert_array_equal(numbers, np.array(answer[name], np.float32))
+    assert (found.window, found.windows) == (answer.get("window"), answer.get("windows"))
+    scores = found.keys @ found.query_vector * found.scale
+    np.testing.assert_allclose(found.scores, scores, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found.weights @ found.values, found.result, rtol=0, atol=1e-5)
+    row = ask(
+        running.url, "attention", TEXTS[0], options=KEY,
+        layers=[found.layer], heads=[found.head],
+        **{name: options[name] for name in ("head_mask", "omit") if name in options},
+    ).weights[0, 0, found.query]  # fmt: skip
+    np.testing.assert_allclose(found.weights, row, rtol=0, atol=1e-5)

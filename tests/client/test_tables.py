@@ -10,6 +10,7 @@ import pytest
 
 from headlight_client import (
     Attention,
+    AttentionSteps,
     Attributions,
     Importance,
     ItemError,
@@ -43,6 +44,17 @@ def attributions(text: str = "good") -> Attributions:
     values = np.array([0.0, 1.5])
     return Attributions(
         MODEL, GOOD, tokens, values, "yes", "gradient_x_input", None, 1.0, 0.5, -1.0
+    )
+
+
+def steps() -> AttentionSteps:
+    tokens = (
+        Token("[CLS]", 0, 0, special=True, word=None),
+        Token("good", 0, 4, special=False, word=0),
+    )
+    vectors, row = np.zeros((2, 3), np.float32), np.array([0.25, 0.75], np.float32)
+    return AttentionSteps(
+        MODEL, tokens, 2, 1, 1, 0.5, vectors[0], vectors, row - 1, row, vectors, vectors[0]
     )
 
 
@@ -109,9 +121,19 @@ def test_attributions_and_importance() -> None:
     }
 
 
+def test_steps_have_a_row_for_each_token() -> None:
+    assert steps().to_dataframe().to_dict("list") == {
+        "text": ["[CLS]", "good"],
+        "start": [0, 0],
+        "end": [0, 4],
+        "score": [-0.75, -0.25],
+        "weight": [0.25, 0.75],
+    }
+
+
 @pytest.mark.parametrize(
     "held",
-    [Predictions([GOOD]), attention(), attributions(), importance()],
+    [Predictions([GOOD]), attention(), attributions(), importance(), steps()],
     ids=lambda each: type(each).__name__,
 )
 def test_without_pandas(held: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
@@ -161,6 +183,7 @@ MADE: list[tuple[Callable[[], object], str]] = [
         importance,
         "Importance(of 'yes', 2 layers x 2 heads, largest 0.5000 in layer 0, head 3)",
     ),
+    (steps, "AttentionSteps(layer 2, head 1, of 'good', 2 tokens of 3 features)"),
 ]
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,3 +173,37 @@ def test_an_archive_of_another_kind(ask: Ask, content: bytes, kind: type[Excepti
         ask(server.url, "attention", "a b")
 
     assert type(caught.value.__cause__) is kind
+
+
+STEPS: dict[str, Any] = {
+    "model": {"name": "m", "version": "v"},
+    "tokens": [{"text": "good", "start": 0, "end": 4, "special": False, "word": 0}],
+    "layer": 0, "head": 0, "query": 0, "scale": 0.5, "query_vector": [1.0, 2.0],
+    "keys": [[1.0, 2.0]], "scores": [2.5], "weights": [1.0], "values": [[3.0, 4.0]],
+    "result": [3.0, 4.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keys": [[1.0, 2.0], [1.0, 2.0]]},
+        {"keys": [[1.0]]},
+        {"scores": [2.5, 1.0]},
+        {"weights": []},
+        {"values": [3.0, 4.0]},
+        {"result": [[3.0, 4.0]]},
+        {"query": 1},
+        {"query": None},
+        {"tokens": []},
+        {"scale": None, "model": {}},
+    ],
+)
+def test_what_is_no_step(ask: Ask, change: dict[str, Any]) -> None:
+    place = {"layer": 0, "head": 0, "query": 0}
+    whole = json.dumps(STEPS).encode()
+    content = json.dumps(STEPS | change).encode()
+    with scripted([Reply(200, whole), Reply(200, content)]) as server:
+        assert ask(server.url, "attention_steps", "good", **place).result.tolist() == [3.0, 4.0]
+        with pytest.raises(UnexpectedAnswerError):
+            ask(server.url, "attention_steps", "good", **place)

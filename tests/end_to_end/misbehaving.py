@@ -33,6 +33,7 @@ from model import (
     Encoding,
     Explanation,
     Gradients,
+    HeadInspector,
     Prediction,
     Predictor,
     Question,
@@ -119,6 +120,20 @@ class MisbehavingGradients(Gradients):
         return super()._batch(encoding, size)
 
 
+class MisbehavingInspector(HeadInspector):
+    """Real steps that do as they are told first."""
+
+    folder: Path
+
+    def _batch(self, encoding: Encoding) -> Batch:
+        """Counts, and then what the real one does."""
+        lose(self.folder, "gradients")
+        misbehave(self.folder / "gradient", [encoding])
+        misbehave(self.folder / "pass", [encoding])
+        count(self.folder / "computed", 1)
+        return super()._batch(encoding)
+
+
 def count(file: Path, texts: int) -> None:
     """Notes a pass."""
     with file.open("a", encoding="ascii") as lines:
@@ -184,6 +199,9 @@ def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     predictor.gradients.__class__ = MisbehavingGradients
     assert isinstance(predictor.gradients, MisbehavingGradients)
     predictor.gradients.folder = folder
+    predictor.inspector.__class__ = MisbehavingInspector
+    assert isinstance(predictor.inspector, MisbehavingInspector)
+    predictor.inspector.folder = folder
     if poisoned := read(folder / "poison"):
         # Both networks share the embeddings.
         token = predictor._tokenizer.token_id(poisoned)

@@ -12,7 +12,7 @@ KEYED = [
     ("POST", "/predict"),
     *(
         (method, path)
-        for path in ("/attention", "/attributions", "/importance")
+        for path in ("/attention", "/attention/steps", "/attributions", "/importance")
         for method in ("GET", "POST")
     ),
     ("GET", "/model"),

@@ -120,7 +120,9 @@ HALF = (
     "the text is not valid Unicode: lone surrogate at position 2; send a whole surrogate pair or "
     "leave it out"
 )
-OPTIONS = "layer, head, truncation, window, reduce, level, format, dtype"
+OPTIONS = (
+    "layer, head, truncation, window, reduce, level, format, dtype, thumbnail, special, head_mask"
+)
 KNOWN = f"an unknown parameter is given; known are sentence, {OPTIONS}"
 LAYERS = "the model has layers 0 to 1"
 NUMBER = "must be a whole number"

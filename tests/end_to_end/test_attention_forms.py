@@ -234,3 +234,20 @@ def test_long_words_are_not_repeated_without_end(checkpoint_folder: Path, tmp_pa
         one = ask(client, "csv", **fields, layer=[0], head=[0], reduce="mean")
     assert [token["text"] for token in answer["tokens"]] == named
     assert len(one) > 2 * 13 * sum(map(len, named))
+
+
+@pytest.mark.parametrize("fields", [{"layer": [0], "head": [1]}, {"reduce": "rollout"}, {}])
+def test_no_text_of_a_picture_is_cut(client: httpx.Client, fields: dict[str, object]) -> None:
+    root = ET.fromstring(ask(client, "svg", sentence="ok", **fields))  # noqa: S314 - own service
+    width = float(root.get("width") or 0)
+    maps = [group for group in root.iter(f"{SVG}g") if group.get("data-sentence") is None]
+    assert maps
+    (sentence,) = (group for group in root.iter(f"{SVG}g") if group.get("data-sentence"))
+    for text in sentence.findall(f"{SVG}text"):
+        start = float(text.get("x") or 0) + 16
+        assert start + 6.6 * len(text.text or "") <= width
+    for group in sentence.findall(f"{SVG}g"):
+        start = float((group.get("transform") or "")[len("translate(") :].split()[0]) + 16
+        title = group.find(f"{SVG}text")
+        assert title is not None
+        assert start + 7.3 * len(title.text or "") <= width

@@ -23,6 +23,13 @@ UNREADABLE = (
     "out, and give the X-Request-ID to whoever runs the service."
 )
 PANIC = "x" * 40
+# The paths of explanations, each with what it needs beside the text.
+EXPLANATIONS: dict[str, dict[str, int]] = {
+    "/attention": {},
+    "/attention/steps": {"layer": 0, "head": 0, "query": 1},
+    "/attributions": {},
+    "/importance": {},
+}
 GOOD = ["a film", "the plot", "good", "a good film", "bad", "it is", "a bad plot"]
 
 
@@ -115,7 +122,7 @@ def test_a_text_that_makes_its_pass_fail_is_found_by_halves(start: Start, tmp_pa
         assert client.get("/health/ready").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/attention", "/attributions", "/importance"])
+@pytest.mark.parametrize("path", list(EXPLANATIONS))
 @pytest.mark.parametrize("fault", ["poison", "pass"])
 def test_explanations_fail_alone_too(start: Start, tmp_path: Path, path: str, fault: str) -> None:
     if fault == "poison":
@@ -123,10 +130,11 @@ def test_explanations_fail_alone_too(start: Start, tmp_path: Path, path: str, fa
     with start() as running, running.client() as client:
         if fault == "pass":
             (tmp_path / "pass").write_text(f"bad {VOCABULARY.index('superb')}", encoding="ascii")
-        bad = client.post(path, json={"sentence": "superb"})
+        place = EXPLANATIONS[path]
+        bad = client.post(path, json={"sentence": "superb", **place})
         assert_problem(bad, 500, "internal", "The service failed", ALONE)
         assert client.get("/health/ready").status_code == 200
-        assert client.post(path, json={"sentence": "good"}).status_code == 200
+        assert client.post(path, json={"sentence": "good", **place}).status_code == 200
         assert running.metric("headlight_forward_failures_total") == 0
 
 
@@ -146,15 +154,15 @@ def test_a_panic_of_the_tokenizer_is_answered(start: Start, tmp_path: Path) -> N
             first, second = by_item.json()["predictions"]
             assert "score" in first
             assert second["error"]["detail"] == UNREADABLE
-            for path in ("/attention", "/attributions", "/importance"):
-                explained = client.post(path, json={"sentence": text})
+            for path, place in EXPLANATIONS.items():
+                explained = client.post(path, json={"sentence": text, **place})
                 assert_problem(explained, 500, "internal", "The service failed", UNREADABLE)
         assert predict(client, "good").status_code == 200
         assert client.get("/health/ready").status_code == 200
         assert running.process.poll() is None
     lines = running.log.read_text("utf-8").splitlines()
     broke = [line for line in lines if "the tokenizer broke on a text" in line]
-    assert len(broke) == 10
+    assert len(broke) == 12
     assert all("(PanicException)" in line for line in broke)
     assert not any(PANIC in line for line in lines)
 

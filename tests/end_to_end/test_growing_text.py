@@ -58,9 +58,10 @@ def test_what_a_text_may_become_is_told(compatible: httpx.Client) -> None:
         assert answer.status_code == status
 
 
-@pytest.mark.parametrize("path", ["/attention", "/attributions", "/importance"])
+@pytest.mark.parametrize("path", ["/attention", "/attention/steps", "/attributions", "/importance"])
 def test_an_explanation_is_refused(path: str, compatible: httpx.Client) -> None:
-    answer = compatible.post(path, json={"sentence": TEXT})
+    place = {"layer": 0, "head": 0, "query": 0} if path == "/attention/steps" else {}
+    answer = compatible.post(path, json={"sentence": TEXT, **place})
 
     assert answer.status_code == 422
     assert answer.json()["type"] == "/problems/text-too-long"

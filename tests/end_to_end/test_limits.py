@@ -69,6 +69,7 @@ REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
         "/attention?sentence=a" + "&layer=0" * (count - 1)
     ),
     "max_numbers": lambda client, count: attention(client, 3, layer=[0] * count),
+    "max_thumbnail": lambda client, count: attention(client, 3, thumbnail=count),
     "max_steps": lambda client, count: client.post(
         "/attributions", json={"sentence": "a", "steps": count}
     ),
@@ -161,6 +162,7 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_attention_weights": 401,
         "max_csv_weights": 100,
         "max_svg_weights": 401,
+        "max_thumbnail": 128,
         "max_text_bytes": 20_000_000,
         "max_sending_bytes": 100_000_000,
         "max_normalized_characters": 1_000_000,

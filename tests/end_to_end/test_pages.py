@@ -77,7 +77,7 @@ def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
     assert sorted(reached) == SCRIPTS
 
 
-def test_the_page_talks_to_five_routes_alone(client: httpx.Client) -> None:
+def test_the_page_talks_to_six_routes_alone(client: httpx.Client) -> None:
     scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
     asked = [
         path
@@ -85,7 +85,8 @@ def test_the_page_talks_to_five_routes_alone(client: httpx.Client) -> None:
         for path in re.findall(r"\b(?:get|post)\(([^,)]*)", script)
     ]
     assert {path for path in asked if path.startswith('"/')} == {
-        '"/attention"', '"/attributions"', '"/importance"', '"/model"', '"/predict"',
+        '"/attention"', '"/attention/steps"', '"/attributions"', '"/importance"', '"/model"',
+        '"/predict"',
     }  # fmt: skip
     assert [name for name, script in scripts.items() if "fetch(" in script] == ["api.js"]
     for other in (

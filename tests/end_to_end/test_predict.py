@@ -27,7 +27,7 @@ def random_sentences(count: int, seed: int, longest: int = 25) -> list[str]:
     return [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
 
 
-def ask(client: httpx.Client, *sentences: object, **fields: str) -> list[dict[str, object]]:
+def ask(client: httpx.Client, *sentences: object, **fields: object) -> list[dict[str, object]]:
     """The predictions of a request that works."""
     response = client.post("/predict", json={"sentences": sentences, **fields})
     assert response.status_code == 200, response.text

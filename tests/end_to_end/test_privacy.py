@@ -12,7 +12,7 @@ from tests.end_to_end.servers import RunningService, service
 CANARY = "KanarienvogelXYZ"
 LONG = f"{CANARY} " * 9
 JSON = {"content-type": "application/json"}
-PATHS = ("/predict", "/attention", "/attributions", "/importance")
+PATHS = ("/predict", "/attention", "/attention/steps", "/attributions", "/importance")
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
@@ -57,6 +57,7 @@ def test_no_canary_leaves_with_a_trace(checkpoint_folder: Path, tmp_path: Path) 
     assert {span.name for span in collector.requests()} == {
         *("POST /predict", "POST /attention", "POST /attributions", "POST /importance"),
         *("GET /attention", "GET /attributions", "GET /importance", "GET /model"),
+        *("POST /attention/steps", "GET /attention/steps"),
         *("GET", "PATCH"),
     }
     for content in (*(each.content for each in collector.received), log.encode()):
@@ -79,6 +80,8 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
         {"sentence": "a", "method": CANARY},
         {"sentence": "a", "steps": CANARY},
         {"sentence": "a", "level": [CANARY]},
+        {"sentence": LONG, "layer": 0, "head": 0, "query": CANARY},
+        {"sentence": LONG, "layer": 0, "head": 0, "query": 99},
         {"sentence": LONG, "truncation": "error"},
         CANARY,
     ]
@@ -91,6 +94,7 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
         f"sentence={LONG}&truncation=error",
         f"sentence=a&label={CANARY}",
         f"sentence=a&steps={CANARY}",
+        f"sentence={CANARY}&layer=0&head=0&query={CANARY}",
         CANARY,
     ]
     with running.client() as client:
@@ -122,8 +126,9 @@ def _problems_of_failing_passes(running: RunningService) -> list[str]:
             client.get(f"/attention?sentence={CANARY}&layer=0&head=0"),
             client.get(f"/attributions?sentence={CANARY}"),
             client.get(f"/importance?sentence={CANARY}"),
+            client.get(f"/attention/steps?sentence={CANARY}&layer=0&head=0&query=1"),
         ]
-    assert [response.status_code for response in responses] == [500] * 4
+    assert [response.status_code for response in responses] == [500] * 5
     return [_all_of(response) for response in responses]
 
 

@@ -57,7 +57,7 @@ def test_malformed_json(client: httpx.Client, content: bytes, detail: str) -> No
     assert_problem(post(client, content), 400, "malformed-json", NOT_JSON, detail)
 
 
-KNOWN = "sentences, truncation, granularity, abstain_below, on_error"
+KNOWN = "sentences, truncation, granularity, abstain_below, on_error, head_mask, omit"
 FIELDS = f"an unknown field is given; known are {KNOWN}"
 BLANK = (
     "the text is blank: send at least one character that is not white space, a control or a "

@@ -20,6 +20,8 @@ EVERYWHERE = [
     ("HEAD", "/health/ready"),
     ("GET", "/attention?sentence=a"),
     ("GET", "/attention"),
+    ("GET", "/attention/steps?sentence=a&layer=0&head=0&query=0"),
+    ("POST", "/attention/steps"),
     ("GET", "/attributions?sentence=a"),
     ("POST", "/attributions"),
     ("GET", "/importance?sentence=a"),

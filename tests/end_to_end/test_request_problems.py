@@ -9,7 +9,7 @@ from tests.end_to_end.problems import assert_problem
 def test_not_found(client: httpx.Client) -> None:
     for path in (
         "/nothing", "/predict/", "/attention/", "/model/", "/health/", "/health/live/",
-        "/attributions/", "/importance/",
+        "/attention/steps/", "/attributions/", "/importance/", "/terms/",
         "/health/ready/", "/metrics/", "/docs/", "/openapi.json/", "/static/nothing.js",
     ):  # fmt: skip
         assert_problem(
@@ -27,6 +27,7 @@ def test_not_found(client: httpx.Client) -> None:
         ("GET", "/predict", "POST"),
         ("HEAD", "/predict", "POST"),
         ("PUT", "/attention", "GET, POST"),
+        ("PUT", "/attention/steps", "GET, POST"),
         ("DELETE", "/attributions", "GET, POST"),
         ("PUT", "/importance", "GET, POST"),
         ("POST", "/model", "GET, HEAD"),
@@ -34,6 +35,7 @@ def test_not_found(client: httpx.Client) -> None:
         ("DELETE", "/health/ready", "GET, HEAD"),
         ("POST", "/metrics", "GET, HEAD"),
         ("OPTIONS", "/docs", "GET, HEAD"),
+        ("POST", "/terms", "GET, HEAD"),
         ("PATCH", "/openapi.json", "GET, HEAD"),
         ("PUT", "/", "GET, HEAD, POST"),
         ("POST", "/static/page.js", "GET, HEAD"),
@@ -59,10 +61,12 @@ def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowe
     ("path", "offered"),
     [
         ("/model", "application/json"),
+        ("/attention/steps?sentence=a&layer=0&head=0&query=0", "application/json"),
         ("/attributions?sentence=a", "application/json"),
         ("/importance?sentence=a", "application/json"),
         ("/", "text/html"),
         ("/docs", "text/html"),
+        ("/terms", "text/html"),
         ("/openapi.json", "application/json"),
     ],
 )

@@ -7,11 +7,15 @@ from service.api.wording import TEXT_FIELDS
 from tests.end_to_end.problems import assert_problem, error
 
 LIST, ONE, QUERY = '{"sentences": ["…"]}', '{"sentence": "…"}', "?sentence=…"
-PREDICT = "known are sentences, truncation, granularity, abstain_below, on_error"
-VIEWS = "layer, head, truncation, window, reduce, level, format, dtype"
-ATTENTION, ATTENTIONS = f"known are sentence, {VIEWS}", f"known are sentences, {VIEWS}"
+PREDICT = "known are sentences, truncation, granularity, abstain_below, on_error, head_mask, omit"
+VIEWS = (
+    "layer, head, truncation, window, reduce, level, format, dtype, thumbnail, special, head_mask"
+)
+ATTENTION, ATTENTIONS = f"known are sentence, {VIEWS}, omit", f"known are sentences, {VIEWS}"
+OF_QUERY = f"known are sentence, {VIEWS}"
 ATTRIBUTIONS = "known are sentence, truncation, label, method, steps, level"
 IMPORTANCE = "known are sentence, truncation, label"
+STEPS = "known are sentence, layer, head, query, truncation, window, head_mask"
 OBJECT = "must be an object, got"
 MISSING = "is missing"
 
@@ -99,6 +103,9 @@ WRONG: list[tuple[str, object, str, list[Error]]] = [
     ("/attributions", {"sentence": 3},
      f'Send {ONE}: the field "sentence" must be a string, got a number.',
      [body("sentence", msg="must be a string, got a number")]),
+    ("/attention/steps", {"layer": 0, "head": 0, "query": 0, "sentences": ["Canary"]},
+     f'Send {ONE}: there is no field "sentences" here.',
+     [body("sentence", msg=MISSING), unknown("sentences", f"{STEPS}, omit")]),
     ("/importance", {"content": "Canary"}, f'Send {ONE}: there is no field "content" here.',
      [body("sentence", msg=MISSING), unknown("content", IMPORTANCE)]),
     ("/importance", {}, f'Send {ONE}: the field "sentence" is missing.',
@@ -129,7 +136,7 @@ def test_every_name_of_the_text_is_told_from_the_right_one(client: httpx.Client,
 
 @pytest.mark.parametrize(
     ("path", "known"),
-    [("/attention", ATTENTION), ("/attributions", ATTRIBUTIONS), ("/importance", IMPORTANCE)],
+    [("/attention", OF_QUERY), ("/attributions", ATTRIBUTIONS), ("/importance", IMPORTANCE)],
 )
 def test_queries(client: httpx.Client, path: str, known: str) -> None:
     missing = error("query", "sentence", msg=MISSING)

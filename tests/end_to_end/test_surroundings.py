@@ -1,5 +1,6 @@
 """`/model`, `/metrics` and `/openapi.json`."""
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -165,6 +166,7 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     assert {path: sorted(methods) for path, methods in _own(document).items()} == {
         "/predict": ["post"],
         "/attention": ["get", "post"],
+        "/attention/steps": ["get", "post"],
         "/attributions": ["get", "post"],
         "/importance": ["get", "post"],
         "/model": ["get"],
@@ -175,6 +177,21 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     sentences = document["components"]["schemas"]["PredictRequest"]["properties"]["sentences"]
     assert (sentences["minItems"], sentences["maxItems"]) == (1, 40)
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_operations_read_as_english(document: dict[str, Any]) -> None:
+    summaries = [
+        operation["summary"]
+        for operations in document["paths"].values()
+        for operation in operations.values()
+    ]
+    assert len(summaries) > 30
+    assert len(set(summaries)) == len(summaries)
+    assert "What moved the prediction of a sentence" in summaries
+    for summary in summaries:
+        # A capital only at the beginning and in names: no title made of a function's name.
+        assert re.match(r"[A-Z][a-z]+\b", summary)
+        assert not re.search(r" (Of|For|Live|Ready|Inputs?|Model)\b", summary)
 
 
 def test_the_document_names_every_error_where_it_can_come(document: dict[str, Any]) -> None:
@@ -195,6 +212,8 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
         "post /predict": computed | body,
         "get /attention": query | {"too-many-weights"},
         "post /attention": computed | body | {"too-many-weights"},
+        "get /attention/steps": query | {"too-many-weights"},
+        "post /attention/steps": computed | body | {"too-many-weights"},
         "get /attributions": query,
         "post /attributions": computed | body,
         "get /importance": query,
@@ -224,7 +243,7 @@ def test_the_examples_work_and_answer_as_documented(
                     assert response.status_code == 200, (path, kwargs, response.text)
                     _check(document, operation, response)
                     tried[path] += 1
-    assert sum(tried[path] for path in _own(document)) == 17
+    assert sum(tried[path] for path in _own(document)) == 20
     assert tried.keys() == document["paths"].keys()
 
 
@@ -237,6 +256,7 @@ def test_problems_are_documented_as_they_come(
             ("post", "/predict", {"json": {}}),
             ("post", "/attention", {"json": {"sentence": "a " * 30}}),
             ("get", "/attention", {"params": {"layer": "x"}}),
+            ("post", "/attention/steps", {"json": {"sentence": "a", "layer": 9}}),
             ("get", "/attributions", {"params": {"sentence": "a", "label": "x"}}),
             ("post", "/importance", {"json": {"sentence": "a", "label": "x"}}),
             ("get", "/model", {"headers": {"accept": "image/png"}}),
@@ -261,10 +281,17 @@ def _examples(operation: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"json": example["value"]} for example in media["examples"].values()]
     parameters = operation.get("parameters", [])
     query, headers = (
-        {item["name"]: item["example"] for item in parameters if item["in"] == place}
+        {item["name"]: _example(item) for item in parameters if item["in"] == place}
         for place in ("query", "header")
     )
     return [{"params": query, "headers": headers}]
+
+
+def _example(parameter: dict[str, Any]) -> object:
+    """The example of a parameter, as it is sent: one that holds JSON is written as JSON."""
+    if "content" not in parameter:
+        return parameter["example"]
+    return json.dumps(parameter["content"]["application/json"]["example"])
 
 
 def _check(document: dict[str, Any], operation: dict[str, Any], response: httpx.Response) -> None:

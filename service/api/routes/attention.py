@@ -6,7 +6,7 @@ from starlette.responses import Response
 from service.api.attention import FORMS, Attention, explain
 from service.api.openapi import ATTENTION_GET, ATTENTION_POST
 from service.api.requests import admit, caller_of, place_of, read_input, unless_gone
-from service.api.schemas import AttentionListRequest, AttentionRequest
+from service.api.schemas import AttentionListRequest, AttentionQuery, AttentionRequest
 from service.api.state import state_of
 
 router = APIRouter()
@@ -26,7 +26,9 @@ async def attention_of_body(request: Request) -> Response:
 
 async def _answer(request: Request) -> Response:
     accepted = admit(request, *FORMS)
-    wanted: Attention = await read_input(request, AttentionRequest, several=AttentionListRequest)
+    wanted: Attention = await read_input(
+        request, AttentionRequest, several=AttentionListRequest, of_query=AttentionQuery
+    )
     scope, caller = request.scope, caller_of(request)
     explaining = explain(state_of(request), wanted, accepted, place_of(request), scope, caller)
     return await unless_gone(request, explaining)

@@ -19,6 +19,7 @@ from service.api.openapi import ASSET, PAGE
 from service.api.requests import choose_form, require_access
 from service.api.routes import answer_get
 from service.api.state import state_of
+from service.api.terms import as_page
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
 
@@ -46,8 +47,10 @@ router = APIRouter(include_in_schema=False)
 @answer_get(router, "/", responses={**PAGE, **UNCHANGED})
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
-    require_access(request, state_of(request).settings.page)
-    return _answer_page(request, "index.html", REVALIDATE)
+    state = state_of(request)
+    require_access(request, state.settings.page)
+    # Without a key the example of a first visit would only be refused.
+    return _answer_page(request, "index.html", REVALIDATE, has_keys=bool(state.api_keys))
 
 
 @answer_get(router, "/docs", responses={**PAGE, **UNCHANGED})
@@ -66,6 +69,14 @@ async def openapi(request: Request) -> Response:
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
 
 
+@answer_get(router, "/terms", responses={**PAGE, **UNCHANGED})
+async def terms(request: Request) -> Response:
+    """Explains the terms of the steps from a query and a key to a weight."""
+    require_access(request, state_of(request).settings.page)
+    choose_form(request, HTML)
+    return answer_kept(request, _terms(), HTML, REVALIDATE)
+
+
 @answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
 async def asset(request: Request, name: str) -> Response:
     """Sends a file that a page loads."""
@@ -78,9 +89,11 @@ async def versioned_asset(request: Request, version: str, name: str) -> Response
     return await _answer_file(request, name, version)
 
 
-def _answer_page(request: Request, name: str, headers: dict[str, str]) -> Response:
+def _answer_page(
+    request: Request, name: str, headers: dict[str, str], *, has_keys: bool = False
+) -> Response:
     choose_form(request, HTML)
-    return answer_kept(request, _html(name), HTML, headers)
+    return answer_kept(request, _html(name, has_keys=has_keys), HTML, headers)
 
 
 def answer_kept(
@@ -152,8 +165,16 @@ def source(name: str) -> str:
 
 
 @cache
-def _html(name: str) -> bytes:
-    """A page whose files have their version, and whose modules are all named at its head."""
+def _terms() -> bytes:
+    return as_page(source("terms.html"), version=asset_version()).encode()
+
+
+@cache
+def _html(name: str, *, has_keys: bool) -> bytes:
+    """A page whose files have their version, and whose modules are all named at its head.
+
+    Where API keys are set, its root says so (`data-keys`).
+    """
     html = source(name)
     modules = _ENTRY.findall(html)
     entries = len(modules)
@@ -164,4 +185,6 @@ def _html(name: str) -> bytes:
         f'  <link rel="modulepreload" href="static/{module}">\n' for module in modules[entries:]
     ]
     html = html.replace("</head>", "".join([*links, "</head>"]))
+    if has_keys:
+        html = html.replace("<html ", "<html data-keys ", 1)
     return html.replace('="static/', f'="static/{asset_version()}/').encode()

@@ -18,13 +18,14 @@ from service.api.schemas import (
     AttributionsRequest,
     ImportanceRequest,
     PredictRequest,
+    StepsRequest,
 )
 from service.api.wording import TEXT_FIELDS
 from service.errors import InvalidRequestError, ServiceError
 
 SCHEMAS = [
     *(PredictRequest, AttentionRequest, AttentionListRequest),
-    *(AttributionsRequest, ImportanceRequest),
+    *(StepsRequest, AttributionsRequest, ImportanceRequest),
 ]
 CONTEXT = {"max_sentences": 3, "labels": ("no", "yes"), "layers": 2, "heads": 2}
 PYDANTIC = re.compile(

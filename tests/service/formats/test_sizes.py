@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import ModelInfo, Prediction, Token
+from model.thumbnails import Strongest
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
@@ -27,8 +28,18 @@ WORDS = ["[CLS]", "the", "plot", "##s", "wonderful", ",", "but", "a", "\u00e9t\u
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9) | st.sampled_from(WORDS)
 
 
-def views(sentences: list[list[str]], layers: int, heads: int) -> list[View]:
+def views(
+    sentences: list[list[str]], layers: int, heads: int, *, side: int | None = None
+) -> list[View]:
+    """Views of whole maps, or of thumbnails with a side."""
     chance = np.random.default_rng(0)
+
+    def strongest(length: int) -> Strongest | None:
+        if side is None:
+            return None
+        shape = (layers, heads, length)
+        return Strongest(np.full(shape, length - 1, np.int32), chance.random(shape, np.float32))
+
     return [
         View(
             "raw",
@@ -39,9 +50,11 @@ def views(sentences: list[list[str]], layers: int, heads: int) -> list[View]:
             ],
             tuple(range(layers)),
             tuple(range(heads)),
-            chance.random((layers, heads, len(s), len(s)), np.float32),
+            chance.random((layers, heads, shown, shown), np.float32),
+            strongest=strongest(len(s)),
         )
         for s in sentences
+        for shown in [len(s) if side is None else min(side, len(s))]
     ]
 
 
@@ -109,3 +122,30 @@ def test_a_large_answer_is_nearly_as_large(
     weights = sum(view.attention.nbytes for view in given)
     taken = peak - before + weights
     assert taken <= size.making <= 1.5 * taken + 600_000
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("form", "dtype"), FORMS[:3])
+@pytest.mark.parametrize(("length", "side"), [(5, 8), (130, 16), (500, 48)])
+def test_thumbnails_are_no_larger_and_nearly_as_large(
+    form: Form, dtype: str, length: int, side: int, *, listed: bool
+) -> None:
+    sentences = [(WORDS * length)[:length]] * (3 if listed else 1)
+    given = views(sentences, 4, 8, side=side)
+    size = estimate_size(
+        form,
+        sentences,
+        maps=32,
+        float_bytes=np.dtype(dtype).itemsize,
+        listed=listed,
+        sides=[min(side, length)] * len(sentences),
+    )
+    write(form, dtype, given, listed=listed)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    answer = write(form, dtype, given, listed=listed)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(answer) <= size.answer <= 1.5 * len(answer) + 20_000
+    assert peak - before + sum(view.attention.nbytes for view in given) <= size.making

@@ -1,0 +1,222 @@
+"""`head_mask` and `omit` on a socket: what is taken away changes the answer as it should."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from headlight_client import Client
+from model import Head, Predictor, leave_out, load_predictor, open_checkpoint, switch_off
+from tests.end_to_end.problems import error
+from tests.end_to_end.servers import RunningService
+from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
+
+TEXT = "the film is superb but slow"
+OFF = [{"layer": 0, "head": 1}, {"layer": 1}]
+HEADS = [Head(0, 1), Head(1)]
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    checkpoint = open_checkpoint(checkpoint_folder)
+    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def attend(client: httpx.Client, **fields: object) -> dict[str, Any]:
+    """The answer of `POST /attention` to a request that works."""
+    response = client.post("/attention", json={"sentence": TEXT, "layer": [0], **fields})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_texts_without_heads_have_the_answers_of_the_model_itself(
+    client: httpx.Client, predictor: Predictor
+) -> None:
+    texts = random_sentences(30, seed=31)
+    found = ask(client, *texts, head_mask=OFF)
+    for text, one in zip(texts, found, strict=True):
+        (expected,) = predictor.predict(
+            [switch_off(predictor.encode(text), HEADS, num_layers=2, num_heads=2)]
+        )
+        assert one["probabilities"] == pytest.approx(expected.probabilities, abs=TOLERANCE)
+    plain = ask(client, *texts)
+    assert ask(client, *texts, head_mask=[]) == plain
+    moved = [
+        one["probabilities"] != pytest.approx(other["probabilities"], abs=1e-3)
+        for one, other in zip(found, plain, strict=True)
+    ]
+    assert sum(moved) > len(texts) // 2
+
+
+def test_heads_are_off_in_windows_and_sentences_too(client: httpx.Client) -> None:
+    text = "good film. " * 30
+    for fields in ({"truncation": "window"}, {"granularity": "sentence"}):
+        (plain,) = ask(client, text, **fields)
+        (off,) = ask(client, text, **fields, head_mask=OFF)
+        assert plain["score"] != off["score"]
+        if "granularity" in fields:
+            (alone,) = ask(client, "good film.", head_mask=OFF)
+            sentences: list[dict[str, Any]] = off["sentences"]  # type: ignore[assignment]
+            for sentence in sentences:
+                assert sentence["probabilities"] == pytest.approx(
+                    alone["probabilities"], abs=TOLERANCE
+                )
+
+
+def test_a_text_without_tokens_is_the_shorter_text(
+    client: httpx.Client, predictor: Predictor
+) -> None:
+    (left,) = ask(client, TEXT, omit=[5, 6])
+    (shorter,) = ask(client, "the film is superb")
+    assert left["token_count"] == shorter["token_count"] == 6
+    assert left["probabilities"] == pytest.approx(shorter["probabilities"], abs=TOLERANCE)
+
+    expected = predictor.explain(leave_out(predictor.encode(TEXT, with_tokens=True), [2]))
+    shown = attend(client, omit=[2])
+    assert [token["text"] for token in shown["tokens"]] == [
+        *("[CLS]", "the", "is", "superb", "but", "slow", "[SEP]")
+    ]
+    assert [token["start"] for token in shown["tokens"]][1:3] == [0, TEXT.index("is")]
+    np.testing.assert_allclose(shown["attention"], expected.attention[:1], atol=1e-5)
+
+
+def test_weights_and_prediction_are_of_the_network_without_the_head(
+    client: httpx.Client, predictor: Predictor
+) -> None:
+    encoding = predictor.encode(TEXT, with_tokens=True)
+    expected = predictor.explain(switch_off(encoding, HEADS, num_layers=2, num_heads=2))
+    by_body = attend(client, layer=[0, 1], head_mask=OFF)
+    np.testing.assert_allclose(by_body["attention"], expected.attention, atol=1e-5)
+    assert by_body["prediction"]["probabilities"] == pytest.approx(
+        expected.prediction.probabilities, abs=TOLERANCE
+    )
+    by_query = client.get(
+        "/attention",
+        params={"sentence": TEXT, "layer": [0, 1], "head_mask": json.dumps(OFF)},
+    )
+    assert by_query.json() == by_body
+    several = client.post("/attention", json={"sentences": [TEXT], "layer": [1], "head_mask": OFF})
+    (one,) = several.json()
+    assert one["attention"] == by_body["attention"][1:]
+
+
+def test_the_client_sends_both(running: RunningService) -> None:
+    with Client(running.url) as client:
+        (plain,) = client.predict([TEXT])
+        (left,) = client.predict([TEXT], head_mask=OFF, omit=[5, 6])
+        shown = client.attention(TEXT, layers=[0], head_mask=OFF, omit=(5, 6))
+    assert left.probabilities != plain.probabilities
+    assert left.token_count == len(shown.tokens) == plain.token_count - 2
+    assert shown.prediction.probabilities == pytest.approx(left.probabilities, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail", "fault"),
+    [
+        (
+            {"head_mask": [{"layer": 2}]},
+            "head_mask.0.layer: the model has layers 0 to 1.",
+            error("body", "head_mask", 0, "layer", msg="the model has layers 0 to 1"),
+        ),
+        (
+            {"head_mask": [{"layer": 0}, {"layer": 0, "head": 2}]},
+            "head_mask.1.head: the model has heads 0 to 1.",
+            error("body", "head_mask", 1, "head", msg="the model has heads 0 to 1"),
+        ),
+        (
+            {"head_mask": [{"layer": 0, "heads": 1, "lyer": 1}]},
+            "head_mask.0: an unknown field is given; did you mean head? known are layer, head.",
+            error(
+                *("body", "head_mask", 0),
+                msg="an unknown field is given; did you mean head? known are layer, head",
+            ),
+        ),
+        (
+            {"omit": [7]},
+            "omit.0: token 7 is special and stays: the text's own are 1 to 6.",
+            error(
+                *("body", "omit", 0),
+                msg="token 7 is special and stays: the text's own are 1 to 6",
+            ),
+        ),
+        (
+            {"omit": [1, 8]},
+            "omit.1: the text has tokens 0 to 7.",
+            error("body", "omit", 1, msg="the text has tokens 0 to 7"),
+        ),
+        (
+            {"omit": [1, 2, 3, 4, 5, 6]},
+            "omit.0: nothing of the text would be left: keep at least one token.",
+            error(
+                *("body", "omit", 0),
+                msg="nothing of the text would be left: keep at least one token",
+            ),
+        ),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    client: httpx.Client, fields: dict[str, object], detail: str, fault: dict[str, object]
+) -> None:
+    for path, text in (("/predict", {"sentences": [TEXT]}), ("/attention", {"sentence": TEXT})):
+        response = client.post(path, json={**text, **fields})
+        assert response.status_code == 422
+        problem = response.json()
+        assert problem["type"] == "/problems/invalid-request"
+        assert problem["detail"].removeprefix("body.") == detail
+        assert problem["errors"] == [fault]
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        (
+            {"sentences": [TEXT, TEXT], "omit": [1]},
+            "is of one sentence alone, and 2 are given",
+        ),
+        (
+            {"sentences": [TEXT], "omit": [1], "truncation": "window"},
+            "is not of truncation window, in which tokens have other numbers: leave one out",
+        ),
+        (
+            {"sentences": [TEXT], "omit": [1], "granularity": "sentence"},
+            "is not of granularity sentence, whose sentences have tokens of their own: leave one "
+            "out",
+        ),
+    ],
+)
+def test_tokens_of_several_texts_have_no_numbers(
+    client: httpx.Client, fields: dict[str, object], fault: str
+) -> None:
+    response = client.post("/predict", json=fields)
+    assert response.status_code == 422
+    assert response.json()["errors"] == [error("body", "omit", msg=fault)]
+
+
+def test_a_query_takes_heads_as_json_and_no_tokens(client: httpx.Client) -> None:
+    refused = client.get("/attention", params={"sentence": TEXT, "omit": "1"})
+    assert refused.status_code == 422
+    assert "an unknown parameter is given" in refused.json()["detail"]
+    broken = client.get("/attention", params={"sentence": TEXT, "head_mask": "0:1"})
+    assert broken.status_code == 422
+    assert broken.json()["errors"] == [error("query", "head_mask", msg="must be a list")]
+
+
+def test_changed_texts_do_not_count_as_the_model_in_use(
+    running: RunningService, client: httpx.Client
+) -> None:
+    def counted() -> list[str]:
+        lines = running.metrics().splitlines()
+        return [line for line in lines if line.startswith("headlight_answer")]
+
+    before = counted()
+    assert before
+    ask(client, TEXT, head_mask=OFF)
+    ask(client, TEXT, omit=[1])
+    assert counted() == before
+    ask(client, TEXT, head_mask=[])
+    assert counted() != before
