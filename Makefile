@@ -30,6 +30,9 @@ PEERS := $(patsubst benchmarks/peers/requirements-%.txt,build/peers/%/installed,
 # pyproject.toml is the one place that names torch's version.
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
+# What checks the scripts of the page; the page itself needs nothing of it.
+JAVASCRIPT := build/javascript
+
 # Without the theme's advertisement of its successor.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
@@ -49,12 +52,14 @@ serve: install ## serve checkpoints/default on port 8000
 test: $(VENV)/installed-dev $(VENV)/kernels ## run the whole test suite, on up to four cores
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-check: $(VENV)/installed-dev $(VENV)/installed-containers ## check formatting, lint, types, import rules, container files, the chart and links of the site
+check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installed ## check formatting, lint, types, import rules, the page's scripts, container files, the chart and links of the site
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	cd client && $(abspath $(BIN))/lint-imports
+	$(JAVASCRIPT)/node_modules/.bin/tsc --project tests/javascript
+	$(JAVASCRIPT)/node_modules/.bin/eslint --max-warnings 0 --config tests/javascript/eslint.config.js service/page/static
 	$(MKDOCS) build --strict --quiet
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/docker-compose --profile monitoring config --quiet
@@ -159,6 +164,12 @@ $(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
 	@echo "Installing what serving needs in $(VENV) (torch alone is about 200 MB)"
 	@$(MAKE) --no-print-directory torch
 	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(JAVASCRIPT)/installed: tests/javascript/package.json tests/javascript/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is not installed, and the page's scripts are checked by it: apt-get install nodejs npm"; exit 1; }
+	@rm -rf $(JAVASCRIPT) && mkdir -p $(JAVASCRIPT) && cp $^ $(JAVASCRIPT)
+	@cd $(JAVASCRIPT) && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 # The installation compiles the kernels; here they are compiled again when their sources change. An

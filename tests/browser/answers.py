@@ -23,3 +23,9 @@ def heard(visit: Visit, act: Callable[[], None], path: str = "predict") -> dict[
 def percent(share: float) -> str:
     """A share as the page writes it."""
     return f"{100 * share:.1f} %"
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign, as the page writes it."""
+    sign = "\N{MINUS SIGN}" if value < 0 else "+"
+    return f"{sign}{abs(value):.{digits}f}"

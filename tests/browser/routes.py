@@ -33,6 +33,10 @@ def body_of(route: Route) -> Answer:
     return body
 
 
+def _plain(body: Answer) -> Answer:
+    return {name: value for name, value in body.items() if name != "thumbnail"}
+
+
 def refuse(
     visit: Visit, status: int, kind: str, retry_after: int | None = None, path: str = "attention"
 ) -> None:
@@ -54,8 +58,8 @@ class Held:
     routes: list[Route] = field(default_factory=list)
 
     def bodies(self) -> list[Answer]:
-        """What was asked."""
-        return [body_of(route) for route in self.routes]
+        """What was asked, without the side of thumbnails."""
+        return [_plain(body_of(route)) for route in self.routes]
 
     def wait_for(self, count: int) -> Route:
         """The last of so many questions, once it is asked."""
@@ -72,11 +76,11 @@ def hold(visit: Visit) -> Held:
 
 
 def questions(visit: Visit) -> list[str]:
-    """The paths of all questions from now on."""
+    """The paths of all questions from now on, without what moved a verdict."""
     paths: list[str] = []
 
     def note(request: Request) -> None:
-        if request.method == "POST":
+        if request.method == "POST" and "method" not in (request.post_data_json or {}):
             paths.append(request.url.removeprefix(visit.url))
 
     visit.page.on("request", note)
@@ -118,7 +122,7 @@ class Replaced:
     def attention(self, route: Route) -> None:
         """Answers, or lets the served model answer."""
         body = body_of(route)
-        self.asked.append(body)
+        self.asked.append(_plain(body))
         if not self.answers(body["sentence"], len(self.asked) - 1):
             route.continue_()
             return
@@ -128,8 +132,9 @@ class Replaced:
             return
         asked = {name: value for name, value in body.items() if name != "layer"}
         told = route.fetch(post_data=asked).json()
-        served = told["attention"]
-        told["attention"] = [served[layer % len(served)] for layer in layers]
+        for name in ("attention", "strongest", "strongest_weights"):
+            served = told[name]
+            told[name] = [served[layer % len(served)] for layer in layers]
         told["layers"] = list(layers)
         self._sign(told)
         route.fulfill(json=told)

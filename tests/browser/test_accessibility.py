@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.browser.visits import NARROW, WIDE, Scheme, Visit, window
 from tests.end_to_end.servers import RunningService
@@ -31,6 +31,14 @@ def opened(visit: Visit) -> None:
     visit.set("picture", "both")
     visit.page.locator("#some summary").click()
     visit.part(".table summary").click()
+
+
+def tried(visit: Visit) -> None:
+    """A word is left out, and what moved the verdict is told."""
+    visit.ask(SENTENCE)
+    expect(visit.part(".heard")).to_contain_text("What moved the verdict: ")
+    visit.part(".leave button").nth(7).click()
+    expect(visit.part(".outcome")).to_contain_text("Without “superb.”")
 
 
 def compared(visit: Visit) -> None:
@@ -120,6 +128,9 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
         (answered, NARROW, "light"),
         (opened, WIDE, "light"),
         (opened, NARROW, "dark"),
+        (tried, WIDE, "light"),
+        (tried, WIDE, "dark"),
+        (tried, NARROW, "dark"),
         (compared, WIDE, "dark"),
         (compared, 900, "light"),
         (mean, WIDE, "light"),

@@ -1,7 +1,14 @@
 """Two sentences beside each other: the same head, the same scale, the same token."""
 
+import re
+
 import httpx
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from playwright.sync_api import expect
 
 from tests.browser.visits import Visit
 
@@ -13,6 +20,7 @@ SECOND = "The staff was rude and quick."
 def compared(visit: Visit) -> Visit:
     """The page with two answers."""
     visit.ask(FIRST, SECOND)
+    visit.settle()
     return visit
 
 
@@ -59,8 +67,9 @@ def test_what_differs_is_marked(compared: Visit) -> None:
     assert marked == [["friendly"], ["rude"]]
 
 
-def test_texts_of_different_lengths_are_aligned_from_both_ends(visit: Visit) -> None:
+def test_what_was_put_in_belongs_to_nothing(visit: Visit) -> None:
     visit.ask("The food was good.", "The food was not good.")
+    visit.settle()
     visit.part(".strip button", 1).nth(5).hover()
     assert visit.part(".lists .out h4", 0).inner_text() == "“good” looks most at"
     assert visit.part(".strip .changed", 1).all_inner_texts() == ["not"]
@@ -68,6 +77,213 @@ def test_texts_of_different_lengths_are_aligned_from_both_ends(visit: Visit) -> 
     visit.part(".strip button", 1).nth(4).hover()
     assert visit.part(".lists .out h4", 1).inner_text() == "“not” looks most at"
     assert visit.part(".lists h4", 0).first.inner_text() == "Largest weights"
+
+
+def test_changes_in_several_places_are_each_found(visit: Visit) -> None:
+    visit.ask("A good plot and a fine cast.", "A very good plot and a poor , poor cast.")
+
+    assert visit.part(".strip .changed", 0).all_inner_texts() == ["fine"]
+    assert visit.part(".strip .changed", 1).all_inner_texts() == ["very", "poor", ",", "poor"]
+
+
+words = st.lists(st.sampled_from("abcd"), max_size=8)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words, words)
+def test_the_alignment_keeps_the_order_and_as_many_as_can_be(
+    visit: Visit, first: list[str], second: list[str]
+) -> None:
+    found: list[int | None] = visit.page.evaluate(
+        """async ([first, second]) => {
+          const entry = document.querySelector('link[href$="/alignment.js"]').href;
+          const { aligned } = await import(entry);
+          return aligned(...[first, second].map((list) => list.map((text) => ({ text }))));
+        }""",
+        [first, second],
+    )
+
+    assert len(found) == len(first)
+    there = [at for at in found if at is not None]
+    assert there == sorted(set(there))
+    assert all(0 <= at < len(second) for at in there)
+    same = sum(at is not None and first[place] == second[at] for place, at in enumerate(found))
+    assert same >= longest_common(first, second)
+
+
+def longest_common(first: list[str], second: list[str]) -> int:
+    """The length of a longest common subsequence."""
+    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for one, word in enumerate(first):
+        for other, its in enumerate(second):
+            lengths[one + 1][other + 1] = (
+                lengths[one][other] + 1
+                if word == its
+                else max(lengths[one][other + 1], lengths[one + 1][other])
+            )
+    return lengths[-1][-1]
+
+
+def maps_of(client: httpx.Client, *bodies: dict[str, object]) -> list[NDArray[np.float64]]:
+    """The map of layer 5, head 3, of each question."""
+    chosen = {"layer": [5], "head": [3]}
+    answers = [client.post("/attention", json=body | chosen).json() for body in bodies]
+    return [np.array(answer["attention"][0][0]) for answer in answers]
+
+
+def test_the_difference_of_a_head_is_that_of_the_tokens_that_belong_together(
+    visit: Visit, client: httpx.Client
+) -> None:
+    visit.ask("The food was good.", "The food was not good.")
+    visit.choose(5, 3)
+    part = visit.page.locator("#difference")
+    part.locator("summary").click()
+
+    first, second = maps_of(
+        client, {"sentence": "The food was good."}, {"sentence": "The food was not good."}
+    )
+    kept = [0, 1, 2, 3, 5, 6, 7]  # without "not"
+    expected = second[np.ix_(kept, kept)] - first
+    shown = part.locator("td[title]").evaluate_all("all => all.map(cell => Number(cell.title))")
+    assert np.array(shown).reshape(7, 7) == pytest.approx(expected, abs=2e-8)
+    assert float(part.locator(".largest").get_attribute("title") or "nan") == pytest.approx(
+        np.abs(expected).max(), abs=2e-8
+    )
+    most = part.locator(".more .figure").first.get_attribute("title") or ""
+    assert float(most) == pytest.approx(expected.max(), abs=2e-8)
+    least = part.locator(".less .figure").first.get_attribute("title") or ""
+    assert float(least.replace("\N{MINUS SIGN}", "-")) == pytest.approx(expected.min(), abs=2e-8)
+    visit.ask("The food was good.")
+    expect(part).to_be_hidden()
+
+
+def test_the_difference_is_read_with_the_pointer(compared: Visit) -> None:
+    compared.choose(5, 3)
+    part = compared.page.locator("#difference")
+    box = part.locator("canvas").bounding_box()
+    assert box is not None
+    part.locator("canvas").hover(position={"x": box["width"] - 8, "y": box["height"] - 8})
+
+    told = part.locator(".readout").inner_text()
+    assert re.fullmatch(
+        r"“\[SEP\]” gives “\[SEP\]” 0\.\d{4} in the first, 0\.\d{4} in the second: "
+        r"[+\u2212]0\.\d{4}\.",
+        told,
+    )
+
+
+def test_a_place_of_the_grid_has_one_scale_in_both(compared: Visit, client: httpx.Client) -> None:
+    # A square whose text has the lesser weights has no darkest pixel.
+    answers = [
+        np.array(client.post("/attention", json={"sentence": text}).json()["attention"])
+        for text in (FIRST, SECOND)
+    ]
+    darkest = [
+        compared.part(".grid canvas", panel).evaluate_all(
+            """all => all.map((canvas) => {
+              const side = canvas.width;
+              const pixels = canvas.getContext('2d').getImageData(0, 0, side, side).data;
+              let least = 765;
+              for (let at = 0; at < pixels.length; at += 4) {
+                least = Math.min(least, pixels[at] + pixels[at + 1] + pixels[at + 2]);
+              }
+              return least;
+            })"""
+        )
+        for panel in (0, 1)
+    ]
+    tops = [answer.max(axis=(-2, -1)).ravel() for answer in answers]
+    for at in range(72):
+        if tops[0][at] > 1.2 * tops[1][at]:
+            assert darkest[0][at] < darkest[1][at]
+        if tops[1][at] > 1.2 * tops[0][at]:
+            assert darkest[1][at] < darkest[0][at]
+    assert min(darkest[0]) == min(darkest[1])
+
+
+def test_importance_has_one_scale_in_both(compared: Visit, client: httpx.Client) -> None:
+    compared.page.get_by_label("Mark importance").check()
+    compared.part(".grid.marked", 1).wait_for()
+
+    importance = [
+        np.array(client.post("/importance", json={"sentence": text}).json()["importance"]).ravel()
+        for text in (FIRST, SECOND)
+    ]
+    largest = max(each.max() for each in importance)
+    for panel, values in enumerate(importance):
+        shown = compared.part(".grid .mark", panel).evaluate_all(
+            "all => all.map((mark) => parseFloat(mark.style.width))"
+        )
+        assert shown == pytest.approx(100 * values / largest, abs=0.06)
+
+
+def test_what_moved_has_one_scale_in_both(compared: Visit, client: httpx.Client) -> None:
+    for panel in (0, 1):
+        compared.part(".attributions summary", panel).click()
+    shares = []
+    for panel in (0, 1):
+        chips = compared.part(".moved li", panel)
+        chips.first.wait_for()
+        compared.part(".attributions .note", panel).filter(has_text="log-odds").wait_for()
+    moved = [
+        np.array(client.post("/attributions", json={"sentence": text}).json()["attributions"])
+        for text in (FIRST, SECOND)
+    ]
+    largest = max(np.abs(each).max() for each in moved)
+    for panel, values in enumerate(moved):
+        shares = compared.part(".moved li", panel).evaluate_all(
+            "all => all.map((chip) => Number(chip.style.backgroundColor.match(/([0-9.]+)\\)$/)[1]))"
+        )
+        assert shares == pytest.approx(0.45 * np.abs(values) / largest, abs=0.01)
+
+
+def test_a_sentence_is_compared_with_itself_without_a_head_and_a_word(
+    visit: Visit, client: httpx.Client
+) -> None:
+    visit.ask(FIRST)
+    visit.choose(5, 3)
+    beside = visit.page.get_by_role("button", name="Heads beside each other")
+    expect(beside).to_be_disabled()
+    visit.page.get_by_role("button", name="Switch off layer 5, head 3").click()
+    visit.part(".leave button").filter(has_text="friendly").click()
+    visit.part(".outcome").filter(has_text="without").wait_for()
+    with visit.redrawn():
+        beside.click()
+
+    titles = [visit.part("h2", panel).inner_text() for panel in (0, 1)]
+    assert titles == ["As it is", "Without “friendly”; off: layer 5, head 3"]
+    changes = {"omit": [4], "head_mask": [{"layer": 5, "head": 3}]}
+    answer = client.post("/predict", json={"sentences": [FIRST], **changes}).json()
+    shown = float(visit.part(".score", 1).get_attribute("title") or "")
+    assert shown == pytest.approx(answer["predictions"][0]["score"], abs=1e-4)
+    first, second = maps_of(client, {"sentence": FIRST}, {"sentence": FIRST, **changes})
+    part = visit.page.locator("#difference")
+    part.locator("summary").click()
+    kept = [0, 1, 2, 3, 5, 6, 7, 8]
+    cells = part.locator("td[title]").evaluate_all("all => all.map(cell => Number(cell.title))")
+    expected = second - first[np.ix_(kept, kept)]
+    assert np.array(cells).reshape(8, 8) == pytest.approx(expected, abs=2e-8)
+    for name in (".trials", ".reasons", ".attributions"):
+        assert visit.part(name, 1).is_hidden()
+    assert visit.page.locator("#old").inner_text() == ""
+
+    with visit.redrawn():
+        visit.part(".close", 1).click()
+    assert visit.page.locator(".panel").count() == 1
+    assert visit.part("h2").inner_text() == "Prediction"
+    expect(visit.part(".leave button[aria-pressed=true]")).to_have_text("friendly")
+
+
+def test_views_of_a_sentence_beside_itself_keep_what_was_changed(visit: Visit) -> None:
+    visit.ask(FIRST)
+    visit.part(".leave button").filter(has_text="friendly").click()
+    visit.part(".outcome").filter(has_text="without").wait_for()
+    with visit.redrawn():
+        visit.page.get_by_role("button", name="Heads beside each other").click()
+    visit.set("reduce", "mean")
+
+    assert visit.part("h2", 1).inner_text() == "Without “friendly”"
+    assert visit.part(".strip button", 1).count() == visit.part(".strip button", 0).count() - 1
 
 
 def test_one_sentence_is_left_when_the_comparison_ends(compared: Visit) -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import Route, expect
 
+from tests.browser.answers import signed
 from tests.browser.routes import questions
 from tests.browser.visits import Visit
 
@@ -17,11 +18,6 @@ def asked(visit: Visit) -> Visit:
     """The page with an answer."""
     visit.ask(SENTENCE)
     return visit
-
-
-def signed(value: float, digits: int) -> str:
-    """A number as the page writes it."""
-    return f"{'−' if value < 0 else '+'}{abs(value):.{digits}f}"  # noqa: RUF001 - a minus
 
 
 def attributions(client: httpx.Client, **fields: str) -> dict[str, Any]:
@@ -39,6 +35,7 @@ def test_attributions_are_the_services(asked: Visit, client: httpx.Client, level
     part = asked.part(".attributions")
     part.locator("summary").click()
     part.locator("li").first.wait_for()
+    expect(asked.page.locator("#status")).to_have_text("What each token adds is shown.")
 
     answer = attributions(client, level=level)
     shown = part.locator("li").evaluate_all(

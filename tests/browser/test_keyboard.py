@@ -65,6 +65,7 @@ def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
 
 def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
     visit.ask("The plot drags.")
+    visit.settle()
     visit.part(".strip button").nth(1).click()
     visit.part(".strip button").nth(2).hover()
     assert visit.part(".lists h4").first.inner_text() == "“plot” looks most at"

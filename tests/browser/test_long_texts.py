@@ -1,11 +1,16 @@
 """Long texts come in parts, are put together right, and are drawn in time."""
 
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Response
 
+from tests.browser.routes import refuse
 from tests.browser.visits import NARROW, WIDE, Visit, window
 from tests.end_to_end.servers import RunningService, service
 
@@ -22,14 +27,13 @@ def test_two_hundred_tokens_of_all_heads(
 ) -> None:
     sentence = text_of(200)
     visit.ask(sentence)
-    visit.complained("413")  # more than one answer may hold: the page asks for halves
 
     assert visit.part(".strip button").count() == 200
     assert visit.part(".overview-title").inner_text() == "72 heads"
     told = visit.part(".lines-note").inner_text()
     assert told.startswith("Of 40,000 lines the ")
     for layer, head in ((0, 0), (2, 11), (3, 0), (5, 11)):  # at the seams and the ends
-        visit.head(layer, head).click()
+        visit.choose(layer, head)
         visit.part(".strip button").nth(57).click()
         body = {"sentence": sentence, "layer": [layer], "head": [head]}
         weights = client.post("/attention", json=body).json()["attention"][0][0]
@@ -39,6 +43,73 @@ def test_two_hundred_tokens_of_all_heads(
         visit.part(".strip button").nth(57).press("Escape")
     script, painted = visit.drawing_milliseconds()
     figures.append(f"72 heads of 200 tokens: drawn in {script:.0f} ms, painted after {painted:.0f}")
+
+
+def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
+    """How many bytes the service answers to what an action asks, and none is refused."""
+    sizes: list[int] = []
+
+    def note(response: Response) -> None:
+        if urlsplit(response.url).path in ("/attention", "/predict", "/model"):
+            assert response.status == 200
+            sizes.append(len(response.body()))
+
+    visit.page.on("response", note)
+    act()
+    visit.page.remove_listener("response", note)
+    return sum(sizes)
+
+
+@pytest.mark.parametrize("level", ["token", "word"])
+def test_five_hundred_tokens_take_a_few_megabytes(
+    browser: Browser, running: RunningService, figures: list[str], client: httpx.Client, level: str
+) -> None:
+    sentence = text_of(512)
+    with window(browser, running.url) as visit:
+        visit.open(f"#level={level}&special=off")
+        size = bytes_of(visit, lambda: visit.ask(sentence))
+        script, painted = visit.drawing_milliseconds()
+        assert size < 5_000_000
+        assert visit.part(".grid button").count() == 72
+        side = visit.part(".grid canvas").first.evaluate("canvas => canvas.width")
+        assert side == 48
+
+        begun = time.perf_counter()
+        choosing = bytes_of(visit, lambda: visit.choose(2, 7))
+        chosen = 1000 * (time.perf_counter() - begun)
+        assert choosing < 1_200_000
+        body = {"sentence": sentence, "layer": [2], "head": [7], "level": level}
+        weights = client.post("/attention", json=body).json()["attention"][0][0]
+        inner = [row[1:-1] for row in weights[1:-1]]
+        assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
+        figures.append(
+            f"72 heads of 512 tokens by {level}: {size / 1e6:.1f} MB, drawn in {script:.0f} ms, "
+            f"painted after {painted:.0f}; another head {choosing / 1e6:.1f} MB, {chosen:.0f} ms"
+        )
+
+
+def test_a_head_of_a_long_text_that_cannot_be_had_leaves_the_one_before(visit: Visit) -> None:
+    visit.ask(text_of(60))
+    visit.choose(1, 1)
+    refuse(visit, 503, "overloaded")
+    visit.head(4, 4).click()
+
+    visit.problem()
+    visit.complained("503")
+    assert visit.part(".place").inner_text().lower() == "layer 1, head 1"
+    visit.page.unroute("**/attention")
+    visit.page.get_by_role("button", name="Try again").click()
+    visit.part(".place").filter(has_text=re.compile("layer 4, head 4", re.IGNORECASE)).wait_for()
+    visit.choose(1, 1)  # which is kept
+
+
+def test_special_tokens_of_a_long_text_are_left_out_of_its_thumbnails(visit: Visit) -> None:
+    sentence = text_of(60)
+    visit.ask(sentence)
+    with visit.page.expect_request("**/attention") as asked, visit.redrawn():
+        visit.page.get_by_label("Special tokens").uncheck()
+    assert asked.value.post_data_json == {"sentence": sentence, "thumbnail": 48, "special": False}
+    assert visit.part(".strip button").count() == 58
 
 
 def overflow(visit: Visit) -> int:
@@ -106,10 +177,9 @@ def test_parts_are_divided_down_to_single_heads(
     with limited as running, window(browser, running.url) as visit, running.client() as client:
         sentence = "a warm and very superb film , not a bad"  # 12 tokens: two heads are too many
         visit.ask(sentence[:-6])
-        visit.complained("413")
         for layer in (0, 1):
             for head in (0, 1):
-                visit.head(layer, head).click()
+                visit.choose(layer, head)
                 body = {"sentence": sentence[:-6], "layer": [layer], "head": [head]}
                 weights = client.post("/attention", json=body).json()["attention"][0][0]
                 shown = visit.part(".largest").get_attribute("title")

@@ -117,6 +117,7 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     texts = [token["text"] for token in answer["tokens"]]
     weights = answer["attention"][0][0]
     at = texts.index("superb")
+    asked.settle()
     asked.head(3, 8).click()
 
     asked.part(".strip button", 0).nth(at).hover()

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser.table_of_many import Many
 from tests.browser.visits import PATIENCE, Visit, watch, window
 from tests.end_to_end.servers import RunningService
 
@@ -67,6 +68,9 @@ def test_the_page_asks_and_leads_on(browser: Browser, prefixed: str) -> None:
         visit.part(".grid.marked").wait_for()
         visit.part(".attributions summary").click()
         visit.part(".attributions li").first.wait_for()
+        many = Many(visit)
+        many.paste("A superb film.")
+        many.score("Done: 1 of 1 row scored.")
         assert visit.page.get_by_label("Link", exact=True).input_value().startswith(f"{prefixed}/#")
         link = visit.page.get_by_role("link", name="/docs")
         assert link.evaluate("link => link.href") == f"{prefixed}/docs"

@@ -1,6 +1,6 @@
 """Whatever goes wrong is said kindly, with what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -219,3 +219,58 @@ def test_a_view_that_cannot_be_had_leaves_the_one_in_hand(visit: Visit) -> None:
     expect(visit.page.locator("input[name=reduce][value=none]")).to_be_checked()
     assert visit.part(".overview-title").inner_text() == "72 heads"
     visit.complained("413")
+
+
+def before_the_problem(visit: Visit) -> str:
+    """The part that the box stands right below."""
+    visit.problem()
+    found: str = visit.page.evaluate(
+        """() => {
+          const { id, className } = document.querySelector('#problem').previousElementSibling;
+          return id || className;
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("act", "path", "place"),
+    [
+        (
+            lambda visit: visit.page.locator("input[name=level][value=word]").click(),
+            "attention",
+            "controls",
+        ),
+        (
+            lambda visit: visit.page.get_by_label("Mark importance").click(),
+            "importance",
+            "controls",
+        ),
+        (lambda visit: visit.part(".leave button").nth(1).click(), "predict", "outcome"),
+        (lambda visit: visit.part(".save button[value=csv]").click(), "attention", "save row"),
+        (lambda visit: visit.part(".how-made").click(), "attention/steps", "quiet how-made"),
+        (lambda visit: visit.part(".attributions summary").click(), "attributions", "attributions"),
+        (
+            lambda visit: visit.page.get_by_role("button", name="Show its heads").click(),
+            "attention",
+            "ask",
+        ),
+    ],
+)
+def test_a_problem_is_told_where_the_action_was(
+    visit: Visit, act: Callable[[Visit], None], path: str, place: str
+) -> None:
+    visit.ask("A superb film.")
+    visit.part(".how", 0).filter(has_text="Integrated").wait_for()
+    refuse(visit, 500, "internal", path=path)
+    act(visit)
+
+    assert before_the_problem(visit) == place
+    expect(visit.page.locator("#problem")).to_be_in_viewport()
+    assert visit.page.locator("#problem").get_attribute("role") == "alert"
+    visit.complained("500")
+
+    visit.page.unroute(f"**/{path}")
+    visit.page.get_by_role("button", name="Try again").click()
+    expect(visit.page.locator("#problem")).to_be_hidden()
+    assert visit.page.locator("#ask + #problem").count() == 1

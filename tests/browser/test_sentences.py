@@ -183,6 +183,7 @@ def test_the_answer_is_announced_with_its_sentences(visit: Visit) -> None:
 
 def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
     visit.ask(TEXT)
+    visit.settle()
     visit.part(".verdicts button").nth(3).click()
     visit.part(".sentence").nth(1).hover()
     assert visit.part(".pointed").all_text_contents() == [PARTS[1]]

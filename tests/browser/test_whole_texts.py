@@ -126,7 +126,7 @@ def test_a_text_that_fits_is_asked_as_ever(cut: Visit) -> None:
     choose(cut, 3)
     answer = heard(cut, lambda: cut.ask("a good film"), path="attention")
 
-    assert answer["asked"] == {"sentence": "a good film"}
+    assert answer["asked"] == {"sentence": "a good film", "thumbnail": 48}
     assert cut.part(".windows").is_hidden()
     cut.ask(TEXT)
     expect(chooser(cut)).to_have_value("0")

@@ -17,8 +17,8 @@ export class Problem extends Error {
    *   `unreachable` if no answer came, `unknown` if the answer is not the service's
    * @param {string} detail for people
    * @param {object} more
-   * @param {?number} more.retryAfter seconds
-   * @param {boolean} more.isFinal whether the same request would fail again
+   * @param {?number} [more.retryAfter] seconds
+   * @param {boolean} [more.isFinal] whether the same request would fail again
    */
   constructor(type, detail, { retryAfter = null, isFinal = false } = {}) {
     super(detail);

@@ -4,13 +4,16 @@
  */
 
 import { get } from "./api.js";
-import { askAttention } from "./attention.js";
-import { askDocuments, documentOf } from "./documents.js";
+import { askAttention, askMap } from "./attention.js";
+import { askDocuments, documentOf, UNTOLD } from "./documents.js";
+import { drawnPlaces } from "./overlay.js";
 import { fitted, questionOf } from "./question.js";
 import { isSame } from "./version.js";
 
+/** @import { Weights } from "./weights.js" */
+
 export class Asker {
-  /** @param {function(object)} onModel gets the description of each model that is new here */
+  /** @param {function(object): void} onModel gets the description of each model that is new here */
   constructor(onModel) {
     this.onModel = onModel;
     this.model = null;
@@ -19,20 +22,27 @@ export class Asker {
   /**
    * Asks for all that a view of some sentences needs.
    * @param {AbortSignal} signal cancels the question
-   * @param {function(number, number)} onProgress gets the index of a sentence and the share that is there
-   * @returns {{model: object, questions: object[], results: Weights[]}}
+   * @param {function(number, number): void} onProgress gets the index of a sentence and the share that is there
+   * @param {(object|null)[]} changes what each sentence is read with: a head mask, omitted tokens
+   * @returns {Promise<{model: object, questions: object[], results: Weights[]}>}
    */
-  async ask(sentences, view, signal, onProgress) {
+  async ask(sentences, view, signal, onProgress, changes = []) {
     if (this.model === null) await this.#learn(signal);
     try {
-      return await this.#once(sentences, view, signal, onProgress);
+      return await this.#once(sentences, view, signal, onProgress, changes);
     } catch (problem) {
       if (!(await this.#isReplaced(problem, signal))) throw problem;
     }
-    return this.#once(sentences, view, signal, onProgress);
+    return this.#once(sentences, view, signal, onProgress, changes);
   }
 
-  async #once(sentences, view, signal, onProgress) {
+  /** The description of the model, asked for if it is not known. */
+  async describe(signal) {
+    if (this.model === null) await this.#learn(signal);
+    return this.model;
+  }
+
+  async #once(sentences, view, signal, onProgress, changes) {
     signal.throwIfAborted();
     const { model } = this;
     const next = fitted(view, model);
@@ -44,14 +54,15 @@ export class Asker {
       // Which window can be asked for is known only then.
       const counts = next.whole ? (await asking).map(({ windows }) => windows) : [];
       const questions = sentences.map((sentence, at) =>
-        questionOf(sentence, next, model, counts[at] ?? 1),
+        questionOf(sentence, next, model, counts[at] ?? 1, changes[at] ?? null),
       );
       const asked = questions.map((question, at) =>
         askAttention(question, own.signal, (share) => own.signal.aborted || onProgress(at, share)),
       );
       const [documents, ...results] = await Promise.all([asking, ...asked]);
       results.forEach((weights, at) => {
-        weights.document = documentOf(documents[at], questions[at], weights);
+        const told = questions[at].changes ? UNTOLD : documents[at];
+        weights.document = documentOf(told, questions[at], weights);
       });
       return { model, questions, results };
     } finally {
@@ -59,6 +70,24 @@ export class Asker {
       stop();
       signal.removeEventListener("abort", stop);
     }
+  }
+
+  /**
+   * Asks for the whole maps that a view shows large, where they are not there.
+   * @param {{questions: object[], results: Weights[]}} answer of `ask`
+   */
+  async complete({ questions, results }, view, signal) {
+    const asked = results.flatMap((weights, at) =>
+      placesOf(weights, view).map((place) => askMap(questions[at], weights, place, signal)),
+    );
+    await Promise.all(asked);
+  }
+
+  /** Whether all of them are there. */
+  static isComplete({ results }, view) {
+    return results.every((weights) =>
+      placesOf(weights, view).every(({ row, column }) => weights.has(row, column)),
+    );
   }
 
   async #learn(signal) {
@@ -77,3 +106,6 @@ export class Asker {
     return isChanged || !isSame(before, this.model);
   }
 }
+
+const placesOf = (weights, view) =>
+  drawnPlaces(view, weights, weights.find(view.layer, view.head));

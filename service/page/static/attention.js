@@ -1,10 +1,15 @@
 /**
- * Asks for the Weights of a sentence, in as many parts as the service's limit requires.
+ * Asks for the Weights of a sentence: thumbnails of all maps in as many parts as the service's limit
+ * requires, and the whole maps of a long text one at a time.
  */
 
 import { post } from "./api.js";
+import { readNpz } from "./npz.js";
 import { requireModel } from "./version.js";
 import { Weights } from "./weights.js";
+
+const SIDE = 48; // of a thumbnail; a text with no more tokens is there whole
+const LEAST_SIDE = 8; // that the service takes
 
 /**
  * The fields of a request, without those that have the service's default.
@@ -12,8 +17,8 @@ import { Weights } from "./weights.js";
  *   heads
  */
 export function fields(question, layers, heads) {
-  const { sentence, reduce, level, model, windows, window } = question;
-  const body = { sentence };
+  const { sentence, reduce, level, model, windows, window, changes } = question;
+  const body = { sentence, ...changes?.fields };
   if (layers.length < model.num_layers) body.layer = layers;
   if (heads.length < model.num_heads) body.head = heads;
   if (reduce !== "none") body.reduce = reduce;
@@ -22,56 +27,79 @@ export function fields(question, layers, heads) {
   return body;
 }
 
-/** Splits a part into halves by layers, or else by heads; null if neither can be split. */
-function halves({ layers, heads }, reduce) {
-  const middle = (range) => Math.ceil((range[0] + range[1]) / 2);
-  const divided = (range) => {
-    const half = middle(range);
-    return [
-      [range[0], half],
-      [half, range[1]],
-    ];
+/** The fields of a request for one map of a question. */
+export function fieldsOfOne(question, weights, row, column) {
+  const layers = weights.oneRow ? weights.layers : [weights.layers[row]];
+  const heads = weights.oneColumn ? weights.heads : [weights.heads[column]];
+  return fields(question, layers, heads);
+}
+
+/**
+ * Divides a question into parts that each hold no more numbers than one answer may.
+ * @param {{layers: number[], heads: number[], reduce: string}} question
+ * @param {number} each numbers of one map
+ * @param {number} most numbers of one answer
+ * @returns {{layers: number[], heads: number[]}[]} start and end of each part, in order
+ */
+export function partsOf({ layers, heads, reduce }, each, most) {
+  const cut = (count, size) => {
+    const starts = Array.from({ length: Math.ceil(count / size) }, (_, at) => at * size);
+    return starts.map((start) => [start, Math.min(start + size, count)]);
   };
   // A rollout needs all layers at once, and a mean all heads.
-  if (reduce !== "rollout" && layers[1] - layers[0] > 1) {
-    return divided(layers).map((range) => ({ layers: range, heads }));
-  }
-  if (reduce === "none" && heads[1] - heads[0] > 1) {
-    return divided(heads).map((range) => ({ layers, heads: range }));
-  }
-  return null;
+  if (reduce === "rollout") return [{ layers: [0, layers.length], heads: [0, heads.length] }];
+  const columns = reduce === "none" ? heads.length : 1;
+  const rows = Math.floor(most / (each * columns));
+  const size = reduce === "none" && rows === 0 ? Math.max(Math.floor(most / each), 1) : heads.length;
+  return cut(layers.length, Math.max(rows, 1)).flatMap((range) =>
+    cut(heads.length, size).map((some) => ({ layers: range, heads: some })),
+  );
 }
 
 /**
  * Asks for the weights of a sentence; a part from another model is a Problem.
- * @param {object} question sentence, reduce, level, layers, heads, and the model's description
+ * @param {object} question sentence, reduce, level, layers, heads, special, and the model's
+ *   description
  * @param {AbortSignal} signal cancels the question
- * @param {function(number)} onProgress gets the share that is there, between 0 and 1
+ * @param {function(number): void} onProgress gets the share that is there, between 0 and 1
  */
 export async function askAttention(question, signal, onProgress) {
+  const plain = () => askThumbnails(question, { special: false }, signal, onProgress);
+  // A word has a token or more, so these are too many to be there whole.
+  if (!question.special && question.sentence.trim().split(/\s+/).length > SIDE) return plain();
+  const whole = await askThumbnails(question, {}, signal, onProgress);
+  return question.special || whole.isWhole ? whole : plain();
+}
+
+async function askThumbnails(question, more, signal, onProgress) {
   const { layers, heads, reduce, model } = question;
+  /** @type {[boolean, boolean]} */
   const reduced = [reduce === "rollout", reduce !== "none"];
-  const waiting = [{ layers: [0, layers.length], heads: [0, heads.length] }];
+  const most = model.limits.max_attention_weights;
+  const side = Math.max(Math.min(SIDE, Math.floor(Math.sqrt(most))), LEAST_SIDE);
+  const parts = partsOf(question, side ** 2, most);
   let whole = null;
   let done = 0;
-  while (waiting.length > 0) {
-    const part = waiting.shift();
+  for (const part of parts) {
     const partLayers = layers.slice(...part.layers);
     const partHeads = heads.slice(...part.heads);
-    let answer;
-    try {
-      answer = await post("/attention", fields(question, partLayers, partHeads), signal);
-    } catch (problem) {
-      const smaller = problem.type === "too-many-weights" ? halves(part, reduce) : null;
-      if (smaller === null) throw problem;
-      waiting.unshift(...smaller);
-      continue;
-    }
+    const body = { ...fields(question, partLayers, partHeads), thumbnail: side, ...more };
+    const answer = await post("/attention", body, signal);
     requireModel(answer, model);
     whole ??= new Weights(answer, layers, heads, reduced);
-    whole.place(answer.attention, part.layers, part.heads);
+    whole.place(answer, part.layers, part.heads);
     done += partLayers.length * partHeads.length;
-    if (waiting.length > 0) onProgress(done / (layers.length * heads.length));
+    if (done < layers.length * heads.length) onProgress(done / (layers.length * heads.length));
   }
   return whole;
+}
+
+/** Asks for the whole map of a place, unless it is there. */
+export async function askMap(question, weights, { row, column }, signal) {
+  if (weights.has(row, column)) return;
+  const body = { ...fieldsOfOne(question, weights, row, column), format: "npz" };
+  const archive = readNpz(await post("/attention", body, signal, "arrayBuffer"));
+  const [name, version] = archive.get("model")?.values ?? [];
+  requireModel({ model: { name, version } }, question.model);
+  weights.keep(row, column, archive.get("attention")?.values ?? []);
 }

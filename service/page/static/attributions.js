@@ -6,19 +6,24 @@
 import { post } from "./api.js";
 import { make } from "./elements.js";
 import { tint } from "./palette.js";
+import { signed } from "./reasons.js";
 import { requireModel } from "./version.js";
 
-const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+/** @import { Problem } from "./api.js" */
 
 export class Attributions {
   /**
    * @param {HTMLDetailsElement} details what the user opens
-   * @param {function(Problem, function())} onProblem gets what went wrong and a function that
-   *   asks again; a missing route only hides the part
+   * @param {function(Problem, function(): void, Element): void} onProblem gets what went wrong, a
+   *   function that asks again, and where; a missing route only hides the part
+   * @param {function(object): void} onAnswer gets an answer of /attributions, or null
+   * @param {function(string): void} announce tells a screen reader
    */
-  constructor(details, onProblem) {
+  constructor(details, onProblem, onAnswer, announce) {
     this.details = details;
     this.onProblem = onProblem;
+    this.onAnswer = onAnswer;
+    this.announce = announce;
     this.asked = null;
     this.isOffered = true;
     this.controller = new AbortController();
@@ -26,13 +31,12 @@ export class Attributions {
   }
 
   /** Sets the sentence and the model that the part is about. */
-  about({ sentence, level, model, window }, palette) {
+  about({ sentence, level, model, window, changes }, palette) {
     this.palette = palette;
     // They are of the beginning of a text, which is its first window.
-    this.details.hidden = !this.isOffered || window > 0;
+    this.details.hidden = !this.isOffered || window > 0 || changes !== null;
     const question = JSON.stringify([sentence, level, model.name, model.version]);
     if (question === this.question) {
-      this.#draw();
       this.#ask();
       return;
     }
@@ -41,6 +45,7 @@ export class Attributions {
     this.model = model;
     this.body = level === "token" ? { sentence } : { sentence, level };
     this.answer = null;
+    this.onAnswer(null);
     this.asked = null;
     this.details.querySelector("div").replaceChildren();
     this.details.querySelector(".note").textContent = "";
@@ -54,11 +59,13 @@ export class Attributions {
     const { signal } = this.controller;
     const status = this.details.querySelector(".note");
     status.textContent = "Asking …";
+    this.announce("Asking what each token adds.");
     try {
       const answer = await post("/attributions", this.body, signal);
       requireModel(answer, this.model);
       this.answer = answer;
-      this.#draw();
+      this.onAnswer(answer);
+      this.announce("What each token adds is shown.");
     } catch (problem) {
       if (signal.aborted) return;
       this.asked = null;
@@ -68,22 +75,23 @@ export class Attributions {
       } else {
         status.textContent = "";
         this.details.open = false;
-        this.onProblem(problem, () => {
+        const again = () => {
           this.details.open = true;
-        });
+        };
+        this.onProblem(problem, again, this.details);
       }
     }
   }
 
-  #draw() {
+  /** Draws the answer, if there is one, on a scale that ends at `largest`. */
+  draw(largest) {
     if (!this.answer) return;
     const { tokens, attributions, label, value, baseline_value: baseline, gap } = this.answer;
-    const largest = Math.max(...attributions.map(Math.abs)) || 1;
     const items = tokens.map(({ text }, at) => {
       const attribution = attributions[at];
       const colour = attribution < 0 ? this.palette.into : this.palette.out;
       const chip = make("li", { title: signed(attribution, 6) });
-      chip.style.backgroundColor = tint(colour, (0.45 * Math.abs(attribution)) / largest);
+      chip.style.backgroundColor = tint(colour, (0.45 * Math.abs(attribution)) / (largest || 1));
       const figure = make("span", { className: "figure", textContent: signed(attribution, 2) });
       chip.append(make("span", { className: "name", textContent: text }), figure);
       return chip;

@@ -20,7 +20,7 @@ const NOTES = {
 };
 
 export class Controls {
-  /** @param {function(object)} onChange gets the fields of the view that the user changed */
+  /** @param {function(object): void} onChange gets the fields of the view that the user changed */
   constructor(onChange) {
     this.form = byId("controls");
     this.onChange = onChange;

@@ -8,7 +8,8 @@ import { requireModel } from "./version.js";
 
 const END = /[\p{Sentence_Terminal}…\n\u2028\u2029]/u;
 const MORE = /[^\s\p{Sentence_Terminal}…\p{Pe}\p{Pf}"'’]/u;
-const NOTHING = Object.freeze({ prediction: null, windows: 1, sentences: [], refused: "" });
+/** Of a text that nothing is told of but by its weights. */
+export const UNTOLD = Object.freeze({ prediction: null, windows: 1, sentences: [], refused: "" });
 
 /** Whether a text may have several sentences: something follows what could end one. */
 export function maySplit(text) {
@@ -19,12 +20,12 @@ export function maySplit(text) {
 /**
  * Asks about all texts in one request, if a view needs that.
  * @param {object} view whether sentences are told, and whether long texts are read whole
- * @returns {object[]} of each text its prediction, the number of its windows, its sentences, or
+ * @returns {Promise<object[]>} of each text its prediction, the number of its windows, its sentences, or
  *   why they were refused
  */
 export async function askDocuments(texts, view, model, signal) {
   const isSplit = view.sentences && texts.some(maySplit);
-  if (!view.whole && !isSplit) return texts.map(() => NOTHING);
+  if (!view.whole && !isSplit) return texts.map(() => UNTOLD);
   const body = { sentences: texts, on_error: "item" };
   if (view.whole) body.truncation = "window";
   if (isSplit) body.granularity = "sentence";
@@ -32,14 +33,14 @@ export async function askDocuments(texts, view, model, signal) {
   requireModel(answer, model);
   return answer.predictions.map((item) => {
     if (item.error) return refusal(item.error, view.whole);
-    return { ...NOTHING, prediction: item, windows: item.windows ?? 1, sentences: item.sentences ?? [] };
+    return { ...UNTOLD, prediction: item, windows: item.windows ?? 1, sentences: item.sentences ?? [] };
   });
 }
 
 /** Without its sentences a text can still be shown; one that cannot be read whole cannot. */
 function refusal({ type, status, detail, errors }, isWhole) {
   if (isWhole) throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
-  return { ...NOTHING, refused: errors?.[0]?.msg ?? detail };
+  return { ...UNTOLD, refused: errors?.[0]?.msg ?? detail };
 }
 
 /**

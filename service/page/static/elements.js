@@ -1,6 +1,16 @@
 /** Makes and finds elements; text never becomes markup. */
 
+/**
+ * The element of an id.
+ * @type {function(string): any} each has members of its own kind
+ */
 export const byId = (id) => document.getElementById(id);
+
+/**
+ * The first element inside another that a selector finds.
+ * @type {function(Element, string): any} each has members of its own kind
+ */
+export const find = (element, selector) => element.querySelector(selector);
 
 /** An element with properties, and with text or children. */
 export function make(tag, properties = {}, ...children) {

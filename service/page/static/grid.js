@@ -19,7 +19,7 @@ const sum = ([down, right]) => down + right;
 export class Grid {
   /**
    * @param {HTMLElement} element where the grid goes
-   * @param {function(number, number)} onChoose gets the chosen row and column
+   * @param {function(number, number): void} onChoose gets the chosen row and column
    */
   constructor(element, onChoose) {
     this.element = element;
@@ -29,12 +29,16 @@ export class Grid {
     element.addEventListener("keydown", (event) => this.#move(event));
   }
 
-  /** Draws all maps of a view. */
-  show(weights, shown, view, palette) {
+  /**
+   * Draws all maps of a view.
+   * @param {function(number, number): number} scaleOf gives the end of the scale of a row and column
+   */
+  show(weights, shown, view, palette, scaleOf) {
     this.#build(weights, view.reduce);
     this.names = this.buttons.map((button, at) => {
       const [row, column] = [Math.floor(at / weights.columns), at % weights.columns];
-      drawSmall(button.firstChild, weights, row, column, shown, palette);
+      const cells = weights.cells(row, column, shown);
+      drawSmall(button.firstChild, cells, scaleOf(row, column), palette);
       const words = patternText(pattern(weights, row, column, shown), view.level);
       return [placeName(weights, row, column, view.reduce), words];
     });
@@ -53,9 +57,9 @@ export class Grid {
   /**
    * Marks each map by how much its head matters for the prediction.
    * @param {?number[][]} importance [row][column], or null for no marks
+   * @param {number} largest end of the scale
    */
-  mark(importance) {
-    const largest = Math.max(...(importance ?? []).flat(), 0);
+  mark(importance, largest = 0) {
     this.element.classList.toggle("marked", importance !== null);
     this.buttons.forEach((button, at) => {
       const [name, words] = this.names[at];

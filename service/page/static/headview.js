@@ -23,11 +23,16 @@ export function headLayout(context, weights, shown, width) {
   return { row, label, width, height: row * shown.length, texts };
 }
 
-/** The smallest weight that still gets a line, so that about LINES lines are drawn. */
-function threshold(values, largest) {
+/** The smallest weight that still gets a line, so that about so many lines are drawn. */
+function threshold(weights, map, shown, largest, most) {
   const counts = new Uint32Array(1024);
-  for (const value of values) counts[Math.min(1023, Math.floor((value / largest) * 1024))] += 1;
-  let left = LINES;
+  for (const query of shown) {
+    const start = query * weights.size;
+    for (const key of shown) {
+      counts[Math.min(1023, Math.floor((map[start + key] / largest) * 1024))] += 1;
+    }
+  }
+  let left = most;
   let bin = 1023;
   while (bin > 0 && counts[bin] <= left) {
     left -= counts[bin];
@@ -37,17 +42,19 @@ function threshold(values, largest) {
 }
 
 /** All pairs of shown positions that get a line: [row of query, row of key, weight]. */
-function pairs(weights, map, shown, largest) {
+function pairs(weights, map, shown, largest, most = LINES) {
+  const isMany = shown.length ** 2 > most;
+  const enough = isMany ? threshold(weights, map, shown, largest, most) : 0;
+  const least = Math.max(enough, FAINT * largest);
   const found = [];
   shown.forEach((query, from) => {
-    shown.forEach((key, to) => found.push([from, to, map[query * weights.size + key]]));
+    const start = query * weights.size;
+    shown.forEach((key, to) => {
+      const weight = map[start + key];
+      if (weight >= least && weight > 0) found.push([from, to, weight]);
+    });
   });
-  const enough = FAINT * largest;
-  const least =
-    found.length > LINES
-      ? Math.max(enough, threshold(found.map((pair) => pair[2]), largest))
-      : enough;
-  return found.filter((pair) => pair[2] >= least && pair[2] > 0);
+  return found;
 }
 
 function drawLines(context, layout, list, largest, colour) {
@@ -90,6 +97,16 @@ function drawLabels(context, layout, shown, shares, palette) {
   });
 }
 
+/** The lines of a head: of the chosen position, or of all, of which the strongest are taken. */
+function linesOf(weights, map, shown, { query, key }, largest, most) {
+  if (query === null && key === null) return pairs(weights, map, shown, largest, most);
+  const weight = (from, to) => map[from * weights.size + to];
+  const [row, column] = [shown.indexOf(query), shown.indexOf(key)];
+  const into = key === null ? [] : shown.map((from, at) => [at, column, weight(from, key)]);
+  const out = query === null ? [] : shown.map((to, at) => [row, at, weight(query, to)]);
+  return [...into, ...out];
+}
+
 /**
  * Draws the head view from (0, 0) on.
  * @param {object} head weights, row, column, shown, largest (end of the scale)
@@ -101,21 +118,12 @@ export function drawHead(context, layout, head, chosen, palette) {
   const map = weights.map(head.row, head.column);
   const weight = (query, key) => map[query * weights.size + key];
   const { query, key } = chosen;
-  let list = [];
-  if (query === null && key === null) {
-    list = pairs(weights, map, shown, largest);
-    drawLines(context, layout, list, largest, palette.out);
-  }
-  if (key !== null) {
-    const to = shown.indexOf(key);
-    const into = shown.map((from, at) => [at, to, weight(from, key)]);
-    drawLines(context, layout, into, largest, palette.into);
-  }
-  if (query !== null) {
-    const from = shown.indexOf(query);
-    const out = shown.map((to, at) => [from, at, weight(query, to)]);
-    drawLines(context, layout, out, largest, palette.out);
-  }
+  const lines = (of) => linesOf(weights, map, shown, of, largest);
+  const isAll = query === null && key === null;
+  const list = isAll ? lines(chosen) : [];
+  drawLines(context, layout, list, largest, palette.out);
+  if (key !== null) drawLines(context, layout, lines({ query: null, key }), largest, palette.into);
+  if (query !== null) drawLines(context, layout, lines({ query, key: null }), largest, palette.out);
   const shade = (colour, share) => ({ colour: tint(colour, 0.06 + 0.34 * share) });
   const shares = {
     query(position) {
@@ -129,6 +137,42 @@ export function drawHead(context, layout, head, chosen, palette) {
   };
   drawLabels(context, layout, shown, shares, palette);
   return { drawn: list.length, all: shown.length ** 2 };
+}
+
+/**
+ * Draws several heads over each other, each in its colour. Beside a token that is pointed at, the
+ * others have a stripe for each head.
+ * @param {object} head weights, shown, largest, and the places that are drawn
+ */
+export function drawHeads(context, layout, head, chosen, palette) {
+  const { weights, shown, largest, drawn } = head;
+  const { query, key } = chosen;
+  const { row, label, width } = layout;
+  const maps = drawn.map((place) => weights.map(place.row, place.column));
+  const colours = drawn.map(({ column }) => palette.head(column, weights.columns));
+  let count = 0;
+  maps.forEach((map, at) => {
+    const list = linesOf(weights, map, shown, chosen, largest, LINES / maps.length);
+    drawLines(context, layout, list, largest, colours[at]);
+    count += list.length;
+  });
+  const stripes = (x, weightOf) =>
+    shown.forEach((position, at) => {
+      maps.forEach((map, number) => {
+        const share = weightOf(map, position) / largest;
+        context.fillStyle = tint(colours[number], 0.75 * share);
+        context.fillRect(x + (number * label) / maps.length, at * row + 1, label / maps.length, row - 2);
+      });
+    });
+  if (query !== null) stripes(width - label, (map, to) => map[query * weights.size + to]);
+  if (key !== null) stripes(0, (map, from) => map[from * weights.size + key]);
+  const own = (position, one) => (position === one ? { colour: tint(palette.grey, 0.35) } : null);
+  const shares = {
+    query: (position) => own(position, query),
+    key: (position) => (query === null ? own(position, key) : null),
+  };
+  drawLabels(context, layout, shown, shares, palette);
+  return { drawn: count, all: maps.length * shown.length ** 2 };
 }
 
 /** What is under a point of the head view: a position, on the side of queries or of keys. */

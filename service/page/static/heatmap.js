@@ -3,41 +3,31 @@
  */
 
 import { labels, widest } from "./label.js";
-import { shadeOf, tint } from "./palette.js";
+import { shadeOf, signedPixel, tint } from "./palette.js";
 
-const SMALL = 64; // most pixels of a small map; for longer texts each shows the largest of several weights
 const CELL = [3, 26]; // CSS pixels
 const LARGEST_FONT = 13;
 const LABELLED = 10; // the smallest cell beside which a token can be read
 
-/** Draws a small map on a canvas of its own, on a scale of its own. */
-export function drawSmall(canvas, weights, row, column, shown, palette) {
-  const side = Math.min(shown.length, SMALL);
-  const map = weights.map(row, column);
-  const cells = new Float64Array(side * side);
-  let largest = 0;
-  shown.forEach((query, from) => {
-    const line = Math.floor((from * side) / shown.length) * side;
-    const start = query * weights.size;
-    for (let to = 0; to < shown.length; to += 1) {
-      const weight = map[start + shown[to]];
-      const cell = line + Math.floor((to * side) / shown.length);
-      if (weight > cells[cell]) cells[cell] = weight;
-      if (weight > largest) largest = weight;
-    }
-  });
-  paint(canvas, side, palette, (cell) => shadeOf(cells[cell], largest));
+/**
+ * Draws a small map on a canvas of its own.
+ * @param {ArrayLike<number>} cells of a square, row by row
+ * @param {number} largest end of the scale
+ */
+export function drawSmall(canvas, cells, largest, palette) {
+  const pixelAt = (cell) => palette.pixels[shadeOf(cells[cell], largest)];
+  paint(canvas, Math.sqrt(cells.length), pixelAt);
 }
 
 /** Fills a square canvas, one pixel a cell. */
-function paint(canvas, side, palette, shadeAt) {
+export function paint(canvas, side, pixelAt) {
   canvas.width = side;
   canvas.height = side;
   // Kept in memory: it is only ever filled from there.
   const context = canvas.getContext("2d", { willReadFrequently: true });
   const image = context.createImageData(side, side);
   const pixels = new Uint32Array(image.data.buffer);
-  for (let cell = 0; cell < pixels.length; cell += 1) pixels[cell] = palette.pixels[shadeAt(cell)];
+  for (let cell = 0; cell < pixels.length; cell += 1) pixels[cell] = pixelAt(cell);
   context.putImageData(image, 0, 0);
 }
 
@@ -77,16 +67,19 @@ function drawTokens(context, layout, shown, chosen, palette) {
   });
 }
 
-/** Draws the large map from (0, 0) on; its parameters are those of the head view. */
+/**
+ * Draws the large map from (0, 0) on; its parameters are those of the head view. Numbers of a head
+ * that is signed go from one colour over the paper to another.
+ */
 export function drawMap(context, layout, head, chosen, palette) {
   const { weights, shown, largest } = head;
   const { cell, gutter, side } = layout;
   const map = weights.map(head.row, head.column);
   const small = document.createElement("canvas");
   const count = shown.length;
-  paint(small, count, palette, (at) => {
-    const query = shown[Math.floor(at / count)];
-    return shadeOf(map[query * weights.size + shown[at % count]], largest);
+  paint(small, count, (at) => {
+    const weight = map[shown[Math.floor(at / count)] * weights.size + shown[at % count]];
+    return head.isSigned ? signedPixel(palette, weight, largest) : palette.pixels[shadeOf(weight, largest)];
   });
   context.imageSmoothingEnabled = false;
   context.drawImage(small, gutter, gutter, side, side);

@@ -1,14 +1,21 @@
-/** Draws what a panel shows as a PNG: the pictures on screen, a title, a scale and the model. */
+/**
+ * Draws PNGs of a panel: the pictures on screen, or all maps of the grid, with titles, a scale and the
+ * model.
+ */
 
+import { paint } from "./heatmap.js";
 import { font } from "./label.js";
+import { shadeOf } from "./palette.js";
 import { KINDS } from "./picture.js";
 import { verdictText } from "./verdict.js";
-import { short } from "./words.js";
+import { placeName, short } from "./words.js";
 
 const SCALE = 2; // pixels for each CSS pixel
 const MARGIN = 24;
 const HEADER = 74;
 const FOOTER = 34;
+const SMALL = 144; // pixels of the side of a map in a picture of all
+const TITLE = 22;
 
 function drawScale(context, x, y, largest, palette) {
   const width = 120;
@@ -63,9 +70,53 @@ export function drawImage(panel) {
   return pngOf(canvas);
 }
 
+/**
+ * Draws all maps of the grid, each on a scale of its own.
+ * @param {object} panel head, view, palette
+ * @returns {Blob}
+ */
+export function drawGrid({ head, view, palette }) {
+  const { weights, shown } = head;
+  const canvas = document.createElement("canvas");
+  const context = canvas.getContext("2d");
+  context.font = font(12, { weight: "600" });
+  const names = Array.from({ length: weights.rows * weights.columns }, (_, at) =>
+    placeName(weights, Math.floor(at / weights.columns), at % weights.columns, view.reduce),
+  );
+  const told = `${verdictText(weights.document.prediction, view.abstain)}; ${weights.model.name} ${weights.model.version}. Each map is on a scale of its own.`;
+  const pitch = Math.max(SMALL, ...names.map((name) => context.measureText(name).width)) + MARGIN;
+  const wide = Math.max(weights.columns * pitch, context.measureText(told).width + MARGIN) + MARGIN;
+  canvas.width = Math.ceil(wide);
+  canvas.height = weights.rows * (SMALL + TITLE + MARGIN) + MARGIN + FOOTER;
+  context.fillStyle = palette.paper;
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.textBaseline = "middle";
+  context.imageSmoothingEnabled = false;
+  names.forEach((name, at) => {
+    const [row, column] = [Math.floor(at / weights.columns), at % weights.columns];
+    const [x, y] = [MARGIN + column * pitch, MARGIN + row * (SMALL + TITLE + MARGIN)];
+    const cells = weights.cells(row, column, shown);
+    const largest = cells.reduce((most, weight) => Math.max(most, weight), 0);
+    const map = document.createElement("canvas");
+    paint(map, Math.sqrt(cells.length), (cell) => palette.pixels[shadeOf(cells[cell], largest)]);
+    context.fillStyle = palette.ink;
+    context.font = font(12, { weight: "600" });
+    context.fillText(name, x, y + TITLE / 2);
+    context.drawImage(map, x, y + TITLE, SMALL, SMALL);
+    context.strokeStyle = palette.line;
+    context.strokeRect(x + 0.5, y + TITLE + 0.5, SMALL - 1, SMALL - 1);
+  });
+  context.fillStyle = palette.quiet;
+  context.font = font(12);
+  context.fillText(told, MARGIN, canvas.height - FOOTER / 2 - 6);
+  return pngOf(canvas);
+}
+
 /** Makes the file at once: busy browsers can delay `toBlob` for seconds. */
 function pngOf(canvas) {
-  const [, encoded] = canvas.toDataURL("image/png").split(",");
-  const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
+  const bytes = Uint8Array.from(atob(encodedPng(canvas)), (character) => character.charCodeAt(0));
   return new Blob([bytes], { type: "image/png" });
 }
+
+/** What a canvas shows as PNG, in Base64. */
+export const encodedPng = (canvas) => canvas.toDataURL("image/png").split(",")[1];

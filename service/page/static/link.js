@@ -5,7 +5,7 @@
 
 export const REDUCTIONS = ["none", "mean", "max", "rollout"];
 export const LEVELS = ["token", "word"];
-export const PICTURES = ["lines", "map", "both"];
+export const PICTURES = ["lines", "map", "both", "several"];
 
 /** The view before a link or the user changes it. */
 export const DEFAULTS = Object.freeze({
@@ -16,6 +16,7 @@ export const DEFAULTS = Object.freeze({
   reduce: "none",
   level: "token",
   picture: "lines",
+  overlay: null,
   special: true,
   compare: false,
   importance: false,
@@ -47,6 +48,7 @@ export function readFragment(fragment) {
     reduce: oneOf(given.get("reduce"), REDUCTIONS, DEFAULTS.reduce),
     level: oneOf(given.get("level"), LEVELS, DEFAULTS.level),
     picture: oneOf(given.get("view"), PICTURES, DEFAULTS.picture),
+    overlay: numbers(given.get("overlay")),
     special: given.get("special") !== "off",
     compare: given.get("compare") === "on",
     importance: given.get("importance") === "on",
@@ -70,6 +72,7 @@ export function writeFragment(view, texts) {
     if (view[name] !== DEFAULTS[name]) given.set(name, view[name]);
   }
   if (view.picture !== DEFAULTS.picture) given.set("view", view.picture);
+  if (view.picture === "several" && view.overlay) given.set("overlay", view.overlay.join(","));
   if (!view.special) given.set("special", "off");
   if (view.compare) given.set("compare", "on");
   if (view.importance) given.set("importance", "on");

@@ -1,6 +1,6 @@
 /** Lists the largest weights of a head, or of the token that is pointed at. */
 
-import { attributes, make } from "./elements.js";
+import { attributes, find, make } from "./elements.js";
 import { tint } from "./palette.js";
 import { ranked } from "./weights.js";
 import { full, quoted, short } from "./words.js";
@@ -55,8 +55,8 @@ function fill(part, title, rows, largest, colour) {
  */
 export function fillLists(parts, head, { query, key }, palette) {
   const { tokens } = head.weights;
-  const out = parts.querySelector(".out");
-  const into = parts.querySelector(".into");
+  const out = find(parts, ".out");
+  const into = find(parts, ".into");
   out.hidden = query === null && key !== null;
   into.hidden = key === null;
   if (query === null && key === null) {
@@ -64,7 +64,9 @@ export function fillLists(parts, head, { query, key }, palette) {
       [tokens[from].text, tokens[to].text],
       weight,
     ]);
-    fill(out, "Largest weights", rows, head.largest, palette.out);
+    const isOneOfSeveral = head.drawn.length > 1;
+    const title = isOneOfSeveral ? `Largest weights of ${head.name.toLowerCase()}` : "Largest weights";
+    fill(out, title, rows, head.largest, palette.out);
     return;
   }
   const named = (rows) => rows.map(([position, weight]) => [[tokens[position].text], weight]);

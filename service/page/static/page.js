@@ -5,10 +5,11 @@
 import { useKey } from "./api.js";
 import { Asker } from "./asker.js";
 import { Controls } from "./controls.js";
-import { byId } from "./elements.js";
+import { byId, find } from "./elements.js";
 import { offerExamples } from "./examples.js";
 import { askImportance, hasImportance } from "./importance.js";
 import { readFragment } from "./link.js";
+import { Many } from "./many.js";
 import { ProblemBox } from "./problem.js";
 import { difference, fitted, withHead } from "./question.js";
 import { Share } from "./share.js";
@@ -21,9 +22,10 @@ const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "wind
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
 let wish = readFragment(window.location.hash).view; // what the user wants to see
-let shown = null; // the last good answer: { sentences, model, questions, results, view as drawn }
-let asking = null; // the question on its way: { sentences, controller }
+let shown = null; // the last good answer: { sentences, changes, model, questions, results, view as drawn }
+let asking = null; // the question on its way: { sentences, changes, controller }
 let marking = new AbortController();
+let choosing = new AbortController();
 
 const announce = (text) => {
   byId("status").textContent = text;
@@ -32,19 +34,25 @@ const problems = new ProblemBox();
 const controls = new Controls(changeView);
 const asker = new Asker((model) => controls.offer(model));
 const share = new Share(
-  () => ({ view: wish, sentences: latest()?.sentences ?? typed() }),
+  () => ({ view: wish, sentences: latest() ? textsOf(latest()) : typed() }),
   announce,
 );
 const stage = new Stage({
   announce,
   onProblem: failBeside,
   onRead: changeView,
+  onCompare(changes) {
+    const sentences = shown.sentences.slice(0, 1);
+    const view = { ...wish, compare: false };
+    if (changes === null) ask(sentences, view);
+    else ask([...sentences, changes.sentence], view, changes);
+    setCompare(false);
+  },
+  onTrial: () => remember(true),
   onChoose(weights, row, column) {
     const layer = weights.oneRow ? {} : { layer: weights.layers[row] };
     const head = weights.oneColumn ? {} : { head: weights.heads[column] };
-    change({ ...layer, ...head });
-    stage.choose(shown.view);
-    share.update();
+    choosePlace({ ...layer, ...head });
   },
 });
 
@@ -58,40 +66,73 @@ function typed() {
   return fields.map((id) => byId(id).value);
 }
 
+/** The texts of a question as they were typed: one that is compared with itself once. */
+const textsOf = ({ sentences, changes }) => (changes ? sentences.slice(0, 1) : sentences);
+
+/** Says that the answer is not that of the text in the fields, as soon as one is edited. */
+function markOld() {
+  const isOld = shown !== null && JSON.stringify(typed()) !== JSON.stringify(textsOf(shown));
+  byId("results").classList.toggle("old", isOld);
+  byId("old").textContent = isOld ? "This is the answer to the text before your change." : "";
+}
+
 function setCompare(isOn) {
   byId("compare").checked = isOn;
   byId("second-field").hidden = !isOn;
   byId("second").required = isOn;
 }
 
-/** Asks for all that a view of some sentences needs; a later question cancels this one. */
-async function ask(sentences, view) {
+/**
+ * Asks for all that a view of some sentences needs; a later question cancels this one.
+ * @param {?object} changes what the second sentence, which is the first one again, is read with
+ * @param {boolean} isExample whether the page asks by itself: with a head that matters, and without
+ *   a complaint
+ */
+async function ask(sentences, view, changes = null, isExample = false) {
   asking?.controller.abort();
-  asking = { sentences, controller: new AbortController() };
+  asking = { sentences, changes, controller: new AbortController() };
   wish = view;
   const { signal } = asking.controller;
   problems.hide();
   beginWaiting(shown === null);
   try {
-    const answer = await asker.ask(sentences, view, signal, progressOf(sentences.length));
+    const waiting = progressOf(sentences.length);
+    const answer = await asker.ask(sentences, view, signal, waiting, [null, changes]);
     if (signal.aborted) return;
-    const isNew = shown === null;
+    const isNew = shown === null && !isExample;
+    const marks = isExample ? await marksOf(sentences, answer.results, signal) : null;
+    if (signal.aborted) return;
     // Takes the wish as it is now, so that what the user changed meanwhile stays.
     const window = Math.max(...answer.questions.map((question) => question.window));
-    wish = { ...withHead(fitted(wish, answer.model), answer.results[0]), window };
-    shown = { sentences, ...answer, view: wish };
+    do {
+      wish = { ...withHead(fitted(wish, answer.model), answer.results[0], marks), window };
+      await asker.complete(answer, wish, signal);
+      if (signal.aborted) return;
+    } while (!Asker.isComplete(answer, wish));
+    shown = { sentences, changes, ...answer, view: wish };
     asking = null;
     draw();
+    recall();
+    remember(false);
     if (isNew) showResults();
-    announce(`${summaries()} The heads are shown below.`);
+    announce(`${isExample ? "An example: " : ""}${summaries()} The heads are shown below.`);
     mark();
   } catch (problem) {
     if (signal.aborted) return;
     asking = null;
     announce("");
-    goBack(sentences, problem);
+    if (!isExample) goBack(sentences, changes, problem);
   } finally {
     if (!signal.aborted) endWaiting();
+  }
+}
+
+/** How much each head matters for the first answer, as [row][column]; null if that is not to be had. */
+async function marksOf(sentences, results, signal) {
+  try {
+    return (await askImportance(sentences, results, signal))[0];
+  } catch {
+    return null; // the page shows another head then
   }
 }
 
@@ -106,13 +147,59 @@ function summaries() {
   return told.join(" ");
 }
 
+function tellModel({ name, version }) {
+  byId("model").textContent = `${name} ${version}`;
+}
+
 function draw() {
   byId("results").hidden = false;
-  const { name, version } = shown.model;
-  byId("model").textContent = `${name} ${version}`;
+  markOld();
+  tellModel(shown.model);
   controls.set(wish);
   stage.show(shown, shown.view);
   share.update();
+}
+
+/**
+ * Shows another place of the grid large, or several, once their maps are there.
+ * @param {object} place the fields of the view that change
+ */
+async function choosePlace(place) {
+  choosing.abort();
+  choosing = new AbortController();
+  const { signal } = choosing;
+  const answer = shown;
+  const next = { ...answer.view, ...place };
+  try {
+    if (!Asker.isComplete(answer, next)) await asker.complete(answer, next, signal);
+    if (signal.aborted || shown !== answer) return;
+    change(place);
+    if ("picture" in place) {
+      draw();
+      mark();
+    } else stage.choose(shown.view);
+    share.update();
+  } catch (problem) {
+    if (!signal.aborted) failBeside(problem, () => choosePlace(place), stage.overview);
+  }
+}
+
+/**
+ * Keeps the texts and what is tried with them in the history of this tab, for Back, Forward and a
+ * reload. It does not leave the browser.
+ * @param {boolean} isNew whether Back leads to what was before
+ */
+function remember(isNew) {
+  const state = { texts: textsOf(shown), trials: stage.trials };
+  if (isNew) history.pushState(state, "");
+  else history.replaceState(state, "");
+}
+
+/** Tries again what the history has of the texts that are shown. */
+function recall() {
+  const { state } = history;
+  if (shown === null || asking !== null || shown.changes) return;
+  if (JSON.stringify(state?.texts) === JSON.stringify(textsOf(shown))) stage.restore(state.trials);
 }
 
 /** Scrolls to the first answer if it is below the window. */
@@ -126,8 +213,8 @@ async function mark() {
   marking = new AbortController();
   const { signal } = marking;
   stage.mark(null);
-  const { sentences, results, view } = shown;
-  if (!view.importance || !hasImportance(view)) return;
+  const { sentences, changes, results, view } = shown;
+  if (!view.importance || !hasImportance(view) || changes) return;
   try {
     const marks = await askImportance(sentences, results, signal);
     if (!signal.aborted) stage.mark(marks);
@@ -135,30 +222,36 @@ async function mark() {
     if (signal.aborted) return;
     change({ importance: false });
     if (problem.type === "not-found") byId("importance-choice").hidden = true;
-    else failBeside(problem, () => changeView({ importance: true }));
+    else failBeside(problem, () => changeView({ importance: true }), controls.form);
     controls.set(wish);
     share.update();
   }
 }
 
-/** @param {?function()} retry repeats what failed */
-function fail(problem, retry) {
-  if (ABOUT_KEYS.includes(problem.type)) {
+/**
+ * @param {?function(): void} retry repeats what failed
+ * @param {Element} [place] the part that it failed in
+ */
+function fail(problem, retry, place) {
+  const isOfForm = ABOUT_KEYS.includes(problem.type);
+  if (isOfForm) {
     byId("key-field").hidden = false;
     byId("key").focus();
   }
-  problems.show(problem, retry);
+  problems.show(problem, retry, isOfForm ? undefined : place);
 }
 
 /** Handles a failure beside the answer; if the model changed, asks for everything again. */
-function failBeside(problem, retry) {
-  fail(problem, problem.type === "model-changed" ? () => ask(shown.sentences, wish) : retry);
+function failBeside(problem, retry, place) {
+  const isOld = problem.type === "model-changed";
+  fail(problem, isOld ? () => ask(shown.sentences, wish, shown.changes) : retry, place);
 }
 
 /** After a failure, goes back to the last view, or removes the answer of other sentences. */
-function goBack(sentences, problem) {
+function goBack(sentences, changes, problem) {
   let lost = {};
-  if (JSON.stringify(sentences) === JSON.stringify(shown?.sentences)) {
+  const isShown = shown !== null && JSON.stringify(textsOf(shown)) === JSON.stringify(textsOf({ sentences, changes }));
+  if (isShown) {
     lost = difference(wish, shown.view);
     wish = shown.view;
     controls.set(wish);
@@ -168,7 +261,10 @@ function goBack(sentences, problem) {
     marking.abort();
     byId("results").hidden = true;
   }
-  fail(problem, () => ask(sentences, { ...wish, ...lost }));
+  // What was asked by a control stays there, and what was asked by the form at the form.
+  const isOfForm = !isShown || byId("ask").contains(document.activeElement);
+  const retry = () => ask(sentences, { ...wish, ...lost }, changes);
+  fail(problem, retry, isOfForm ? undefined : controls.form);
 }
 
 /** Changes the wish and what is shown, where that needs no new answer. */
@@ -178,8 +274,14 @@ function change(fields) {
 }
 
 function changeView(fields) {
-  if (Object.keys(fields).some((name) => ASKED.includes(name))) {
-    ask(latest().sentences, { ...wish, ...fields });
+  const isLong = shown?.results.some(({ isWhole }) => !isWhole);
+  const asked = isLong ? [...ASKED, "special"] : ASKED;
+  if (Object.keys(fields).some((name) => asked.includes(name))) {
+    ask(latest().sentences, { ...wish, ...fields }, latest().changes);
+    return;
+  }
+  if ("picture" in fields || "overlay" in fields) {
+    choosePlace(fields);
     return;
   }
   change(fields);
@@ -193,10 +295,10 @@ function submit(view = { ...wish, window: 0 }) {
   if (sentences.some((text) => text.trim() === "")) {
     byId(sentences[0].trim() === "" ? "sentence" : "second").focus();
     fail({ type: "blank" }, null);
-    return;
+    return Promise.resolve();
   }
   useKey(byId("key").value);
-  ask(sentences, { ...view, compare: byId("compare").checked });
+  return ask(sentences, { ...view, compare: byId("compare").checked });
 }
 
 /** Restores the view of the address; asks if it has a text, or if an answer is shown. */
@@ -209,27 +311,57 @@ function restore() {
     byId("sentence").value = texts[0];
     if (texts[1] !== null) byId("second").value = texts[1];
   }
-  if (texts !== null || latest() !== null) submit(view);
-  else wish = view;
+  const kept = history.state?.texts;
+  if (texts === null && latest() === null && kept && kept.length === (view.compare ? 2 : 1)) {
+    // A reload, or Back from another page.
+    [byId("sentence").value, byId("second").value = ""] = kept;
+    submit(view);
+  } else if (texts !== null || latest() !== null) submit(view);
+  else if (window.location.hash === "" && !("keys" in document.documentElement.dataset)) {
+    // A first visit, which begins with an example.
+    ask(typed(), view, null, true);
+  } else wish = view;
 }
 
 function choose(sentence, second) {
   byId("sentence").value = sentence;
   if (second) byId("second").value = second;
   setCompare(second !== undefined);
-  submit();
+  return submit();
+}
+
+/** Asks about a row of the table below, and leads to its verdict; returns whether that is shown. */
+async function open(text) {
+  byId("ask").scrollIntoView();
+  const chosen = choose(text);
+  const own = asking;
+  await chosen;
+  if (shown === null || asking !== null || shown.sentences !== own?.sentences) return false;
+  const verdict = find(byId("panels"), ".verdict");
+  verdict.tabIndex = -1;
+  verdict.focus();
+  return true;
 }
 
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   submit();
 });
+for (const id of ["sentence", "second"]) {
+  byId(id).addEventListener("input", markOld);
+  byId(id).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    submit();
+  });
+}
 byId("compare").addEventListener("change", () => {
   setCompare(byId("compare").checked);
   if (byId("compare").checked) byId("second").focus();
   else if (latest()) ask(latest().sentences.slice(0, 1), { ...wish, compare: false });
 });
 window.addEventListener("hashchange", restore);
+window.addEventListener("popstate", recall);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (!shown) return;
   draw();
@@ -240,5 +372,17 @@ window.addEventListener("resize", () => {
   cancelAnimationFrame(resizing);
   resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
+byId("unloaded").remove();
 offerExamples(choose);
+new Many({
+  async describe(signal) {
+    const model = await asker.describe(signal);
+    if (shown === null) tellModel(model);
+    return model;
+  },
+  announce,
+  onBegin: () => problems.hide(),
+  onProblem: (problem, retry) => fail(problem, retry, byId("many-form")),
+  onOpen: open,
+});
 restore();

@@ -31,6 +31,7 @@ export function readPalette() {
     grey: channels(colour("--quiet")),
     violet: channels(colour("--violet")),
     green: channels(colour("--green")),
+    head: (at, count) => ofHue((360 * at) / count, Number.parseFloat(colour("--head-light"))),
     // One number a pixel, as ImageData holds it on little-endian machines; browsers run on no others.
     pixels: Uint32Array.from(
       shades,
@@ -43,6 +44,16 @@ export function readPalette() {
 /** The index of the shade for a weight on a scale from 0 to `largest`. */
 export function shadeOf(weight, largest) {
   return largest > 0 ? Math.min(SHADES - 1, Math.round((weight / largest) * (SHADES - 1))) : 0;
+}
+
+/** The pixel of a number on a scale from -`largest` over 0, the paper, to `largest`. */
+export function signedPixel(palette, number, largest) {
+  const share = largest > 0 ? Math.min(Math.abs(number) / largest, 1) : 0;
+  const colour = number < 0 ? palette.into : palette.out;
+  const [red, green, blue] = channels(palette.paper).map((from, at) =>
+    Math.round(from + share * (colour[at] - from)),
+  );
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
 /** A colour with an opacity. */
@@ -61,4 +72,17 @@ export function prepare(canvas, width, height) {
   const context = canvas.getContext("2d");
   context.setTransform(scale, 0, 0, scale, 0, 0);
   return context;
+}
+
+/**
+ * The channels of a hue, after "CSS Color Module Level 4", section 7.1.
+ * @param {number} hue in degrees
+ * @param {number} light lightness, a share
+ */
+function ofHue(hue, light) {
+  const chroma = 0.7 * Math.min(light, 1 - light);
+  return [0, 8, 4].map((offset) => {
+    const at = (offset + hue / 30) % 12;
+    return Math.round(255 * (light - chroma * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
+  });
 }

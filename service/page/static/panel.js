@@ -4,50 +4,71 @@
  */
 
 import { Attributions } from "./attributions.js";
-import { byId } from "./elements.js";
+import { byId, find } from "./elements.js";
 import { Grid } from "./grid.js";
 import { fillLists, spoken } from "./lists.js";
+import { Overlay } from "./overlay.js";
 import { Picture } from "./picture.js";
 import { Prediction } from "./prediction.js";
 import { save } from "./save.js";
+import { Reasons } from "./reasons.js";
 import { Sentences } from "./sentences.js";
+import { Steps } from "./steps.js";
 import { fillTable } from "./table.js";
 import { Strip } from "./tokens.js";
-import { full, pattern, patternText, placeName, quoted, short } from "./words.js";
+import { Trials } from "./trials.js";
+import { full, hintOf, pattern, patternText, placeName, quoted, short } from "./words.js";
 
 const NOTHING = { query: null, key: null };
 const NOTES = {
-  heads:
-    "Layers from top to bottom, heads from left to right, counted from 0. Each square is a small heat map on a scale of its own. Choose one.",
-  views: "Each square is a small heat map on a scale of its own.",
+  heads: "Layers from top to bottom, heads from left to right, counted from 0. ",
+  one: "Each square is a small heat map on a scale of its own.",
+  two: "Each square is a small heat map. The same square of both texts has one scale.",
 };
-const HINT = "Point at a token, or go there with Tab and the arrow keys.";
+const HINT = hintOf("a token");
 
 export class Panel {
   /**
    * @param {object} told what the page wants to hear:
    *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onRead(fields)`,
-   *   `onProblem(problem, retry)`, `announce(text)`
+   *   `onProblem(problem, retry, place)`, `announce(text)`
    */
   constructor(told) {
     this.told = told;
     this.element = byId("panel").content.firstElementChild.cloneNode(true);
-    this.part = (name) => this.element.querySelector(name);
+    this.part = (name) => find(this.element, name);
     this.prediction = new Prediction(this.part(".prediction"), told.onRead);
     this.sentences = new Sentences(this.part(".sentences"), told.announce);
+    this.trials = new Trials(this.part(".trials"), told);
+    this.moved = { words: null, tokens: null };
+    this.reasons = new Reasons(this.part(".reasons"), (answer) => {
+      this.moved.words = answer;
+      told.onMoved();
+    });
     this.grid = new Grid(this.part(".grid"), told.onChoose);
     this.strip = new Strip(this.part(".strip"), (position, stays) => {
       told.onPoint({ query: position, key: position }, stays);
     });
     this.picture = new Picture(this.part(".pictures"), told.onPoint);
-    this.attributions = new Attributions(this.part(".attributions"), told.onProblem);
+    this.overlay = new Overlay(this.part(".overlay"), told);
+    const onTokens = (answer) => {
+      this.moved.tokens = answer;
+      told.onMoved();
+    };
+    const { onProblem, announce } = told;
+    this.attributions = new Attributions(this.part(".attributions"), onProblem, onTokens, announce);
+    this.steps = new Steps(this.part(".how-made"), this.part(".made"), told);
     this.pinned = NOTHING;
+    this.saving = new AbortController();
+    this.question = this.weights = this.view = this.palette = null;
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Escape") told.onPoint(NOTHING, true);
     });
     this.part(".table").addEventListener("toggle", () => this.#fillTable());
+    this.part(".close").addEventListener("click", () => told.onCompare(null));
     this.part(".save").addEventListener("click", ({ target }) => {
-      if (target.matches("button")) this.#save(target.value, this.part(".scope").value);
+      if (target.matches(".stop")) this.saving.abort();
+      else if (target.matches("button")) this.#save(target.value, this.part(".scope").value);
     });
   }
 
@@ -55,47 +76,78 @@ export class Panel {
    * Draws an answer.
    * @param {object} question as it was asked, with the sentence
    * @param {Set<number>} changed positions whose token differs in the other sentence
+   * @param {function(number, number): number} scaleOf the end of the scale of a place of the grid
    */
-  show(title, question, weights, view, palette, changed) {
+  show(title, question, weights, view, palette, changed, scaleOf) {
     const texts = ({ tokens }) => tokens.map((token) => token.text).join("\n");
     if (!this.weights || texts(weights) !== texts(this.weights)) this.pinned = NOTHING;
-    Object.assign(this, { question, weights, view, palette });
+    this.isOneOfTwo = title !== "Prediction";
+    this.question = question;
+    this.weights = weights;
+    this.view = view;
+    this.palette = palette;
     this.shown = weights.shown(view.special);
     const isHidden = (position) => position !== null && !this.shown.includes(position);
     if (isHidden(this.pinned.query) || isHidden(this.pinned.key)) this.pinned = NOTHING;
     this.part(".panel-title").textContent = title;
     this.part(".scroll").setAttribute("aria-label", `${title}: table of weights`);
+    this.part(".close").hidden = question.changes === null;
     this.prediction.show(weights.document, view.abstain);
     this.sentences.show(title, question.sentence, weights.document, view, palette);
+    this.trials.about(question, weights);
+    this.reasons.about(question);
     this.#nameGrid();
-    this.grid.show(weights, this.shown, view, palette);
+    this.grid.show(weights, this.shown, view, palette, scaleOf);
     this.strip.show(weights.tokens, this.shown, changed);
     this.attributions.about(question, palette);
   }
 
-  /** Shows one place of the grid large, on a scale that ends at `largest`. */
-  choose(place, largest, view) {
+  /**
+   * Shows one place of the grid large, on a scale that ends at `largest`.
+   * @param {{row: number, column: number}[]} drawn the place, or several that are drawn over each other
+   */
+  choose(place, largest, view, drawn) {
     const { weights, shown } = this;
     this.view = view;
-    this.head = { weights, ...place, shown, largest };
     this.name = placeName(weights, place.row, place.column, view.reduce);
+    this.head = { weights, ...place, name: this.name, shown, largest, drawn };
     const words = patternText(pattern(weights, place.row, place.column, shown), view.level);
     this.grid.choose(place);
+    const isOne = !weights.oneRow && !weights.oneColumn;
+    this.trials.choose(
+      isOne ? weights.layers[place.row] : null,
+      isOne ? weights.heads[place.column] : null,
+    );
     this.part(".place").textContent = this.name;
     this.part(".pattern").textContent = words;
     this.picture.chosen = this.pinned;
-    this.picture.show(this.head, view.picture, this.palette, {
+    this.overlay.show(weights, view, place, drawn, this.palette);
+    const isSeveral = view.picture === "several";
+    const picture = isSeveral && weights.oneColumn ? "lines" : view.picture;
+    const heads = drawn.map(({ column }) => weights.heads[column]).join(", ");
+    this.picture.show(this.head, picture, this.palette, {
       lines: `${this.name} as lines. ${words}`,
+      several: `Layer ${weights.layers[place.row]}, heads ${heads}, as lines in several colours.`,
       map: `${this.name} as a heat map. ${words}`,
       region: `${this.part(".panel-title").textContent}: heat map`,
     });
     this.#tell(this.pinned);
     this.#fillTable();
+    this.steps.choose(this.question, this.head, isOne, this.pinned, this.palette);
+  }
+
+  /** Colours what moved the verdict; `scales` are the ends of the scales of words and of tokens. */
+  colourMoved(scales) {
+    this.trials.colour(this.moved.words, scales.words, this.palette);
+    this.attributions.draw(scales.tokens);
   }
 
   /** Shows what belongs to a token; a choice that stays comes back when the pointer leaves. */
   point(chosen, stays) {
-    if (stays) this.pinned = chosen;
+    if (stays) {
+      this.pinned = chosen;
+      this.steps.pin(chosen);
+    }
     const now = chosen.query === null && chosen.key === null ? this.pinned : chosen;
     this.picture.point(now);
     this.#tell(now);
@@ -112,7 +164,7 @@ export class Panel {
     const title = count === 1 ? "One map" : `${count} maps`;
     this.part(".overview-title").textContent = view.reduce === "none" ? `${count} heads` : title;
     this.part(".overview-note").textContent =
-      view.reduce === "none" ? NOTES.heads : NOTES.views;
+      (view.reduce === "none" ? NOTES.heads : "") + (this.isOneOfTwo ? NOTES.two : NOTES.one);
     this.part(".grid").setAttribute("aria-label", "Layers and heads; arrow keys go from map to map");
     const unit = view.level === "word" ? "Words" : "Tokens";
     this.part(".strip").setAttribute("aria-label", `${unit}; arrow keys go from one to the next`);
@@ -139,11 +191,23 @@ export class Panel {
   }
 
   async #save(format, scope) {
+    this.saving.abort();
+    this.saving = new AbortController();
+    const { signal } = this.saving;
+    const progress = this.part(".saving");
+    const onProgress = (share) => {
+      progress.hidden = share === 1;
+      this.part(".saved").value = share;
+    };
+    this.told.announce("Saving …");
     try {
-      const name = await save(format, scope, this);
+      const name = await save(format, scope, this, signal, onProgress);
       this.told.announce(`Saved as ${name}.`);
     } catch (problem) {
-      this.told.onProblem(problem, () => this.#save(format, scope));
+      if (!signal.aborted) this.told.onProblem(problem, () => this.#save(format, scope), this.part(".save"));
+      else if (signal === this.saving.signal) this.told.announce("Nothing was saved.");
+    } finally {
+      if (signal === this.saving.signal) progress.hidden = true;
     }
   }
 }

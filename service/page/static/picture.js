@@ -3,11 +3,11 @@
  * what the pointer is on.
  */
 
-import { attributes } from "./elements.js";
-import { drawHead, headAt, headLayout } from "./headview.js";
+import { attributes, find } from "./elements.js";
+import { drawHead, drawHeads, headAt, headLayout } from "./headview.js";
 import { drawMap, mapAt, mapLayout } from "./heatmap.js";
 import { prepare } from "./palette.js";
-import { full, short } from "./words.js";
+import { full, grouped, POINT, short } from "./words.js";
 
 const NOTHING = { query: null, key: null };
 const same = (a, b) => a.query === b.query && a.key === b.key;
@@ -16,7 +16,9 @@ const same = (a, b) => a.query === b.query && a.key === b.key;
 export const KINDS = {
   lines: { layout: headLayout, draw: drawHead, at: headAt },
   map: { layout: mapLayout, draw: drawMap, at: mapAt },
+  several: { layout: headLayout, draw: drawHeads, at: headAt },
 };
+const BOTH = ["lines", "map"];
 
 /** Lets a picture that is wider than its frame be scrolled, with the keys too. */
 function letScroll(frame, isWide, name) {
@@ -28,12 +30,12 @@ function letScroll(frame, isWide, name) {
 export class Picture {
   /**
    * @param {HTMLElement} element holds a canvas for each kind and the scale
-   * @param {function(object, boolean)} onPoint gets {query, key}, and whether the choice stays
+   * @param {function(object, boolean): void} onPoint gets {query, key}, and whether the choice stays
    */
   constructor(element, onPoint) {
     this.element = element;
     this.views = Object.keys(KINDS).map((name) => {
-      const frame = element.querySelector(`.${name}`);
+      const frame = find(element, `.${name}`);
       const view = { ...KINDS[name], name, frame, canvas: frame.querySelector("canvas") };
       this.#listen(view, onPoint);
       return view;
@@ -46,8 +48,9 @@ export class Picture {
   show(head, picture, palette, label) {
     this.head = head;
     this.palette = palette;
-    for (const view of this.views) view.frame.hidden = picture !== "both" && picture !== view.name;
-    this.element.querySelector(".lines-note").hidden = true;
+    const names = picture === "both" ? BOTH : [picture];
+    for (const view of this.views) view.frame.hidden = !names.includes(view.name);
+    find(this.element, ".lines-note").hidden = true;
     for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
       const context = view.canvas.getContext("2d");
       const width = Math.floor(view.frame.clientWidth);
@@ -56,7 +59,7 @@ export class Picture {
       view.canvas.setAttribute("aria-label", label[view.name]);
       letScroll(view.frame, view.plan.width > width, label.region);
     }
-    const largest = this.element.querySelector(".largest");
+    const largest = find(this.element, ".largest");
     largest.textContent = short(head.largest);
     largest.title = full(head.largest);
     this.#draw();
@@ -86,9 +89,9 @@ export class Picture {
 
   #tell({ drawn, all }) {
     const isThinned = this.head.shown.length > 60;
-    const note = this.element.querySelector(".lines-note");
+    const note = find(this.element, ".lines-note");
     note.hidden = !isThinned;
-    note.textContent = `Of ${all.toLocaleString("en")} lines the ${drawn.toLocaleString("en")} strongest are drawn. Point at a token to see all of its own.`;
+    note.textContent = `Of ${grouped(all)} lines the ${grouped(drawn)} strongest are drawn. ${POINT} a token to see all of its own.`;
   }
 
   #listen(view, onPoint) {

@@ -2,17 +2,17 @@
  * Shows the prediction of a text: label, probability of every class, and how much of it was read.
  */
 
-import { attributes, make } from "./elements.js";
+import { attributes, find, make } from "./elements.js";
 import { verdictOf } from "./verdict.js";
 import { percent } from "./words.js";
 
 export class Prediction {
   /**
    * @param {HTMLElement} element the part of a panel
-   * @param {function(object)} onRead gets the fields of the view that say how a text is read
+   * @param {function(object): void} onRead gets the fields of the view that say how a text is read
    */
   constructor(element, onRead) {
-    this.part = (name) => element.querySelector(name);
+    this.part = (name) => find(element, name);
     this.part(".whole").addEventListener("click", () => onRead({ whole: true, window: 0 }));
     this.part("select").addEventListener("change", ({ target }) => {
       onRead({ window: Number(target.value) });

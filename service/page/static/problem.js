@@ -1,6 +1,8 @@
-/** Shows a Problem in kind words, with a button to try again if that may help. */
+/**
+ * Shows a Problem in kind words where the action was, with a button to try again if that may help.
+ */
 
-import { byId } from "./elements.js";
+import { byId, find } from "./elements.js";
 
 const TITLES = {
   blank: "There is nothing to read.",
@@ -34,7 +36,10 @@ const ADVICE = {
 export class ProblemBox {
   constructor() {
     this.box = byId("problem");
-    byId("again").addEventListener("click", () => {
+    this.home = byId("ask");
+    // The box moves about, and may be where the page puts something else just now.
+    this.part = (name) => find(this.box, name);
+    this.part("#again").addEventListener("click", () => {
       const { retry } = this;
       this.hide();
       retry();
@@ -45,23 +50,27 @@ export class ProblemBox {
     clearInterval(this.ticking);
     if (this.box.contains(document.activeElement)) this.#giveFocusBack();
     this.box.hidden = true;
+    this.home.after(this.box);
   }
 
   /**
    * Shows what went wrong; an error of a script is shown as it is.
-   * @param {?function()} retry repeats what failed; null if that is of no use
+   * @param {?function(): void} retry repeats what failed; null if that is of no use
+   * @param {Element} place the part that it belongs to; the box goes below it
    */
-  show(problem, retry) {
+  show(problem, retry, place = this.home) {
     this.hide();
     this.origin = document.activeElement;
+    place.after(this.box);
     this.retry = retry;
     const { type, message } = problem;
-    byId("problem-title").textContent = TITLES[type] ?? "That did not work.";
-    byId("problem-detail").textContent = ADVICE[type] ?? message;
-    byId("again").hidden = retry === null || Boolean(problem.isFinal);
-    byId("wait").textContent = "";
+    this.part("#problem-title").textContent = TITLES[type] ?? "That did not work.";
+    this.part("#problem-detail").textContent = ADVICE[type] ?? message;
+    this.part("#again").hidden = retry === null || Boolean(problem.isFinal);
+    this.part("#wait").textContent = "";
     if (problem.retryAfter) this.#count(problem.retryAfter);
     this.box.hidden = false;
+    this.box.scrollIntoView({ block: "nearest" });
   }
 
   /** Focuses where the failed action began if that is still visible, or else the question. */
@@ -74,10 +83,10 @@ export class ProblemBox {
     let left = seconds;
     const unit = () => (left === 1 ? "second" : "seconds");
     const tell = () => {
-      byId("wait").textContent =
+      this.part("#wait").textContent =
         left > 0 ? `It asks you to come back in ${left} ${unit()}.` : "You can try again now.";
     };
-    byId("problem-detail").textContent = `Try again in ${left} ${unit()}.`;
+    this.part("#problem-detail").textContent = `Try again in ${left} ${unit()}.`;
     tell();
     this.ticking = setInterval(() => {
       left -= 1;

@@ -1,6 +1,6 @@
 /** Makes the question for a sentence and a view, and the view that an answer begins with. */
 
-import { plainest } from "./words.js";
+import { plainest, telling } from "./words.js";
 
 const all = (count) => Array.from({ length: count }, (_, number) => number);
 
@@ -30,24 +30,34 @@ export function difference(view, other) {
  * The question for one sentence.
  * @param {number} windows how many the text is read in, 1 if it is not; a view of a later one
  *   shows the last
+ * @param {?object} changes fields of a request that say what the text is read with, and its `name`
  */
-export function questionOf(sentence, view, model, windows) {
+export function questionOf(sentence, view, model, windows, changes = null) {
   return {
     sentence,
     reduce: view.reduce,
     level: view.level,
     layers: view.layers ?? all(model.num_layers),
     heads: view.heads ?? all(model.num_heads),
+    special: view.special,
+    changes,
     model,
     windows,
     window: Math.min(view.window, windows - 1),
   };
 }
 
-/** The view with a head to begin with if it names none: the one with the plainest pattern. */
-export function withHead(view, weights) {
+/**
+ * The view with a head to begin with if it names none: one that matters and tells something, or if
+ * it is not known how much they matter the one with the plainest pattern.
+ * @param {?number[][]} importance of each place, [row][column]
+ */
+export function withHead(view, weights, importance) {
   if ((view.layer !== null && view.head !== null) || weights.oneColumn) return view;
-  const { row, column } = plainest(weights, weights.shown(view.special));
+  const shown = weights.shown(view.special);
+  const { row, column } = importance
+    ? telling(weights, shown, importance)
+    : plainest(weights, shown);
   return {
     ...view,
     layer: view.layer ?? weights.layers[row],

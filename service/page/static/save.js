@@ -1,13 +1,22 @@
 /**
- * Saves what a panel shows: SVG, JSON and CSV as the service writes them, PNG as the page draws
- * it.
+ * Saves what a panel shows: SVG, JSON, CSV and NPZ as the service writes them, in parts where one
+ * answer cannot hold all, and PNG as the page draws it.
  */
 
 import { post } from "./api.js";
-import { fields } from "./attention.js";
-import { drawImage } from "./image.js";
+import { fields, partsOf } from "./attention.js";
+import { drawGrid, drawImage } from "./image.js";
+import { joinParts } from "./parts.js";
+import { rasterSvg } from "./raster.js";
 
-function offer(blob, name) {
+const LIMITS = {
+  json: "max_attention_weights",
+  npz: "max_attention_weights",
+  csv: "max_csv_weights",
+  svg: "max_svg_weights",
+};
+
+export function offer(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
@@ -21,21 +30,43 @@ function fileName(format, scope, { head, name, view, question }) {
   const plain = what.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
   const words = view.level === "word" ? "-words" : "";
   const part = question.windows > 1 ? `-window-${question.window}` : "";
-  return `headlight-${plain}${words}${part}${head.shown.length < head.weights.size && format === "png" ? "-plain" : ""}.${format}`;
+  const isCut = head.shown.length < head.weights.size && format === "png";
+  const changed = question.changes ? "-changed" : "";
+  return `headlight-${plain}${words}${part}${changed}${isCut ? "-plain" : ""}.${format}`;
 }
 
-/** Saves, and returns the name of the file; throws a Problem. */
-export async function save(format, scope, panel) {
+/**
+ * Saves, and returns the name of the file; throws a Problem.
+ * @param {string} format of the file
+ * @param {string} scope `one` for the chosen map, `all` for those of the grid
+ * @param {object} panel what is shown
+ * @param {AbortSignal} signal ends the saving
+ * @param {function(number): void} onProgress gets the share that is there, between 0 and 1
+ */
+export async function save(format, scope, panel, signal, onProgress) {
+  const name = fileName(format, scope, panel);
+  if (format === "png") offer(scope === "one" ? drawImage(panel) : drawGrid(panel), name);
+  else offer(await fileOf(format, scope, panel, signal, onProgress), name);
+  return name;
+}
+
+async function fileOf(format, scope, panel, signal, onProgress) {
   const { weights, row, column } = panel.head;
-  const name = fileName(format, format === "png" ? "one" : scope, panel);
-  if (format === "png") {
-    offer(drawImage(panel), name);
-    return name;
-  }
+  const { question } = panel;
   const isOne = scope === "one";
   const layers = isOne && !weights.oneRow ? [weights.layers[row]] : weights.layers;
   const heads = isOne && !weights.oneColumn ? [weights.heads[column]] : weights.heads;
-  const body = { ...fields(panel.question, layers, heads), format };
-  offer(await post("/attention", body, undefined, "blob"), name);
-  return name;
+  const each = weights.size ** 2;
+  const most = question.model.limits[LIMITS[format]];
+  // A picture with a square for each weight would be too large to open.
+  if (format === "svg" && each > most) return rasterSvg(panel, isOne);
+  const ranges = partsOf({ ...question, layers, heads }, each, most);
+  const parts = [];
+  for (const range of ranges) {
+    const [someLayers, someHeads] = [layers.slice(...range.layers), heads.slice(...range.heads)];
+    const body = { ...fields(question, someLayers, someHeads), format };
+    parts.push(await post("/attention", body, signal, "blob"));
+    onProgress(parts.length / ranges.length);
+  }
+  return joinParts(format, parts, layers, heads);
 }

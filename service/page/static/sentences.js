@@ -4,22 +4,22 @@
  */
 
 import { paint } from "./classes.js";
-import { make, moveFocus, rove } from "./elements.js";
+import { find, make, moveFocus, rove } from "./elements.js";
 import { verdictOf } from "./verdict.js";
-import { percent } from "./words.js";
+import { hintOf, percent } from "./words.js";
 
-const HINT = "Point at a sentence or a verdict, or go there with Tab and the arrow keys.";
+const HINT = hintOf("a sentence or a verdict");
 const STRENGTH = "The stronger the colour, the higher the probability.";
 
 export class Sentences {
   /**
    * @param {HTMLElement} element the section
-   * @param {function(string)} announce tells what a screen reader says
+   * @param {function(string): void} announce tells what a screen reader says
    */
   constructor(element, announce) {
     this.element = element;
     this.announce = announce;
-    this.part = (name) => element.querySelector(name);
+    this.part = (name) => find(element, name);
     this.spans = [];
     this.buttons = [];
     this.pinned = null;
@@ -58,7 +58,10 @@ export class Sentences {
     }
     const key = JSON.stringify([text, sentences.length]);
     if (key !== this.key) this.pinned = null;
-    Object.assign(this, { key, below: view.abstain, sentences, palette });
+    this.key = key;
+    this.below = view.abstain;
+    this.sentences = sentences;
+    this.palette = palette;
     this.labels = Object.keys(prediction.probabilities);
     const focused = this.buttons.indexOf(globalThis.document.activeElement);
     this.#fillPassage(text);

@@ -7,8 +7,8 @@ const REST = 300; // milliseconds
 
 export class Share {
   /**
-   * @param {function()} current gives the view and the sentences that are shown
-   * @param {function(string)} announce tells what was done
+   * @param {function(): {view: object, sentences: string[]}} current gives the view and the sentences that are shown
+   * @param {function(string): void} announce tells what was done
    */
   constructor(current, announce) {
     this.current = current;
@@ -39,7 +39,7 @@ export class Share {
     const before = window.location.href;
     this.waiting = setTimeout(() => {
       // The user may have typed another address whose event has not come yet.
-      if (window.location.href === before) history.replaceState(null, "", address);
+      if (window.location.href === before) history.replaceState(history.state, "", address);
     }, REST);
   }
 

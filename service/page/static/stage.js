@@ -3,15 +3,20 @@
  * have it.
  */
 
+import { aligned } from "./alignment.js";
+import { Difference } from "./difference.js";
 import { byId } from "./elements.js";
+import { drawnPlaces } from "./overlay.js";
 import { readPalette } from "./palette.js";
 import { Panel } from "./panel.js";
-import { aligned } from "./words.js";
+import { placeName } from "./words.js";
+
+const TITLES = ["First sentence", "Second sentence"];
 
 export class Stage {
   /**
    * @param {object} told what the page wants to hear: `onChoose(weights, row, column)`,
-   *   `onRead(fields)`, `onProblem(problem, retry)`, `announce(text)`
+   *   `onRead(fields)`, `onProblem(problem, retry, place)`, `announce(text)`
    */
   constructor(told) {
     this.told = told;
@@ -21,8 +26,11 @@ export class Stage {
           ...told,
           onChoose: (row, column) => told.onChoose(this.results[at], row, column),
           onPoint: (chosen, stays) => this.#point(at, chosen, stays),
+          onMoved: () => this.#colourMoved(),
         }),
     );
+    this.difference = new Difference();
+    this.results = [];
   }
 
   /** Draws answers, and notes on the root element how many milliseconds that took. */
@@ -32,17 +40,24 @@ export class Stage {
     const tokens = results.map((weights) => weights.tokens);
     const isTwo = results.length === 2;
     this.results = results;
-    this.alignment = isTwo ? [aligned(...tokens), aligned(tokens[1], tokens[0])] : [];
+    this.alignment = isTwo ? bothWays(aligned(tokens[0], tokens[1]), tokens[1].length) : [];
+    this.palette = palette;
     const elements = results.map((_, at) => this.panels[at].element);
     // What is put in anew loses the focus.
     if (elements.length !== byId("panels").childElementCount) {
       byId("panels").replaceChildren(...elements);
     }
     byId("panels").classList.toggle("two", isTwo);
+    const shown = results.map((weights) => weights.shown(view.special));
+    const scaleOf = (row, column) =>
+      Math.max(...results.map((weights, at) => most(weights.cells(row, column, shown[at]))));
     results.forEach((weights, at) => {
-      const title = isTwo ? ["First sentence", "Second sentence"][at] : "Prediction";
-      this.panels[at].show(title, questions[at], weights, view, palette, this.#changed(at));
+      const { changes } = questions[at];
+      const titles = questions[1]?.changes ? ["As it is", changes?.name] : TITLES;
+      const title = isTwo ? titles[at] : "Prediction";
+      this.panels[at].show(title, questions[at], weights, view, palette, this.#changed(at), scaleOf);
     });
+    this.#colourMoved();
     this.choose(view);
     const { dataset } = document.documentElement;
     dataset.drawMilliseconds = (performance.now() - begun).toFixed(1);
@@ -56,19 +71,38 @@ export class Stage {
 
   /** Draws the chosen head of each sentence. */
   choose(view) {
-    const heads = this.results.map((weights) => ({
-      place: weights.find(view.layer, view.head),
-      shown: weights.shown(view.special),
-    }));
-    const largest = heads.map(({ place, shown }, at) =>
-      this.results[at].largest(place.row, place.column, shown),
+    const heads = this.results.map((weights) => {
+      const place = weights.find(view.layer, view.head);
+      return { place, shown: weights.shown(view.special), drawn: drawnPlaces(view, weights, place) };
+    });
+    const largest = heads.flatMap(({ shown, drawn }, at) =>
+      drawn.map(({ row, column }) => this.results[at].largest(row, column, shown)),
     );
-    heads.forEach(({ place }, at) => this.panels[at].choose(place, Math.max(...largest), view));
+    heads.forEach(({ place, drawn }, at) =>
+      this.panels[at].choose(place, Math.max(...largest), view, drawn),
+    );
+    if (heads.length === 1) this.difference.hide();
+    else {
+      const sides = heads.map((head, at) => ({ ...head, weights: this.results[at] }));
+      const { row, column } = heads[0].place;
+      const name = placeName(this.results[0], row, column, view.reduce);
+      this.difference.show(sides, this.alignment[0], name, this.palette);
+    }
   }
 
   /** Marks the heads of each sentence by their importance; null for no marks. */
   mark(marks) {
-    this.results.forEach((_, at) => this.panels[at].grid.mark(marks?.[at] ?? null));
+    const largest = Math.max(...(marks ?? []).flat(2), 0);
+    this.results.forEach((_, at) => this.panels[at].grid.mark(marks?.[at] ?? null, largest));
+  }
+
+  /** Colours what moved each verdict, on one scale. */
+  #colourMoved() {
+    const panels = this.results.map((_, at) => this.panels[at]);
+    const scale = (name) =>
+      Math.max(...panels.map(({ moved }) => most((moved[name]?.attributions ?? []).map(Math.abs))), 0);
+    const scales = { words: scale("words"), tokens: scale("tokens") };
+    for (const panel of panels) if (panel.palette) panel.colourMoved(scales);
   }
 
   /** Positions whose token differs in the other sentence. */
@@ -78,6 +112,21 @@ export class Stage {
       to !== null && others[to].text === this.results[at].tokens[from].text;
     const way = this.alignment[at] ?? [];
     return new Set(way.flatMap((to, from) => (isLike(to, from) ? [] : [from])));
+  }
+
+  /** The part of the first panel that has the grid. */
+  get overview() {
+    return this.panels[0].part(".overview");
+  }
+
+  /** What is tried with each text. */
+  get trials() {
+    return this.results.map((_, at) => this.panels[at].trials.trial);
+  }
+
+  /** Tries again what was tried before with each text. */
+  restore(trials) {
+    this.results.forEach((_, at) => this.panels[at].trials.restore(trials?.[at] ?? null));
   }
 
   /** Shows what belongs to a token, also in the other sentence if it has that token. */
@@ -91,4 +140,20 @@ export class Stage {
       this.told.announce(this.panels[from].spoken(chosen.query));
     }
   }
+}
+
+/** The largest of some numbers that are not negative. */
+function most(numbers) {
+  let largest = 0;
+  for (const number of numbers) if (number > largest) largest = number;
+  return largest;
+}
+
+/** An alignment, and the same from the second text to the first. */
+function bothWays(alignment, count) {
+  const back = new Array(count).fill(null);
+  alignment.forEach((to, from) => {
+    if (to !== null) back[to] = from;
+  });
+  return [alignment, back];
 }

@@ -2,7 +2,7 @@
 
 import { attributes, make } from "./elements.js";
 import { asShare } from "./verdict.js";
-import { percent } from "./words.js";
+import { grouped, percent } from "./words.js";
 
 const share = (value) => make("td", { textContent: value === null ? "none" : percent(value) });
 const heading = (text, more) => attributes(make("th", { textContent: text }), more);
@@ -10,12 +10,13 @@ const heading = (text, more) => attributes(make("th", { textContent: text }), mo
 export class ThresholdTable {
   /**
    * @param {HTMLDetailsElement} details where the table goes
-   * @param {function(?number)} onChoose gets a threshold in percent, or null for none
+   * @param {function(?number): void} onChoose gets a threshold in percent, or null for none
    */
   constructor(details, onChoose) {
     this.details = details;
     this.buttons = [];
-    details.addEventListener("click", ({ target }) => {
+    details.addEventListener("click", (event) => {
+      const target = /** @type {HTMLButtonElement} */ (event.target);
       if (!this.buttons.includes(target)) return;
       const isOff = target.getAttribute("aria-pressed") === "true";
       onChoose(isOff ? null : Number(target.value));
@@ -38,7 +39,7 @@ export class ThresholdTable {
       "A higher threshold leaves fewer answers, and more of them are right. Texts of another kind may have other figures. A button sets its threshold, and once more takes it off.";
     const lines = thresholds.by_threshold.map((left) => this.#line(left, labels));
     const { sets, rows } = thresholds;
-    const told = `What is left of ${rows.toLocaleString("en")} texts of ${sets.join(", ")}`;
+    const told = `What is left of ${grouped(rows)} texts of ${sets.join(", ")}`;
     body.setAttribute("aria-label", "What thresholds leave");
     body.replaceChildren(
       make(

@@ -6,7 +6,7 @@ import { tint } from "./palette.js";
 export class Strip {
   /**
    * @param {HTMLElement} element where the tokens go
-   * @param {function(?number, boolean)} onPoint gets a position, or null when the pointer
+   * @param {function(?number, boolean): void} onPoint gets a position, or null when the pointer
    *   leaves, and whether the choice stays
    */
   constructor(element, onPoint) {
@@ -20,7 +20,8 @@ export class Strip {
       if (positionOf(event) !== null) onPoint(positionOf(event), true);
     });
     element.addEventListener("focusin", (event) => {
-      if (!event.target.matches(":focus-visible")) return; // a click follows, and is handled there
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (!target.matches(":focus-visible")) return; // a click follows, and is handled there
       rove(this.buttons, this.buttons.indexOf(event.target));
       onPoint(positionOf(event), true);
     });

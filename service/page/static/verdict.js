@@ -7,6 +7,7 @@ export const asShare = (below) => Number(`${below}e-2`);
 
 /**
  * The label, or that there is no answer.
+ * @param {{label: string, score: number}} prediction of a text
  * @param {?number} below the threshold in percent; null for none
  * @returns {{text: string, isAnswer: boolean}}
  */

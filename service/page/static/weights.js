@@ -1,53 +1,110 @@
 /**
  * Joins the parts of an answer of /attention to one block of numbers with names. Rows are layers,
  * columns are heads; an axis that the service reduced has one place.
+ *
+ * The maps of a text with many tokens are thumbnails. Those that are looked at are there whole too.
  */
 
 import { Problem } from "./api.js";
+
+const MOST_KEPT = 24; // whole maps of a long text: one of 512 tokens takes 1 MB
 
 export class Weights {
   /**
    * @param {object} answer one of the parts; all have the same tokens and prediction
    * @param {number[]} layers numbers of the layers that went in; likewise `heads`
-   * @param {boolean[]} reduced whether the axis of layers, and that of heads, has one place
+   * @param {[boolean, boolean]} reduced whether the axis of layers, and that of heads, has one place
    */
-  constructor(answer, layers, heads, [oneRow, oneColumn]) {
+  constructor(answer, layers, heads, reduced) {
+    const [oneRow, oneColumn] = reduced;
     this.tokens = answer.tokens;
     this.prediction = answer.prediction;
     this.document = null; // what is told of the whole text, once it is known
     this.model = answer.model;
     this.size = answer.tokens.length;
+    this.side = answer.attention[0][0].length;
+    this.isWhole = this.side === this.size; // whether thumbnails are the maps themselves
     this.layers = layers;
     this.heads = heads;
     this.oneRow = oneRow;
     this.oneColumn = oneColumn;
     this.rows = oneRow ? 1 : layers.length;
     this.columns = oneColumn ? 1 : heads.length;
-    this.numbers = new Float64Array(this.rows * this.columns * this.size ** 2);
+    const maps = this.rows * this.columns;
+    this.numbers = new Float64Array(maps * this.side ** 2);
+    this.keys = new Int32Array(maps * this.size);
+    this.largestOfKeys = new Float64Array(maps * this.size);
+    this.kept = new Map();
   }
 
   /**
-   * Puts an answer's `attention` where it belongs.
+   * Puts the numbers of an answer where they belong.
    * @param {number[]} layers start and end of its layers among all; likewise `heads`
    */
-  place(attention, layers, heads) {
-    const rows = sized(attention, this.oneRow ? 1 : layers[1] - layers[0]);
-    rows.forEach((ofLayer, row) => {
-      const columns = sized(ofLayer, this.oneColumn ? 1 : heads[1] - heads[0]);
-      columns.forEach((ofHead, column) => {
-        const map = this.map(layers[0] + row, heads[0] + column);
-        sized(ofHead, this.size).forEach((weights, query) => {
-          map.set(sized(weights, this.size), query * this.size);
+  place(answer, layers, heads) {
+    const rows = this.oneRow ? 1 : layers[1] - layers[0];
+    const columns = this.oneColumn ? 1 : heads[1] - heads[0];
+    const each = (lists, put) =>
+      sized(lists, rows).forEach((ofLayer, row) => {
+        sized(ofLayer, columns).forEach((ofHead, column) => {
+          put(ofHead, this.#at(layers[0] + row, heads[0] + column));
         });
       });
+    each(answer.attention, (lines, at) => {
+      const start = at * this.side ** 2;
+      sized(lines, this.side).forEach((weights, query) => {
+        this.numbers.set(sized(weights, this.side), start + query * this.side);
+      });
     });
+    const ofQueries = (whole) => (values, at) => whole.set(sized(values, this.size), at * this.size);
+    each(answer.strongest, ofQueries(this.keys));
+    each(answer.strongest_weights, ofQueries(this.largestOfKeys));
   }
 
-  /** The weights of one place, [size * size], row by row of queries. */
-  map(row, column) {
-    const area = this.size ** 2;
-    const start = (row * this.columns + column) * area;
+  #at(row, column) {
+    return row * this.columns + column;
+  }
+
+  /** The thumbnail of one place, [side * side], row by row. */
+  thumbnail(row, column) {
+    const area = this.side ** 2;
+    const start = this.#at(row, column) * area;
     return this.numbers.subarray(start, start + area);
+  }
+
+  /**
+   * The cells of a small map of a place, row by row. A thumbnail has the rows and columns that are
+   * shown; of a whole map those are taken here.
+   */
+  cells(row, column, shown) {
+    const map = this.thumbnail(row, column);
+    if (!this.isWhole || shown.length === this.side) return map;
+    return Float64Array.from(
+      shown.flatMap((query) => shown.map((key) => map[query * this.side + key])),
+    );
+  }
+
+  /** For each query of a place the key that it looks at most, and how much that is. */
+  strongest(row, column) {
+    const start = this.#at(row, column) * this.size;
+    const part = (whole) => whole.subarray(start, start + this.size);
+    return { keys: part(this.keys), weights: part(this.largestOfKeys) };
+  }
+
+  /** Whether the map of a place is there whole. */
+  has(row, column) {
+    return this.isWhole || this.kept.has(this.#at(row, column));
+  }
+
+  /** Keeps a whole map, and drops the one that was kept first if there are many. */
+  keep(row, column, map) {
+    this.kept.set(this.#at(row, column), sized(map, this.size ** 2));
+    if (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
+  }
+
+  /** The weights of one place that is there whole, [size * size], row by row of queries. */
+  map(row, column) {
+    return this.isWhole ? this.thumbnail(row, column) : this.kept.get(this.#at(row, column));
   }
 
   /** The place of a layer and a head; the first place if they are missing. */

@@ -5,9 +5,17 @@
 const EVEN = 2; // weights are even if the largest is under this many times the even share
 const MOST = 0.45; // the share of tokens that makes a pattern
 
-/** A weight in short, and in full. */
+/** How a token is chosen here: by a mouse or a finger. */
+export const POINT = window.matchMedia("(pointer: coarse)").matches ? "Tap" : "Point at";
+
+/** How to go to one of some things of the page. */
+export const hintOf = (what) =>
+  POINT === "Tap" ? `Tap ${what}.` : `${POINT} ${what}, or go there with Tab and the arrow keys.`;
+
+/** A weight in short and in full, a count, and a share. */
 export const short = (weight) => weight.toFixed(4);
 export const full = (weight) => weight.toFixed(8);
+export const grouped = (count) => count.toLocaleString("en");
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
@@ -53,17 +61,13 @@ function kindOf(weights, query, key) {
  *   `before`, `after`, `punctuation`, or the text of a special token
  */
 export function pattern(weights, row, column, shown) {
-  const map = weights.map(row, column);
+  const { keys, weights: largest } = weights.strongest(row, column);
   const { size } = weights;
   const counts = new Map();
   let even = 0;
   for (const query of shown) {
-    let best = 0;
-    for (let key = 1; key < size; key += 1) {
-      if (map[query * size + key] > map[query * size + best]) best = key;
-    }
-    even += map[query * size + best] * size < EVEN;
-    const kind = kindOf(weights, query, best);
+    if (largest[query] * size < EVEN) even += 1;
+    const kind = kindOf(weights, query, keys[query]);
     counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
   counts.delete("other");
@@ -99,17 +103,19 @@ export function plainest(weights, shown) {
   return best;
 }
 
-/** For each position of the first text the matching one of the second, or null. */
-export function aligned(first, second) {
-  const same = (a, b) => first[a].text === second[b].text;
-  const least = Math.min(first.length, second.length);
-  let head = 0;
-  while (head < least && same(head, head)) head += 1;
-  let tail = 0;
-  while (tail < least - head && same(first.length - 1 - tail, second.length - 1 - tail)) tail += 1;
-  const isEven = first.length === second.length;
-  return first.map((_, at) => {
-    if (at < head || isEven) return at;
-    return at >= first.length - tail ? at + second.length - first.length : null;
-  });
+/**
+ * The place that matters most among those that tell something of the text: their tokens look neither
+ * at neighbours, nor at themselves, nor at special tokens, nor everywhere alike.
+ * @param {number[][]} importance of each place, [row][column]
+ */
+export function telling(weights, shown, importance) {
+  const places = [];
+  for (let row = 0; row < weights.rows; row += 1) {
+    for (let column = 0; column < weights.columns; column += 1) {
+      const { kind } = pattern(weights, row, column, shown);
+      places.push({ row, column, isTelling: kind === "mixed", worth: importance[row][column] });
+    }
+  }
+  const order = (one, other) => other.isTelling - one.isTelling || other.worth - one.worth;
+  return places.sort(order)[0];
 }

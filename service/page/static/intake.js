@@ -1,0 +1,199 @@
+/**
+ * Reads sentences from pasted lines and from files: CSV, TSV, JSON Lines, and plain lines. A row that
+ * cannot be read stays among the rows, with the reason.
+ */
+
+import { delimiterOf, readCsv } from "./csv.js";
+import { grouped } from "./words.js";
+
+/** @typedef {{row: number, line: number, text: string, reason: string}} Row `row` counts from 1 */
+
+export const MOST_ROWS = 10_000;
+export const MOST_BYTES = 50_000_000;
+
+const KINDS = {
+  csv: "csv",
+  tsv: "tsv",
+  tab: "tsv",
+  jsonl: "json",
+  ndjson: "json",
+  txt: "lines",
+};
+const TEXTS = ["sentence", "text", "review", "content", "comment", "message"];
+const OTHERS = ["label", "sentiment", "polarity", "class", "id"];
+
+/** Says why nothing of a source can be read. */
+export class SourceError extends Error {}
+
+/**
+ * A source whose text column can still be chosen.
+ * @typedef {object} Sheet
+ * @property {string} name for messages
+ * @property {string} kind `csv`, `tsv`, `json`, `lines` or `pasted`
+ * @property {{line: number, cells?: string[], value?: any, reason: string}[]} records
+ * @property {string[]} columns names of the columns; empty where there is nothing to choose
+ * @property {number} column index of the one that holds the texts
+ * @property {boolean} hasHeader whether the first record has the names
+ */
+
+/** Reads pasted lines, each of them a sentence; empty ones are left out. */
+export function readPasted(text) {
+  return sheetOf("The text", "pasted", linesOf(text));
+}
+
+/**
+ * Reads a file.
+ * @param {File} file
+ * @returns {Promise<Sheet>} throws a SourceError if it is no file of a known kind, too large, or not UTF-8
+ */
+export async function readFile(file) {
+  const kind = KINDS[file.name.split(".").pop().toLowerCase()];
+  if (kind === undefined || !file.name.includes(".")) {
+    throw new SourceError(
+      `${file.name} has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt.`,
+    );
+  }
+  if (file.size > MOST_BYTES) {
+    const size = `${grouped(Math.ceil(file.size / 1e6))} MB`;
+    throw new SourceError(
+      `${file.name} has ${size}, and at most ${grouped(MOST_BYTES / 1e6)} MB are read: split it, or use headlight-score.`,
+    );
+  }
+  return readContent(file.name, kind, decode(file.name, await file.arrayBuffer()));
+}
+
+/** The text of a file: UTF-8, or what its byte order mark says. */
+function decode(name, buffer) {
+  const [first, second] = new Uint8Array(buffer, 0, Math.min(2, buffer.byteLength));
+  const marks = { "255,254": "utf-16le", "254,255": "utf-16be" };
+  try {
+    const text = new TextDecoder(marks[`${first},${second}`] ?? "utf-8", { fatal: true }).decode(buffer);
+    if (!text.includes("\0")) return text;
+  } catch {
+    // The message below says it.
+  }
+  throw new SourceError(`${name} is not text in UTF-8: save it as UTF-8 and choose it again.`);
+}
+
+/** Reads the content of a file of a kind. */
+export function readContent(name, kind, text) {
+  if (kind === "csv") return sheetOf(name, kind, readCsv(text, delimiterOf(text)));
+  const lines = linesOf(text);
+  // As for training and bulk scoring, a quote in TSV is text.
+  if (kind === "tsv") {
+    return sheetOf(name, kind, lines.map(({ value, ...line }) => ({ ...line, cells: value.split("\t") })));
+  }
+  return sheetOf(name, kind, kind === "json" ? lines.map(parsed) : lines);
+}
+
+function linesOf(text) {
+  return text
+    .split(/\r\n|\r|\n/)
+    .map((value, at) => ({ line: at + 1, value, reason: "" }))
+    .filter(({ value }) => value.trim() !== "");
+}
+
+function parsed({ line, value }) {
+  try {
+    return { line, value: JSON.parse(value), reason: "" };
+  } catch {
+    return { line, value: null, reason: "The line is not JSON." };
+  }
+}
+
+/** @returns {Sheet} with a guess of its header and its column of texts */
+function sheetOf(name, kind, records) {
+  const sheet = { name, kind, records, columns: [], column: 0, hasHeader: false };
+  if (kind === "json") {
+    const first = records.find(({ value }) => isObject(value));
+    sheet.columns = first ? Object.keys(first.value) : [];
+  } else if (["csv", "tsv"].includes(kind) && records.length > 0) {
+    sheet.hasHeader = looksLikeHeader(records);
+    nameColumns(sheet);
+  }
+  sheet.column = guessColumn(sheet);
+  return sheet;
+}
+
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const folded = (name) => name.trim().toLowerCase();
+
+/** Names the columns of a table by its header, or by their places. */
+function nameColumns(sheet) {
+  const [{ cells }] = sheet.records;
+  sheet.columns = cells.map((cell, at) => (sheet.hasHeader && cell.trim()) || `column ${at + 1}`);
+}
+
+/** Says whether the first record of a table has the names, and guesses the column anew. */
+export function setHeader(sheet, hasHeader) {
+  sheet.hasHeader = hasHeader;
+  nameColumns(sheet);
+  sheet.column = guessColumn(sheet);
+}
+
+/** Whether a record has known names, or several short and different ones without a number. */
+function looksLikeHeader([{ cells }]) {
+  const names = cells.map(folded);
+  if (names.some((name) => TEXTS.includes(name) || OTHERS.includes(name))) return true;
+  const isName = (name) => /^[\p{L}_][^.!?]{0,39}$/u.test(name) && name.split(/\s+/).length <= 3;
+  return names.length > 1 && new Set(names).size === names.length && names.every(isName);
+}
+
+/** The column with a usual name, or else the one with the longest texts. */
+function guessColumn(sheet) {
+  const names = sheet.columns.map(folded);
+  const known = TEXTS.find((name) => names.includes(name));
+  if (known !== undefined) return names.indexOf(known);
+  const some = bodyOf(sheet).slice(0, 100);
+  const lengths = names.map((_, column) =>
+    some.reduce((sum, record) => sum + String(cellOf(sheet, record, column) ?? "").length, 0),
+  );
+  return Math.max(0, lengths.indexOf(Math.max(...lengths)));
+}
+
+const bodyOf = ({ records, hasHeader }) => (hasHeader ? records.slice(1) : records);
+
+/** The text at a column, or undefined if there is none. */
+function cellOf({ kind, columns }, { cells, value }, column) {
+  if (cells) return cells[column];
+  if (kind !== "json") return value;
+  const found = isObject(value) ? value[columns[column]] : value;
+  return typeof found === "string" ? found : undefined;
+}
+
+/**
+ * The rows of a source; throws a SourceError if there are none or too many.
+ * @param {Sheet} sheet
+ * @returns {Row[]}
+ */
+export function rowsOf(sheet) {
+  const { name } = sheet;
+  const body = bodyOf(sheet);
+  if (body.length === 0) {
+    const advice = sheet.kind === "pasted" ? "type one sentence a line" : "choose one with sentences";
+    throw new SourceError(`${name} has no rows: ${advice}.`);
+  }
+  if (body.length > MOST_ROWS) {
+    const counts = `${name} has ${grouped(body.length)} rows, and at most ${grouped(MOST_ROWS)} are scored here`;
+    throw new SourceError(`${counts}: split it, or use headlight-score.`);
+  }
+  const width = sheet.records[0].cells?.length;
+  return body.map((record, at) => {
+    const text = cellOf(sheet, record, sheet.column);
+    const reason = record.reason || faultOf(sheet, record, text, width);
+    return { row: at + 1, line: record.line, text: text ?? "", reason };
+  });
+}
+
+/** Why a record has no text; empty if it has one. */
+function faultOf(sheet, { cells }, text, width) {
+  if (cells && cells.length !== width) {
+    const count = cells.length === 1 ? "1 cell" : `${cells.length} cells`;
+    return `The row has ${count}, the first one has ${width}.`;
+  }
+  if (text === undefined) {
+    const column = sheet.columns[sheet.column];
+    return column === undefined ? "The line is no string." : `There is no string named “${column}”.`;
+  }
+  return text.trim() === "" ? "The text is blank." : "";
+}

@@ -1,0 +1,193 @@
+/**
+ * Shows many rows with their verdicts as a table, a page of them at a time: sorted, filtered, and
+ * each to be opened. Only the rows of one page are elements.
+ */
+
+import { paint } from "./classes.js";
+import { byId, make } from "./elements.js";
+import { readPalette } from "./palette.js";
+import { asShare } from "./verdict.js";
+import { grouped, percent } from "./words.js";
+
+const PAGE = 100;
+const SHOWN = 300; // characters of a text; Open shows all
+const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
+
+/**
+ * The rows that are scored or bad, and fit a filter.
+ * @param {object[]} rows
+ * @param {object} filter
+ * @param {string} filter.label "" for all, "bad", or "=" and a label
+ * @param {?number} filter.least share that the score is not below; null for any
+ * @param {?number} filter.most likewise, that it is not above
+ * @param {string} filter.text what the text contains, in any case
+ */
+export function filtered(rows, { label, least, most, text }) {
+  const wanted = text.toLowerCase();
+  return rows.filter((row) => {
+    if (!row.reason && row.label === undefined) return false;
+    if (label === BAD ? !row.reason : label !== "" && label !== `=${row.label}`) return false;
+    if (least !== null && !(row.score >= least)) return false;
+    if (most !== null && !(row.score <= most)) return false;
+    return wanted === "" || row.text.toLowerCase().includes(wanted);
+  });
+}
+
+/**
+ * Sorts rows; those that are equal keep the order of the source, and those without a verdict are last.
+ * @param {string} key `row`, `text`, `label` or `score`
+ * @param {Map<object, number>} ranks of the texts of the rows in the order of the alphabet
+ */
+export function sorted(rows, key, isDown, ranks) {
+  const value = key === "text" ? (row) => ranks.get(row) : (row) => row[key];
+  return [...rows].sort((one, other) => {
+    const [a, b] = [value(one), value(other)];
+    if (a === b) return one.row - other.row;
+    if (a === undefined || b === undefined) return a === undefined ? 1 : -1;
+    return a < b === isDown ? 1 : -1;
+  });
+}
+
+/** The places of texts in the order of the alphabet: to sort by these is fast. */
+export function rankTexts(rows) {
+  const { compare } = new Intl.Collator("en");
+  const ranks = new Map();
+  let before = null;
+  for (const row of [...rows].sort((one, other) => compare(one.text, other.text))) {
+    const isSame = before !== null && before.text === row.text;
+    ranks.set(row, isSame ? ranks.get(before) : ranks.size);
+    before = row;
+  }
+  return ranks;
+}
+
+export class Ledger {
+  /** @param {function(object): void} onOpen gets the row that the user wants to see above */
+  constructor(onOpen) {
+    this.rows = [];
+    this.labels = [];
+    this.shown = []; // the rows of the page
+    this.page = 0;
+    this.ranks = null;
+    this.key = "row";
+    this.isDown = false;
+    this.body = byId("rows").tBodies[0];
+    this.heads = [...byId("rows").querySelectorAll("th button")];
+    this.filters = byId("filters");
+    this.filters.addEventListener("submit", (event) => event.preventDefault());
+    this.filters.addEventListener("input", () => this.#turn(0));
+    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.value));
+    this.body.addEventListener("click", ({ target }) => {
+      const row = this.shown[this.#openers().indexOf(target)];
+      if (row) onOpen(row);
+    });
+    byId("before").addEventListener("click", () => this.#turn(this.page - 1));
+    byId("after").addEventListener("click", () => this.#turn(this.page + 1));
+    byId("page").addEventListener("change", () => this.#turn(byId("page").valueAsNumber - 1 || 0));
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#repaint());
+  }
+
+  /** Begins with other rows, and the labels in the order of the classes. */
+  begin(rows, labels) {
+    Object.assign(this, { rows, labels, ranks: null, shown: [], page: 0 });
+    this.filters.reset();
+    const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
+    const options = choices.map(([value, textContent]) => make("option", { value, textContent }));
+    this.filters.elements.label.replaceChildren(...options);
+    this.body.replaceChildren();
+    this.#sortBy("row", false);
+  }
+
+  /** Shows what was scored meanwhile. */
+  update() {
+    const { label, least, most, text } = this.filters.elements;
+    const share = ({ value }) => (value === "" ? null : asShare(value));
+    const filter = { label: label.value, least: share(least), most: share(most), text: text.value };
+    if (this.key === "text") this.ranks ??= rankTexts(this.rows);
+    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown, this.ranks);
+    const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
+    this.page = Math.min(Math.max(this.page, 0), pages - 1);
+    const from = this.page * PAGE;
+    const shown = this.found.slice(from, from + PAGE);
+    this.#fill(shown);
+    const to = from + shown.length;
+    byId("range").textContent =
+      to > 0 ? `Rows ${grouped(from + 1)} to ${grouped(to)} of ${grouped(this.found.length)}` : "No rows";
+    byId("before").setAttribute("aria-disabled", this.page === 0);
+    byId("after").setAttribute("aria-disabled", this.page === pages - 1);
+    byId("page").max = pages;
+    byId("page").value = this.page + 1;
+    byId("pages").textContent = `of ${grouped(pages)}`;
+  }
+
+  /** Focuses the button of a row, or the table if the row is not on its page. */
+  focus(row) {
+    const opener = this.#openers()[this.shown.indexOf(row)];
+    (opener ?? byId("table-region")).focus();
+  }
+
+  #openers() {
+    return [...this.body.rows].map((line) => line.querySelector("button"));
+  }
+
+  #turn(page) {
+    this.page = page;
+    this.update();
+    byId("table-region").scrollTop = 0;
+  }
+
+  #sortBy(key, isDown = this.key === key && !this.isDown) {
+    Object.assign(this, { key, isDown });
+    for (const head of this.heads) {
+      const cell = head.parentElement;
+      if (head.value === key) cell.setAttribute("aria-sort", isDown ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+    this.#turn(0);
+  }
+
+  /** Puts in the rows of a page, where they are not there; the focus stays at its row. */
+  #fill(rows) {
+    if (rows.length === this.shown.length && rows.every((row, at) => row === this.shown[at])) return;
+    const focused = this.#openers().indexOf(document.activeElement);
+    const row = this.shown[focused];
+    this.shown = rows;
+    const palette = readPalette();
+    this.body.replaceChildren(...rows.map((each) => this.#line(each, palette)));
+    if (row) this.focus(row);
+  }
+
+  #repaint() {
+    const { shown } = this;
+    this.shown = [];
+    this.#fill(shown);
+  }
+
+  #line(row, palette) {
+    const { text, label, score, reason } = row;
+    const cut = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
+    const written = make("td", { className: "text" }, make("span", { textContent: cut, dir: "auto" }));
+    const verdict = make("td");
+    if (reason) verdict.append(make("span", { className: "reason", textContent: `bad row: ${reason}` }));
+    else {
+      const name = make("span", { className: "name", textContent: label });
+      paint(name, label, this.labels, score, palette);
+      verdict.append(name);
+    }
+    const figure = make("td", { className: "figure", textContent: reason ? "" : percent(score) });
+    if (!reason) figure.title = String(score);
+    const open = make("button", { type: "button", className: "quiet", textContent: "Open" });
+    open.setAttribute("aria-label", `Open row ${row.row}`);
+    open.hidden = text.trim() === "";
+    return make(
+      "tr",
+      {},
+      make("td", { className: "figure", textContent: grouped(row.row), title: `line ${row.line}` }),
+      written,
+      verdict,
+      figure,
+      make("td", { textContent: row.truncated ? "yes" : "" }),
+      make("td", {}, open),
+    );
+  }
+}

@@ -1,0 +1,300 @@
+"""Pasted lines and files become the rows that they hold, whatever writes them."""
+
+import codecs
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import expect
+
+from tests.browser.table_of_many import MadeUp, Many, prediction_of
+from tests.browser.visits import Visit
+
+ENDING = "has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt."
+ADVICE = "split it, or use headlight-score."
+MANY = f"has 10,001 rows, and at most 10,000 are scored here: {ADVICE}"
+UNCLOSED = "A quote is opened and never closed: the rest of the file cannot be read."
+READ = """async ([kind, text]) => {
+  const entry = document.querySelector('link[href$="/intake.js"]').href;
+  const { readContent, rowsOf } = await import(entry);
+  return rowsOf(readContent('a file', kind, text));
+}"""
+CELLS = """async ([text, delimiter]) => {
+  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const { readCsv } = await import(entry);
+  return readCsv(text, delimiter);
+}"""
+WRITTEN = """async (records) => {
+  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const { writeRecord } = await import(entry);
+  return records.map(writeRecord).join('');
+}"""
+
+
+@pytest.fixture
+def many(visit: Visit) -> Many:
+    """The section, opened, with a service that is made up."""
+    served = MadeUp(lambda _: prediction_of({"negative": 0.25, "positive": 0.75}))
+    served.stand_in(visit)
+    return Many(visit)
+
+
+def rows(visit: Visit, kind: str, text: str) -> list[tuple[int, str, str]]:
+    """The line, text and reason of each row."""
+    found = visit.page.evaluate(READ, [kind, text])
+    assert [row["row"] for row in found] == list(range(1, len(found) + 1))
+    return [(row["line"], row["text"], row["reason"]) for row in found]
+
+
+# Half of a surrogate pair is not in any file in UTF-8.
+cell = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("\",;\t\r\n' "), max_size=9
+)
+SAME_VISIT = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SAME_VISIT
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(cell, min_size=width, max_size=width))
+    ),
+    st.sampled_from(",;\t"),
+    # With other line ends, Python leaves a lone one of another kind without quotes.
+    st.sampled_from(
+        [("\r\n", csv.QUOTE_MINIMAL), *((end, csv.QUOTE_ALL) for end in ("\n", "\r\n", "\r"))]
+    ),
+)
+def test_what_python_writes_is_read_exactly(
+    visit: Visit, records: list[list[str]], delimiter: str, form: tuple[str, Literal[0, 1]]
+) -> None:
+    end, quoting = form
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(records)
+    found = visit.page.evaluate(CELLS, [file.getvalue(), delimiter])
+
+    assert [record["cells"] for record in found] == records
+    assert {record["reason"] for record in found} <= {""}
+    # Each begins on the line behind those of all before it.
+    lines = 1
+    for record in found:
+        assert record["line"] == lines
+        lines += 1 + sum(len(re.findall("\r\n|\r|\n", each)) for each in record["cells"])
+
+
+@SAME_VISIT
+@given(st.lists(st.lists(cell, min_size=2, max_size=4), min_size=1))
+def test_what_the_page_writes_is_read_by_python(visit: Visit, records: list[list[str]]) -> None:
+    written = visit.page.evaluate(WRITTEN, records)
+    found = list(csv.reader(io.StringIO(written, newline=""), strict=True))
+
+    restored = [[re.sub(r"(\A|[;,|\t\r\n])'", r"\1", each) for each in one] for one in found]
+    assert restored == records
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        (
+            "lines",
+            'One.\r\n\r\n  \nTwo, "too".\rThree',
+            [(1, "One."), (4, 'Two, "too".'), (5, "Three")],
+        ),
+        ("csv", "text\nOne.\n\nTwo.\n", [(2, "One."), (4, "Two.")]),
+        ("csv", 'id,text\n1,"One,\nmore"\n2,Two\n', [(2, "One,\nmore"), (4, "Two")]),
+        ("csv", "One.\nTwo.\n", [(1, "One."), (2, "Two.")]),
+        (
+            "csv",
+            "Review;Sterne\nGut, aber kurz;3\nSchlecht;1\n",
+            [(2, "Gut, aber kurz"), (3, "Schlecht")],
+        ),
+        (
+            "csv",
+            "1,A long and fine text.\n2,Another.\n",
+            [(1, "A long and fine text."), (2, "Another.")],
+        ),
+        (
+            "csv",
+            "Titel,Meinung\na,Sehr gut gemacht\nb,Ein Fehler\n",
+            [(2, "Sehr gut gemacht"), (3, "Ein Fehler")],
+        ),
+        ("csv", " TEXT ,Label\nOne,x\n", [(2, "One")]),
+        ("tsv", 'sentence\tlabel\n"One" two\t1\n"Three"\t0\n', [(2, '"One" two'), (3, '"Three"')]),
+        (
+            "json",
+            '{"id": 1, "text": "One\\ntwo"}\n\n{"text": "Three", "id": 2}\n',
+            [(1, "One\ntwo"), (3, "Three")],
+        ),
+        ("json", '"One"\n"Two"\n', [(1, "One"), (2, "Two")]),
+    ],
+)
+def test_each_kind_is_read(
+    visit: Visit, kind: str, content: str, expected: list[tuple[int, str]]
+) -> None:
+    assert rows(visit, kind, content) == [(line, text, "") for line, text in expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        (
+            "csv",
+            "text,label\nOne,two,three\nOne\n,x\n",
+            [
+                (2, "One", "The row has 3 cells, the first one has 2."),
+                (3, "One", "The row has 1 cell, the first one has 2."),
+                (4, "", "The text is blank."),
+            ],
+        ),
+        (
+            "csv",
+            'text\n"One" more\n"Two\nThree\n',
+            [
+                (2, "One", "Text follows a closing quote."),
+                (3, "Two\nThree\n", UNCLOSED),
+            ],
+        ),
+        ("tsv", "text\tlabel\nOne\n", [(2, "One", "The row has 1 cell, the first one has 2.")]),
+        (
+            "json",
+            '{"text": "One"}\n{"text": 2}\n{"txt": "Three"}\n{"text"\n[1]\n',
+            [
+                (1, "One", ""),
+                (2, "", "There is no string named “text”."),
+                (3, "", "There is no string named “text”."),
+                (4, "", "The line is not JSON."),
+                (5, "", "There is no string named “text”."),
+            ],
+        ),
+        ("json", '"One"\n2\n', [(1, "One", ""), (2, "", "The line is no string.")]),
+    ],
+)
+def test_a_bad_row_has_its_line_and_reason(
+    visit: Visit, kind: str, content: str, expected: list[tuple[int, str, str]]
+) -> None:
+    assert rows(visit, kind, content) == expected
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [
+        ("utf-8", codecs.BOM_UTF8),
+        ("utf-16-le", codecs.BOM_UTF16_LE),
+        ("utf-16-be", codecs.BOM_UTF16_BE),
+    ],
+)
+def test_a_byte_order_mark_is_no_text(many: Many, encoding: str, mark: bytes) -> None:
+    many.choose("reviews.CSV", mark + "text,label\nDas ist schön,1\n".encode(encoding))
+    many.score()
+    assert many.column(1) == ["Das ist schön"]
+
+
+def test_another_column_and_header_can_be_chosen(many: Many) -> None:
+    many.choose("two.csv", "comment,answer\nFirst,Second\n")
+    column = many.visit.page.get_by_label("Texts are in")
+    assert column.locator("option").all_inner_texts() == ["comment", "answer"]
+    many.score()
+    assert many.column(1) == ["First"]
+    column.select_option("answer")
+    many.score()
+    assert many.column(1) == ["Second"]
+
+    many.visit.page.get_by_label("The first row has names").uncheck()
+    assert column.locator("option").all_inner_texts() == ["column 1", "column 2"]
+    assert many.told() == "2 rows."
+    column.select_option("column 2")
+    many.score()
+    assert many.column(1) == ["answer", "Second"]
+
+
+def test_a_file_takes_the_place_of_lines_and_gives_it_back(many: Many) -> None:
+    many.paste("A line.")
+    many.choose("one.txt", "Of the file.\n")
+    expect(many.part("#many-lines")).to_be_hidden()
+    expect(many.button("Score")).to_be_focused()
+    assert many.visit.page.get_by_role("status").inner_text() == "1 row."
+    many.score()
+    assert many.column(1) == ["Of the file."]
+
+    many.button("Remove the file").click()
+    expect(many.part("#many-lines")).to_be_focused()
+    many.score()
+    assert many.column(1) == ["A line."]
+
+
+def test_a_file_is_dropped_on_the_closed_section(many: Many) -> None:
+    summary = many.part("> summary")
+    summary.click()
+    expect(many.part("#many-lines")).to_be_hidden()
+    transfer = many.visit.page.evaluate_handle(
+        """() => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File(['{"text": "Dropped."}'], 'one.ndjson'));
+          return transfer;
+        }"""
+    )
+    summary.dispatch_event("dragover", {"dataTransfer": transfer})
+    expect(many.part("xpath=.")).to_have_class("dropping")
+    summary.dispatch_event("drop", {"dataTransfer": transfer})
+    expect(many.part("xpath=.")).not_to_have_class("dropping")
+    assert many.told() == "1 row."
+    many.score()
+    assert many.column(1) == ["Dropped."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.docx", b"x", f"a.docx {ENDING}"),
+        ("csv", b"x", f"csv {ENDING}"),
+        (
+            "a.csv",
+            b"text\ncaf\xe9\n",
+            "a.csv is not text in UTF-8: save it as UTF-8 and choose it again.",
+        ),
+        ("a.csv", b"PK\0\0", "a.csv is not text in UTF-8: save it as UTF-8 and choose it again."),
+        ("a.csv", b"", "a.csv has no rows: choose one with sentences."),
+        ("a.csv", b"text\n\n", "a.csv has no rows: choose one with sentences."),
+        ("a.txt", b"x\n" * 10_001, f"a.txt {MANY}"),
+        ("a.txt", b"x" * 50_000_001, f"a.txt has 51 MB, and at most 50 MB are read: {ADVICE}"),
+    ],
+)
+def test_a_file_that_cannot_be_taken_says_why(
+    many: Many, tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    many.visit.page.get_by_label("Or a file").set_input_files(path)
+    assert many.told() == message
+    assert many.visit.page.get_by_role("status").inner_text() == message
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([" "], "The text has no rows: type one sentence a line."),
+        (["x"] * 10_001, f"The text {MANY}"),
+    ],
+)
+def test_lines_that_cannot_be_taken_say_why(many: Many, lines: list[str], message: str) -> None:
+    page = many.visit.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("text => navigator.clipboard.writeText(text)", "\n".join(lines))
+    many.part("#many-lines").focus()
+    page.keyboard.press("Control+V")
+    many.button("Score").click()
+    assert many.told() == message
+    assert many.part("#scored").is_hidden()
+
+
+def test_markup_in_a_row_stays_text(many: Many) -> None:
+    text = "<img/src=x/onerror=alert(1)> <b>bold</b>"
+    many.choose("a.jsonl", "\n".join(json.dumps({text: 1, "text": text}) for _ in range(3)))
+    many.score()
+    assert many.column(1) == [text] * 3
+    assert many.part(":is(b, img)").count() == 0

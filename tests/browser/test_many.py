@@ -1,0 +1,592 @@
+"""Many sentences at once: their verdicts in a table that sorts, filters, opens and saves."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Request, Route, expect
+
+from tests.browser.answers import percent
+from tests.browser.routes import problem_of
+from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of
+from tests.browser.test_accessibility import violations
+from tests.browser.visits import NARROW, WIDE, Scheme, Visit, window
+from tests.end_to_end.servers import ROOT, RunningService, service
+
+TEXTS = ["A superb film.", "We waited an hour for cold soup.", "The staff was rude.", "Lovely."]
+
+
+@pytest.fixture
+def many(visit: Visit) -> Many:
+    """The section, opened."""
+    return Many(visit)
+
+
+def by_number(text: str) -> Prediction:
+    """Positive with the share that the number in a text says, in thousandths."""
+    (number,) = re.findall(r"\d+", text)
+    share = int(number) % 1000 / 1000
+    return prediction_of({"negative": 1 - share, "positive": share})
+
+
+def restored(cell: str) -> str:
+    """A text of the saved table without the apostrophes that docs/reference/http.md describes."""
+    return re.sub(r"(\A|[;,|\t\r\n])'", r"\1", cell)
+
+
+def test_lines_get_the_verdicts_of_the_service(many: Many, client: httpx.Client) -> None:
+    many.paste(TEXTS[0], "", *TEXTS[1:], "   ")
+    many.score("Done: 4 of 4 rows scored.")
+
+    answer = client.post("/predict", json={"sentences": TEXTS}).json()["predictions"]
+    assert many.rows() == [
+        [str(at + 1), text, told["label"], percent(told["score"]), ""]
+        for at, (text, told) in enumerate(zip(TEXTS, answer, strict=True))
+    ]
+    labels = Counter(told["label"] for told in answer)
+    assert many.counts() == {
+        label: f"{labels[label]} ({percent(labels[label] / 4)})" if labels[label] else "0 (0.0 %)"
+        for label in ("negative", "positive")
+    }
+    assert many.part("#many-stop").is_hidden()
+    assert many.part("#many-on").is_hidden()
+    version = client.get("/model").json()["version"]
+    assert many.visit.page.locator("#model").inner_text() == f"default {version}"
+    assert many.visit.page.get_by_role("status").inner_text() == "Done: 4 of 4 rows scored."
+
+
+def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(
+    many: Many, figures: list[str], screenshots: Path
+) -> None:
+    lines = ["text,id\r\n", *(f'"Row {at}, it says",{at}\r\n' for at in range(10_000))]
+    texts = [f"Row {at}, it says" for at in range(10_000)]
+    served = MadeUp(by_number)
+    served.stand_in(many.visit)
+    many.visit.page.evaluate(
+        """() => {
+          window.most = 0;
+          window.said = [];
+          window.longest = 0;
+          new MutationObserver(() => {
+            window.most = Math.max(window.most, document.querySelectorAll('#rows tbody tr').length);
+          }).observe(document.querySelector('#rows tbody'), { childList: true });
+          const status = document.getElementById('status');
+          new MutationObserver(() => window.said.push(status.textContent))
+            .observe(status, { childList: true });
+          new PerformanceObserver((list) => {
+            for (const { duration } of list.getEntries()) {
+              window.longest = Math.max(window.longest, duration);
+            }
+          }).observe({ type: 'longtask' });
+        }"""
+    )
+    many.choose("rows.csv", "".join(lines))
+    assert many.told() == "10,000 rows."
+    many.score("Done: 10,000 of 10,000 rows scored.")
+
+    assert [len(sentences) for sentences in served.asked] == [256] * 39 + [16]
+    assert [text for sentences in served.asked for text in sentences] == texts
+    # Of a thousand shares, 0 to 0.999, those up to 0.5 are negative; on a tie the first class wins.
+    assert many.counts() == {"negative": "5,010 (50.1 %)", "positive": "4,990 (49.9 %)"}
+    assert many.part("#spread").get_attribute("aria-label") == (
+        "Probability of positive, of 10,000 sentences. Most, 500, have 0 to 5 %."
+    )
+    numbers = many.part("#spread-table tbody td").all_text_contents()
+    assert numbers == ["500"] * 20
+    many.button("Next").click()
+    assert many.part("#range").inner_text() == "Rows 101 to 200 of 10,000"
+    assert many.column(0) == [str(at) for at in range(101, 201)]
+    many.visit.page.get_by_label("Page", exact=False).fill("100")
+    many.visit.page.keyboard.press("Enter")
+    assert many.part("#range").inner_text() == "Rows 9,901 to 10,000 of 10,000"
+    for name in ("Score", "Score", "Text"):
+        many.part("th").get_by_role("button", name=name).click()
+    many.visit.page.screenshot(path=screenshots / "many-ten-thousand.png", full_page=True)
+
+    most, said, longest = many.visit.page.evaluate("[most, said, longest]")
+    assert most == 100
+    assert said == [
+        "10,000 rows.",
+        "Scoring 10,000 rows.",
+        "2,560 of 10,000 rows scored.",
+        "5,120 of 10,000 rows scored.",
+        "7,680 of 10,000 rows scored.",
+        "Done: 10,000 of 10,000 rows scored.",
+    ]
+    figures.append(f"many sentences: the longest task of 10,000 rows took {longest:.0f} ms")
+
+
+def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
+    many: Many, client: httpx.Client, tmp_path: Path
+) -> None:
+    words = ["good", "bad", "superb", "dull", "fine"]
+    texts = [f"A {words[at % 5]} film, the {at}th that I saw." for at in range(300)]
+    lines = [json.dumps({"id": at, "review": text}) for at, text in enumerate(texts)]
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST":
+            asked.append(request.url)
+
+    many.visit.page.on("request", note)
+    many.choose("reviews.jsonl", "\n".join(lines))
+    many.score()
+
+    assert asked == [f"{many.visit.url}/predict"] * 2
+    halves = [texts[:256], texts[256:]]
+    told = [
+        prediction
+        for half in halves
+        for prediction in client.post("/predict", json={"sentences": half}).json()["predictions"]
+    ]
+    saved = many.save(tmp_path)
+    assert saved.name == "headlight-sentences.csv"
+    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
+    assert list(records[0]) == [
+        *("row", "line", "text", "label", "score", "probability_negative", "probability_positive"),
+        *("token_count", "truncated", "model_version", "error"),
+    ]
+    assert [record["text"] for record in records] == texts
+    for record, prediction in zip(records, told, strict=True):
+        assert record["label"] == prediction["label"]
+        assert float(record["score"]) == pytest.approx(prediction["score"], abs=1e-5)
+        for label, share in prediction["probabilities"].items():
+            assert float(record[f"probability_{label}"]) == pytest.approx(share, abs=1e-5)
+        assert int(record["token_count"]) == prediction["token_count"]
+        assert record["truncated"] == "false"
+    assert {record["model_version"] for record in records} == {
+        client.get("/model").json()["version"]
+    }
+
+
+def test_the_table_sorts(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    numbers = [(7 * at) % 1000 for at in range(150)]
+    many.paste(*(f"Film {number}" for number in numbers))
+    many.score()
+    score = [max(number, 1000 - number) for number in numbers]
+    rows = list(range(150))
+
+    def press(name: str) -> str | None:
+        many.part("th").get_by_role("button", name=name).click()
+        heads = many.part("th[aria-sort]")
+        expect(heads).to_have_count(1)
+        assert heads.inner_text().startswith(name)
+        return heads.get_attribute("aria-sort")
+
+    def shown() -> list[int]:
+        return [int(number) - 1 for number in many.column(0)]
+
+    assert many.part("th[aria-sort=ascending]").inner_text().startswith("Row")
+    for name, key in (
+        ("Score", lambda row: score[row]),
+        ("Label", lambda row: numbers[row] > 500),
+        ("Text", lambda row: f"Film {numbers[row]}"),
+    ):
+        assert press(name) == "ascending"
+        assert shown() == sorted(rows, key=lambda row: (key(row), row))[:100]
+        assert press(name) == "descending"
+        # Rows that are equal keep their order.
+        assert shown() == sorted(rows, key=key, reverse=True)[:100]
+    assert press("Row") == "ascending"
+    assert press("Row") == "descending"
+    assert shown() == rows[:49:-1]
+
+
+def test_the_table_filters_by_label_score_and_text(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    numbers = [(7 * at) % 1000 for at in range(150)]
+    many.paste(*(f"Film {number}" for number in numbers), "\u200b 1")
+    many.score()
+    numbers.append(1)
+    filters = many.part("#filters")
+
+    def shown(fits: list[int]) -> None:
+        assert many.column(0) == [str(at + 1) for at in fits][:100]
+        assert many.part("#range").inner_text().endswith(f" of {len(fits)}")
+
+    every = range(len(numbers))
+    filters.get_by_label("Label").select_option("positive")
+    shown([at for at in every if numbers[at] > 500])
+    filters.get_by_label("Score from").fill("90")
+    shown([at for at in every if numbers[at] >= 900])
+    filters.locator("[name=most]").fill("95")
+    shown([at for at in every if 900 <= numbers[at] <= 950])
+    filters.get_by_label("Label").select_option("all")
+    filters.locator("[name=text]").fill("FILM 9")
+    scores = [max(number, 1000 - number) for number in numbers]
+    found = [at for at in every if f"{numbers[at]}"[0] == "9" and 900 <= scores[at] <= 950]
+    assert {number > 500 for number in map(numbers.__getitem__, found)} == {False, True}
+    shown(found)
+    filters.locator("[name=text]").fill("nothing")
+    assert many.part("#range").inner_text() == "No rows"
+    assert many.rows() == []
+    # Counts and bars are those of all rows.
+    assert many.counts()["positive"].startswith(f"{sum(number > 500 for number in numbers)} (")
+
+
+def test_bad_rows_are_counted_named_and_saved(
+    many: Many, client: httpx.Client, tmp_path: Path
+) -> None:
+    content = (
+        'text,label\n"A fine film.",positive\nToo,many,cells\n"  ",negative\n'
+        '"Two\nlines",positive\n"Closed" early,x\n\u200b,negative\n"Never closed,positive\nLost,x\n'
+    )
+    many.choose("mixed.csv", content)
+    assert many.told() == (
+        "7 rows, 4 of them bad. Line 3: The row has 3 cells, the first one has 2. "
+        "Line 4: The text is blank. Line 7: Text follows a closing quote. And 1 more."
+    )
+    many.score("Done: 2 of 7 rows scored, 5 bad.")
+
+    bad = {
+        "2": "The row has 3 cells, the first one has 2.",
+        "3": "The text is blank.",
+        "5": "Text follows a closing quote.",
+        "6": client.post("/predict", json={"sentences": ["\u200b"]}).json()["errors"][0]["msg"],
+        "7": "A quote is opened and never closed: the rest of the file cannot be read.",
+    }
+    assert many.counts()["bad rows"] == "5"
+    many.part("#filters").get_by_label("Label").select_option("bad rows")
+    assert {row[0]: row[2].removeprefix("bad row: ") for row in many.rows()} == bad
+    saved = many.save(tmp_path).read_text(encoding="utf-8")
+    records = list(csv.DictReader(io.StringIO(saved, newline="")))
+    assert [record["line"] for record in records] == ["2", "3", "4", "5", "7", "8", "9"]
+    assert {each["row"]: each["error"] for each in records if each["error"]} == bad
+    assert [record["text"] for record in records if record["label"]] == [
+        "A fine film.",
+        "Two\nlines",
+    ]
+
+
+def test_the_saved_table_holds_no_formula_and_every_text(many: Many, tmp_path: Path) -> None:
+    texts = [
+        *("=1+1", "'tis", 'say "no", then; -go', "@a|=b", "+1 5", "plain, 'twas", "\t=x", "a,'b"),
+        *('a;"=b"', "one\n=two", "\uff1d1", "- a dash", "well-known, too"),
+    ]
+    served = MadeUp(lambda _: prediction_of({"=bad": 0.25, "good": 0.75}))
+    served.stand_in(many.visit)
+    many.choose("formulas.jsonl", "\n".join(json.dumps({"text": text}) for text in texts))
+    many.score()
+    saved = many.save(tmp_path).read_bytes().decode()
+    records = list(csv.DictReader(io.StringIO(saved, newline="")))
+
+    for record, text in zip(records, texts, strict=True):
+        assert not re.search(r"(\A|[;,|\t\r\n])[\s\"]*[=+\-@\uff1d]", record["text"])
+        assert restored(record["text"]) == text
+    assert records[-1]["text"] == "well-known, too"
+    assert saved.endswith("\r\n")
+    assert "\n=" not in saved
+    assert "probability_good" in records[0]
+
+
+def test_a_row_opens_above_and_leads_back(many: Many) -> None:
+    many.paste(*TEXTS)
+    many.score()
+    many.button("Open row 2").click()
+    page = many.visit.page
+    back = page.get_by_role("button", name="Back to row 2 of the table")
+    back.wait_for()
+
+    assert page.get_by_label("Sentence", exact=True).input_value() == TEXTS[1]
+    assert many.visit.part(".strip button").count() > 3
+    verdict = many.visit.part(".verdict")
+    expect(verdict).to_be_focused()
+    expect(verdict).to_be_in_viewport()
+    assert verdict.inner_text() == " ".join(many.rows()[1][2:4])
+    page.wait_for_url(re.compile("#layer="))
+    assert "text=" not in page.url
+    back.click()
+    expect(many.button("Open row 2")).to_be_focused()
+    expect(many.button("Open row 2")).to_be_in_viewport()
+
+
+def test_a_run_is_stopped_and_goes_on(many: Many) -> None:
+    held: list[Route] = []
+
+    def hold_the_second(route: Route, at: int) -> bool:
+        if at == 1:
+            held.append(route)
+        return at == 1
+
+    served = MadeUp(by_number, hold_the_second)
+    served.stand_in(many.visit)
+    texts = [f"Film {at}" for at in range(600)]
+    many.paste(*texts)
+    many.button("Score").click()
+    many.wait("256 of 600 rows scored.")
+    assert len(many.rows()) == 100
+    with many.visit.page.expect_event("requestfailed"):
+        many.button("Stop").click()
+    many.wait("Stopped: 256 of 600 rows scored.")
+    assert many.counts()["not scored"] == "344"
+    expect(many.button("Go on")).to_be_focused()
+    assert many.visit.page.locator("#problem").is_hidden()
+    assert len(held) == 1
+
+    many.button("Go on").click()
+    many.wait("Done: 600 of 600 rows scored.")
+    assert [text for sentences in served.asked for text in sentences] == texts
+    assert "not scored" not in many.counts()
+
+
+def test_a_busy_service_is_asked_again(many: Many) -> None:
+    def refuse_once(route: Route, at: int) -> bool:
+        kinds = [(503, "overloaded"), (429, "rate-limited"), (503, "draining")]
+        if at < len(kinds):
+            route.fulfill(**problem_of(*kinds[at], retry_after=1))
+        return at < len(kinds)
+
+    served = MadeUp(by_number, refuse_once)
+    served.stand_in(many.visit)
+    many.paste("Film 1", "Film 999")
+    many.button("Score").click()
+    expect(many.part("#many-state")).to_have_text(
+        "0 of 2 rows scored. The service is busy: asking again in 1 second."
+    )
+    many.wait("Done: 2 of 2 rows scored.")
+    assert served.asked == [["Film 1", "Film 999"]]
+    assert served.count == 4
+    many.visit.complained("503")
+    many.visit.complained("429")
+
+
+def test_a_service_that_stays_busy_is_told_and_tried_again(many: Many) -> None:
+    def refuse(route: Route, _: int) -> bool:
+        route.fulfill(**problem_of(503, "overloaded", retry_after=61))
+        return True
+
+    busy = MadeUp(by_number, refuse)
+    busy.stand_in(many.visit)
+    many.paste("Film 1")
+    many.score("Stopped: 0 of 1 row scored.")
+    assert "The service has more to do than it can answer just now." in many.visit.problem()
+    expect(many.visit.page.locator("#problem")).to_be_in_viewport()
+    many.visit.complained("503")
+    assert busy.count == 1
+
+    busy.before = lambda _, __: False
+    many.visit.page.get_by_role("button", name="Try again").click()
+    many.wait("Done: 1 of 1 row scored.")
+    assert many.visit.page.locator("#problem").is_hidden()
+
+
+@pytest.mark.parametrize(("status", "kind"), [(413, "payload-too-large"), (504, "timeout")])
+def test_a_request_that_is_too_much_is_halved(many: Many, status: int, kind: str) -> None:
+    sizes: list[int] = []
+
+    def refuse_large(route: Route, _: int) -> bool:
+        count = len((route.request.post_data_json or {})["sentences"])
+        sizes.append(count)
+        if count > 70:
+            route.fulfill(**problem_of(status, kind))
+        return count > 70
+
+    served = MadeUp(by_number, refuse_large)
+    served.stand_in(many.visit)
+    texts = [f"Film {at}" for at in range(400)]
+    many.paste(*texts)
+    many.score("Done: 400 of 400 rows scored.")
+
+    # Later requests begin with the size that went through.
+    assert sizes == [256, 128, 64, 64, 128, 64, 64, 64, 64, 16]
+    assert [text for sentences in served.asked for text in sentences] == texts
+    many.visit.complained(str(status))
+
+
+def test_a_row_that_is_refused_alone_is_bad_and_the_rest_goes_on(many: Many) -> None:
+    def refuse_one(route: Route, _: int) -> bool:
+        is_refused = "Film 3" in (route.request.post_data_json or {})["sentences"]
+        if is_refused:
+            route.fulfill(**problem_of(422, "invalid-request"))
+        return is_refused
+
+    MadeUp(by_number, refuse_one).stand_in(many.visit)
+    many.paste(*(f"Film {at}" for at in range(8)))
+    many.score("Done: 7 of 8 rows scored, 1 bad.")
+    assert many.rows()[3] == ["4", "Film 3", "bad row: Details.", "", ""]
+    many.visit.complained("422")
+
+
+def test_requests_keep_the_limits_of_the_service(
+    browser: Browser, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    limits = ("--max-sentences", "5", "--max-body-bytes", "300")
+    with (
+        service(checkpoint_folder, tmp_path, *limits) as running,
+        window(browser, running.url) as visit,
+    ):
+        bodies: list[bytes] = []
+        visit.page.on("request", lambda request: bodies.append(request.post_data_buffer or b""))
+        many = Many(visit)
+        texts = [*["a film"] * 7, *["é" * 60] * 5, "long " * 80]
+        many.paste(*texts)
+        many.score("Done: 12 of 13 rows scored, 1 bad.")
+
+        sent = [json.loads(body)["sentences"] for body in bodies if body]
+        assert [len(sentences) for sentences in sent] == [5, 4, 2, 1, 1]
+        assert all(len(body) <= 300 for body in bodies[:-1])
+        assert "300" in many.rows()[12][2]
+        visit.complained("413")
+
+
+def test_a_cut_text_says_so(browser: Browser, checkpoint_folder: Path, tmp_path: Path) -> None:
+    with (
+        service(checkpoint_folder, tmp_path) as running,
+        window(browser, running.url) as visit,
+    ):
+        many = Many(visit)
+        many.paste("a film", "a very long film " * 20)
+        many.score()
+        assert many.column(4) == ["", "yes"]
+
+
+def test_a_replaced_model_is_told(many: Many) -> None:
+    served = MadeUp(by_number)
+
+    def replace(_: Route, at: int) -> bool:
+        if at == 1:
+            served.version = "ba9876543210"
+        return False
+
+    served.before = replace
+    served.stand_in(many.visit)
+    many.paste(*(f"Film {at}" for at in range(300)))
+    many.score()
+    assert many.part("#many-versions").inner_text() == (
+        "The model was replaced during the run: 256 rows by default 0123456789ab, 44 rows by "
+        "default ba9876543210. Score again to have all rows of one model."
+    )
+    many.score()
+    expect(many.part("#many-versions")).to_be_hidden()
+
+
+def test_a_model_of_three_classes(browser: Browser, tmp_path: Path) -> None:
+    with (
+        service(ROOT / "checkpoints" / "neutral", tmp_path) as running,
+        window(browser, running.url) as visit,
+        running.client() as client,
+    ):
+        many = Many(visit)
+        many.paste(*TEXTS)
+        many.score()
+        told = client.post("/predict", json={"sentences": TEXTS}).json()["predictions"]
+        assert many.column(2) == [prediction["label"] for prediction in told]
+        assert list(many.counts()) == ["negative", "neutral", "positive"]
+        labels = many.part("#spread-label option").all_text_contents()
+        assert labels == ["negative", "neutral", "positive"]
+        many.part("#spread-label").select_option("neutral")
+        shares = [prediction["probabilities"]["neutral"] for prediction in told]
+        expected = [sum(int(share * 20) == place for share in shares) for place in range(20)]
+        numbers = many.part("#spread-table tbody td").all_text_contents()
+        assert [int(number) for number in numbers] == expected
+
+
+def test_a_service_with_keys_asks_for_one(
+    browser: Browser, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    keyed = service(checkpoint_folder, tmp_path, settings={"HEADLIGHT_API_KEYS": "right"})
+    with keyed as running, window(browser, running.url) as visit:
+        many = Many(visit)
+        many.paste("a film")
+        many.score("Stopped: 0 of 1 row scored.")
+        assert "This service needs an API key." in visit.problem()
+        visit.complained("401")
+        key = visit.page.get_by_label("API key")
+        expect(key).to_be_focused()
+        key.fill("right")
+        many.button("Go on").click()
+        many.wait("Done: 1 of 1 row scored.")
+        assert visit.page.locator("#problem").is_hidden()
+
+
+def test_all_is_done_with_the_keys(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    page = many.visit.page
+    summary = many.part("> summary")
+    summary.focus()
+    page.keyboard.press("Enter")
+    expect(many.part("#many-lines")).to_be_hidden()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    expect(many.part("#many-lines")).to_be_focused()
+    page.keyboard.insert_text("\n".join(f"Film {at}" for at in range(250)))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(many.button("Score")).to_be_focused()
+    page.keyboard.press("Enter")
+    many.wait("Done: 250 of 250 rows scored.")
+    expect(many.button("Score")).to_be_focused()
+
+    after = many.button("Next")
+    after.focus()
+    for _ in range(3):
+        page.keyboard.press("Enter")
+    # At the last page the button does nothing, and keeps the focus.
+    expect(after).to_be_focused()
+    expect(after).to_have_attribute("aria-disabled", "true")
+    assert many.part("#range").inner_text() == "Rows 201 to 250 of 250"
+    score = many.part("th").get_by_role("button", name="Score")
+    score.focus()
+    page.keyboard.press("Space")
+    expect(score).to_be_focused()
+    assert many.column(1)[0] == "Film 249"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Open row 250"
+    page.keyboard.press("Enter")
+    expect(many.visit.part(".verdict")).to_be_focused()
+    assert page.get_by_label("Sentence", exact=True).input_value() == "Film 249"
+
+
+def test_the_focus_stays_at_its_row_while_others_come(many: Many) -> None:
+    held: list[Route] = []
+
+    def hold_the_second(route: Route, at: int) -> bool:
+        if at == 1:
+            held.append(route)
+        return at == 1
+
+    served = MadeUp(by_number, hold_the_second)
+    served.stand_in(many.visit)
+    texts = [*["Film 600"] * 256, *["Film 510"] * 3]
+    many.paste(*texts)
+    many.button("Score").click()
+    many.wait("256 of 259 rows scored.")
+    many.part("th").get_by_role("button", name="Score").click()
+    many.button("Open row 2").focus()
+    model = {"name": "default", "version": served.version}
+    predictions = [by_number(text) for text in texts[256:]]
+    held[0].fulfill(json={"model": model, "predictions": predictions})
+    many.wait("Done: 259 of 259 rows scored.")
+    assert many.column(0)[:5] == ["257", "258", "259", "1", "2"]
+    expect(many.button("Open row 2")).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")],
+)
+def test_axe_finds_nothing(
+    browser: Browser, running: RunningService, screenshots: Path, width: int, scheme: Scheme
+) -> None:
+    with window(browser, running.url, width=width, scheme=scheme) as visit:
+        many = Many(visit)
+        texts = [*TEXTS, "A film of " + "many words and " * 60, "Unbroken" * 40] * 20
+        many.choose(
+            "reviews.csv", "review,stars\n" + "".join(f"{text},5\n" for text in texts) + "x\n"
+        )
+        many.score("Done: 120 of 121 rows scored, 1 bad.")
+        many.part("th").get_by_role("button", name="Label").click()
+        many.part(".spread summary").click()
+        visit.page.screenshot(path=screenshots / f"many-{scheme}-{width}.png", full_page=True)
+
+        assert violations(visit) == []
+        overflow = visit.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert overflow == 0

@@ -1,0 +1,313 @@
+"""How one weight was made, step by step, with the numbers of the service."""
+
+import math
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.answers import heard
+from tests.browser.routes import problem_of, questions
+from tests.browser.test_accessibility import violations
+from tests.browser.visits import NARROW, WIDE, Scheme, Visit, window
+from tests.end_to_end.servers import RunningService
+
+TEXT = "The plot drags, but the cast is superb."
+PATH = "attention/steps"
+TITLES = [
+    "The query and the key",
+    "The score",
+    "The softmax of the row",
+    "The value\N{RIGHT SINGLE QUOTATION MARK}s part in the result",
+    "The heads, one after the other",
+]
+
+
+def number(value: float) -> str:
+    """A number as the page writes it."""
+    return f"{value:.4f}".replace("-", "\N{MINUS SIGN}")
+
+
+def begin(visit: Visit, text: str = TEXT) -> None:
+    """One head is shown."""
+    visit.ask(text)
+    visit.choose(3, 8)
+
+
+def button(visit: Visit) -> Locator:
+    return visit.part(".how-made")
+
+
+def opened(visit: Visit) -> dict[str, Any]:
+    """Opens the part, and returns what the service answered."""
+    answer = heard(visit, lambda: button(visit).click(), path=PATH)
+    expect(visit.part(".making > li")).to_have_count(5)
+    return answer
+
+
+def pick(visit: Visit, query: int, key: int) -> dict[str, Any]:
+    """Chooses a pair in the open part."""
+
+    def choose() -> None:
+        visit.part(".of-query").select_option(str(query))
+
+    answer = heard(visit, choose, path=PATH)
+    visit.part(".of-key").select_option(str(key))
+    return answer
+
+
+def step(visit: Visit, at: int) -> Locator:
+    return visit.part(".making > li").nth(at)
+
+
+def test_the_steps_have_the_numbers_of_the_service(visit: Visit) -> None:
+    begin(visit)
+    opened(visit)
+    answer = pick(visit, 8, 1)
+    assert answer["asked"] == {"sentence": TEXT, "layer": 3, "head": 8, "query": 8}
+    tokens = [token["text"] for token in answer["tokens"]]
+    weight = answer["weights"][1]
+    expect(visit.part(".made-said")).to_have_text(f"“{tokens[8]}” gives “{tokens[1]}” {weight:.4f}")
+    assert visit.part(".making h4").all_inner_texts() == TITLES
+    expect(visit.page.locator("#status")).to_have_text(
+        f"Layer 3, head 8: “{tokens[8]}” gives “{tokens[1]}” {weight:.4f}, in five steps."
+    )
+
+    query, key = answer["query_vector"], answer["keys"][1]
+    total = sum(q * k for q, k in zip(query, key, strict=True))
+    score = answer["scores"][1]
+    assert total / math.sqrt(32) == pytest.approx(score, abs=1e-5)
+    expect(step(visit, 1)).to_contain_text(
+        f"add up to {number(total)}. Divided by √32 = 5.6569 this is the score: {number(score)}."
+    )
+    top = max(answer["scores"])
+    powers = [math.exp(each - top) for each in answer["scores"]]
+    assert powers[1] / sum(powers) == pytest.approx(weight, abs=1e-5)
+    expect(step(visit, 2)).to_contain_text(
+        f"{number(powers[1])}, divided by the sum of all such powers, {number(sum(powers))}, is "
+        f"the weight: {weight:.4f}."
+    )
+    chips = step(visit, 2).locator(".softmax-row li")
+    assert chips.locator(".figure").all_inner_texts() == [
+        f"{each:.4f}" for each in answer["weights"]
+    ]
+    assert chips.locator(".name").all_inner_texts() == tokens
+    expect(step(visit, 2).locator(".softmax-row [aria-current]")).to_have_count(1)
+    assert chips.nth(1).get_attribute("aria-current") == "true"
+    expect(step(visit, 4)).to_contain_text("have the places 256 to 287, counted from 0.")
+    expect(step(visit, 4).locator("[aria-current]")).to_have_text("head 8")
+
+
+def test_each_table_holds_every_number(visit: Visit) -> None:
+    begin(visit)
+    opened(visit)
+    answer = pick(visit, 2, 9)
+    query, key, value = answer["query_vector"], answer["keys"][9], answer["values"][9]
+    weight = answer["weights"][9]
+    columns = {
+        0: [query, key],
+        1: [query, key, [q * k for q, k in zip(query, key, strict=True)]],
+        3: [value, [weight * each for each in value], answer["result"]],
+    }
+    for at, expected in columns.items():
+        step(visit, at).locator("summary").click()
+        rows = step(visit, at).locator("tbody tr")
+        expect(rows).to_have_count(32)
+        cells = [row.split("\t") for row in rows.all_inner_texts()]
+        assert [each[1:] for each in cells] == [
+            list(map(number, row)) for row in zip(*expected, strict=True)
+        ]
+    step(visit, 2).locator("summary").click()
+    rows = step(visit, 2).locator("tbody tr")
+    assert [row.split("\t")[3] for row in rows.all_inner_texts()] == [
+        number(each) for each in answer["weights"]
+    ]
+    expect(step(visit, 2).locator("tr[aria-current]")).to_have_count(1)
+    # Another key of the same row needs no new answer, and what is open stays open.
+    paths = questions(visit)
+    visit.part(".of-key").select_option("4")
+    expect(step(visit, 0).locator("tbody td").nth(1)).to_have_text(number(answer["keys"][4][0]))
+    assert visit.part(".making details").evaluate_all("all => all.every(one => one.open)")
+    assert paths == []
+
+
+def test_nothing_is_asked_before_it_is_opened(visit: Visit) -> None:
+    begin(visit)
+    paths = questions(visit)
+    visit.part(".strip button").nth(3).click()
+    visit.head(5, 3).click()
+    expect(visit.part(".place")).to_have_text("Layer 5, head 3")
+    assert visit.part(".made").is_hidden()
+    assert paths == []
+
+
+def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
+    begin(visit)
+    visit.part(".strip button").nth(5).click()
+    answer = opened(visit)
+    assert answer["asked"]["query"] == 5
+    assert visit.part(".of-key").input_value() == "5"
+    expect(visit.part(".made-said")).to_contain_text(" gives itself ")
+    # Another token, then another head.
+    answer = heard(visit, lambda: visit.part(".strip button").nth(6).click(), path=PATH)
+    assert answer["asked"]["query"] == 6
+    answer = heard(visit, lambda: visit.head(0, 2).click(), path=PATH)
+    assert {name: answer["asked"][name] for name in ("layer", "head", "query")} == {
+        "layer": 0, "head": 2, "query": 6,
+    }  # fmt: skip
+
+
+def test_a_cell_of_the_heat_map_is_the_pair(visit: Visit) -> None:
+    visit.open("#view=map")
+    visit.page.reload()
+    begin(visit)
+    canvas = visit.part(".map canvas")
+    count = visit.part(".strip button").count()
+    box = canvas.bounding_box()
+    assert box is not None
+    # The last cell stands in the corner.
+    canvas.click(position={"x": box["width"] - 5, "y": box["height"] - 5})
+    assert opened(visit)["asked"]["query"] == count - 1
+    assert visit.part(".of-key").input_value() == str(count - 1)
+
+
+def test_with_the_keyboard_alone(visit: Visit) -> None:
+    begin(visit)
+    press = visit.page.keyboard.press
+    visit.part(".strip button").nth(0).focus()
+    press("ArrowRight")
+    press("Tab")
+    expect(button(visit)).to_be_focused()
+    assert button(visit).get_attribute("aria-expanded") == "false"
+    answer = heard(visit, lambda: press("Enter"), path=PATH)
+    assert answer["asked"]["query"] == 1
+    assert button(visit).get_attribute("aria-expanded") == "true"
+    expect(visit.part(".made-title")).to_be_focused()
+    for expected in (".shut", ".of-query", ".of-key"):
+        press("Tab")
+        expect(visit.part(expected)).to_be_focused()
+    press("ArrowDown")
+    expect(visit.part(".of-key")).to_have_value("2")
+    expect(visit.part(".made-said")).to_contain_text(f"{answer['weights'][2]:.4f}")
+    press("Tab")
+    press("Enter")
+    expect(step(visit, 0).locator("table")).to_be_visible()
+    press("Escape")
+    expect(visit.part(".made")).to_be_hidden()
+    expect(button(visit)).to_be_focused()
+    # The choice of the token stays: only a second Escape takes it back.
+    assert visit.part(".strip [aria-pressed=true]").count() == 1
+    press("Escape")
+    assert visit.part(".strip [aria-pressed=true]").count() == 0
+
+
+def test_terms_lead_to_their_page_and_to_the_reference(visit: Visit) -> None:
+    begin(visit)
+    opened(visit)
+    links = visit.part(".making a")
+    assert links.evaluate_all("all => all.map(one => [one.textContent, one.hash])") == [
+        ["Heads", "#heads"], ["split_heads", "#heads"],
+        ["Scaled dot product", "#scaled-dot-product"],
+        ["scaled_dot_product_score", "#scaled-dot-product"],
+        ["Softmax", "#softmax"], ["softmax", "#softmax"],
+        ["Weighted sum", "#weighted-sum"], ["multi_head_attention", "#weighted-sum"],
+        ["Concatenation", "#concatenation"], ["concatenate_heads", "#concatenation"],
+    ]  # fmt: skip
+    names = links.all_inner_texts()
+    with visit.page.expect_popup() as popup:
+        links.nth(3).click()
+    page = popup.value
+    assert page.url == f"{visit.url}/terms#scaled-dot-product"
+    for at, name in enumerate(names[1::2]):
+        part = page.locator("main section").nth(at)
+        expect(part.locator("h2")).to_have_text(names[2 * at])
+        expect(part.locator("pre")).to_contain_text(f"def {name}(")
+    page.close()
+
+
+def test_joined_heads_and_words_have_no_steps(visit: Visit) -> None:
+    begin(visit)
+    opened(visit)
+    visit.set("reduce", "mean")
+    assert button(visit).is_hidden()
+    assert visit.part(".made").is_hidden()
+    visit.set("reduce", "none")
+    expect(button(visit)).to_be_visible()
+    visit.set("level", "word")
+    assert button(visit).is_hidden()
+
+
+def test_a_changed_reading_has_its_own_steps(visit: Visit) -> None:
+    begin(visit)
+    heard(visit, lambda: visit.part(".off-head").click())
+    with visit.redrawn():
+        visit.part(".beside").click()
+    answers = []
+    for panel in (0, 1):
+        with visit.page.expect_response(f"**/{PATH}") as waiting:
+            visit.part(".how-made", panel).click()
+        answers.append(waiting.value)
+        expect(visit.part(".making > li", panel)).to_have_count(5)
+    bodies = [answer.request.post_data_json or {} for answer in answers]
+    assert [body.get("head_mask") for body in bodies] == [None, [{"layer": 3, "head": 8}]]
+    off = "The head is switched off here, so zeros stand there."
+    expect(visit.part(".making > li", 0).nth(4)).not_to_contain_text(off)
+    expect(visit.part(".making > li", 1).nth(4)).to_contain_text(off)
+
+
+def test_a_window_of_a_long_text(visit: Visit) -> None:
+    visit.open("#whole=on&layers=0,1&layer=1&head=2")
+    visit.page.reload()
+    visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 40)
+    with visit.redrawn():
+        visit.part(".windows select").select_option("1")
+    answer = opened(visit)
+    assert (answer["asked"]["truncation"], answer["asked"]["window"]) == ("window", 1)
+    assert (answer["asked"]["layer"], answer["asked"]["head"]) == (1, 2)
+    assert answer["window"] == 1
+
+
+def test_a_refusal_is_told_and_can_be_tried_again(visit: Visit) -> None:
+    begin(visit)
+    visit.page.route(f"**/{PATH}", lambda route: route.fulfill(**problem_of(503, "overloaded")))
+    button(visit).click()
+    assert "Details." in visit.problem()
+    assert visit.part(".made").is_hidden()
+    visit.complained("503")
+    visit.page.unroute(f"**/{PATH}")
+    heard(visit, lambda: visit.page.locator("#again").click(), path=PATH)
+    expect(visit.part(".making > li")).to_have_count(5)
+
+
+def test_an_older_service_has_no_steps(visit: Visit) -> None:
+    begin(visit)
+    visit.page.route(f"**/{PATH}", lambda route: route.fulfill(**problem_of(404, "not-found")))
+    button(visit).click()
+    expect(button(visit)).to_be_hidden()
+    assert visit.part(".made").is_hidden()
+    visit.complained("404")
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
+)
+def test_axe_finds_nothing_and_nothing_is_too_wide(
+    browser: Browser,
+    running: RunningService,
+    screenshots: Any,  # noqa: ANN401
+    width: int,
+    scheme: Scheme,
+) -> None:
+    with window(browser, running.url, width=width, scheme=scheme) as visit:
+        begin(visit)
+        opened(visit)
+        for summary in visit.part(".making summary").all():
+            summary.click()
+        assert violations(visit) == []
+        picture = screenshots / f"steps-{scheme}-{width}.png"
+        visit.page.screenshot(path=picture, full_page=True)
+        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert visit.page.evaluate(wide) == 0
+        visit.open("terms")
+        assert violations(visit) == []
+        assert visit.page.evaluate(wide) == 0
