@@ -17,6 +17,7 @@ _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH",
 _PATHS = (
     "/predict",
     "/attention",
+    "/attention/steps",
     "/attributions",
     "/importance",
     "/model",

@@ -2,9 +2,9 @@
 
     python -m tests.resilience.scoring_memory --gigabytes 10 --folder /data/tmp
 
-The texts are long, and the model is the smallest there is, so that reading and writing take most of
-the time. The status is 0 if no process ever had more than `--most-megabytes`, and if every row is
-in the output or among the bad rows.
+The rows are long, the texts in them short, and the model is the smallest there is, so that reading
+and writing take most of the time. The status is 0 if no process ever had more than
+`--most-megabytes`, and if every row is in the output or among the bad rows.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from tests.scoring.conftest import ROOT, workers_of
 _MEGABYTE = 1_000_000
 _BLOCK_ROWS = 200
 _BAD = 7
+_TEXT_WORDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +50,24 @@ def write_table(path: Path, size: int, *, words: int, seed: int = 0) -> int:
     Args:
         path: of the file.
         size: in bytes.
-        words: of a text.
-        seed: of the texts.
+        words: of the column beside the texts.
+        seed: of the words.
 
     Returns:
         The number of rows.
     """
     chance = random.Random(seed)
+
+    def some(count: int) -> str:
+        return " ".join(chance.choices(WORDS, k=count))
+
     block = "".join(
-        f"{number},{'' if number == _BAD else ' '.join(chance.choices(WORDS, k=words))}\n"
+        f"{number},{'' if number == _BAD else some(_TEXT_WORDS)},{some(words)}\n"
         for number in range(_BLOCK_ROWS)
     ).encode()
     rows = 0
     with path.open("wb") as file:
-        file.write(b"id,text\n")
+        file.write(b"id,text,notes\n")
         while file.tell() < size:
             file.write(block)
             rows += _BLOCK_ROWS
@@ -121,7 +126,7 @@ def main() -> int:
     """Writes the file, scores it, and prints the peaks."""
     parser = argparse.ArgumentParser(description="Watches the memory of a large job.")
     parser.add_argument("--gigabytes", type=float, default=10.0, help="of the file")
-    parser.add_argument("--words", type=int, default=8_000, help="of a text")
+    parser.add_argument("--words", type=int, default=8_000, help="beside a text")
     parser.add_argument("--most-megabytes", type=int, default=1_500, help="of a process")
     parser.add_argument("--folder", type=Path, help="for file and output, which are removed")
     given = parser.parse_args()
