@@ -197,6 +197,10 @@ class Gradients:
             (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
         return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
 
+    def release(self) -> None:
+        """Drops weights that are kept for the next gradients."""
+        self._network.release()
+
     def probe(self, encoding: Encoding) -> None:
         """Runs both kinds of gradients once and raises their errors.
 

@@ -270,7 +270,8 @@ class Engine:
         # process would stop for a fifth of a second.
         gc.collect()
         gc.freeze()
-        # Loading took the weights several times over.
+        # Loading took the weights several times over, and the first gradients widened them.
+        predictor.gradients.release()
         return_memory()
         return predictor
 

@@ -8,9 +8,9 @@ import pytest
 from tests.end_to_end.servers import ROOT, RunningService, service
 
 SENTENCE = "The camera finds beauty in the plainest rooms, but nobody in the cast can act. "
-# float32 packs twice the bytes of bfloat16. torch alone takes 230 MB.
+# A processor with AMX packs the weights twice, which takes 40 MB. torch alone takes 230 MB.
 MOST_READY_MB = 500
-MOST_GROWTH_MB = 170
+MOST_MB = 670
 
 pytestmark = [
     pytest.mark.alone,
@@ -43,4 +43,4 @@ def test_the_default_model_stays_within_its_memory(tmp_path: Path) -> None:
         after = resident(running)
 
     assert ready < MOST_READY_MB
-    assert after - ready < MOST_GROWTH_MB
+    assert after < MOST_MB

@@ -97,6 +97,24 @@ def test_wide_weights_stay_for_who_comes_soon() -> None:
         assert second is first
 
 
+def test_wide_weights_go_at_once_when_released() -> None:
+    borrowed = Borrowed(rounded(torch.float16), compact=True, linger_seconds=3600.0)
+    with borrowed.use() as first:
+        borrowed.release()
+        assert borrowed.is_wide
+    borrowed.release()
+    assert not borrowed.is_wide
+    with borrowed.use() as second:
+        assert second is not first
+        assert kinds(second) == {torch.float32}
+
+
+def test_a_network_without_narrow_weights_is_not_released() -> None:
+    borrowed = Borrowed(rounded(torch.float16), compact=False)
+    borrowed.release()
+    assert borrowed.is_wide
+
+
 def test_threads_get_the_same_network_until_none_uses_it() -> None:
     borrowed = Borrowed(rounded(torch.float16), compact=True, linger_seconds=0.0)
     together = threading.Barrier(4)
