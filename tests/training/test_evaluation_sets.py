@@ -18,6 +18,7 @@ EVALUATION = {
     "default": _TWO,
     "steady": _TWO,
     "neutral": (*_TWO, *(f"three/{name}" for name in _THREE)),
+    "neutral-steady": (*_TWO, *(f"three/{name}" for name in _THREE)),
 }
 
 

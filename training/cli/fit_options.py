@@ -60,6 +60,12 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the pretrained MPNet folder of a plan's teacher",
     )
+    parser.add_argument(
+        "--expert",
+        type=Path,
+        metavar="DIR",
+        help="the finished checkpoint of a plan's expert",
+    )
 
 
 def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
@@ -178,7 +184,11 @@ def check_one_run(arguments: argparse.Namespace, *, processes: int) -> None:
     """
     if not arguments.files:
         raise RecipeError("name at least one FILE to learn from, or a --plan")
-    unused = [f"--{name}" for name in ("data", "teacher") if getattr(arguments, name) is not None]
+    unused = [
+        f"--{name}"
+        for name in ("data", "teacher", "expert")
+        if getattr(arguments, name) is not None
+    ]
     if unused:
         raise RecipeError(f"{unused[0]} is for a --plan: leave it out, or give one")
     check_folds(arguments, processes=processes)

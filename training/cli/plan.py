@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from model.checkpoint import open_checkpoint
 from model.files import CONFIG, WEIGHTS, digest, read_object
 from model.progress import say
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             (data.held_out.texts, data.held_out.label_ids),
             student=arguments.init_from,
             teacher=arguments.teacher,
+            expert=arguments.expert,
             context=RunContext(
                 run_dir, accelerator, arguments.save_every, ranks.agree(stop), say, ranks
             ),
@@ -97,6 +99,8 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
     needed = {"--data": arguments.data, "--init-from": arguments.init_from}
     if plan.teacher is not None:
         needed["--teacher"] = arguments.teacher
+    if plan.expert is not None:
+        needed["--expert"] = arguments.expert
     missing = [option for option, value in needed.items() if value is None]
     if missing:
         raise RecipeError(f"--plan needs {' and '.join(missing)} too")
@@ -107,6 +111,14 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
         _check_pretrained(arguments.teacher, plan.teacher.pretrained, "--teacher")
         _check_length(arguments.teacher, plan.teacher.recipe.max_length, first=FIRST_POSITION)
         importlib.import_module("transformers")  # fails now, not after hours of work
+    if plan.expert is not None:
+        _check_pretrained(arguments.expert, plan.expert, "--expert")
+        strange = set(open_checkpoint(arguments.expert).config.labels) - set(plan.labels)
+        if strange:
+            raise RecipeError(
+                f"--expert: {arguments.expert} has the label {min(strange)}, the plan has "
+                f"{', '.join(plan.labels)}: choose an expert of some of them"
+            )
 
 
 def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from model.files import digest
+from model.files import MANIFEST, digest
 from training.errors import RecipeError
 from training.plan.plan import Plan, StageRows
 from training.plan.pool import Pool
@@ -33,16 +33,25 @@ class Fingerprints:
         pool: the rows that stages take from.
         student: folder of the pretrained encoder.
         teacher: folder of the pretrained teacher, if the plan has one.
+        expert: folder of the expert, if the plan has one.
         shared: what else all of them depend on.
     """
 
     def __init__(
-        self, plan: Plan, pool: Pool, *, student: Path, teacher: Path | None, shared: dict[str, Any]
+        self,
+        plan: Plan,
+        pool: Pool,
+        *,
+        student: Path,
+        teacher: Path | None,
+        expert: Path | None = None,
+        shared: dict[str, Any],
     ) -> None:
         self._plan = plan
         self._pool = pool
         self._student = _of_folder(student)
         self._teacher = _of_folder(teacher) if teacher is not None else {}
+        self._expert = _of_folder(expert, (*_READ, MANIFEST)) if expert is not None else {}
         self._shared = shared
         self._sources: dict[str, str] = {}
 
@@ -65,6 +74,23 @@ class Fingerprints:
             }
         )
 
+    def of_expert(self) -> str:
+        """Fingerprints the expert, and so its answers.
+
+        Raises:
+            RecipeError: the plan has no expert.
+        """
+        expert = self._plan.expert
+        if expert is None:
+            raise RecipeError("the plan has no [expert]")
+        return _seal(
+            {
+                **self._shared,
+                "weights": expert.sha256,
+                "files": self._expert,
+            }
+        )
+
     def of_stage(self, number: int) -> str:
         """Fingerprints the weights that a stage leaves.
 
@@ -83,6 +109,7 @@ class Fingerprints:
             {
                 **self._shared,
                 **({"begun": begun} if begun else {}),
+                **({"expert": self.of_expert()} if any(s.rows.expert for s in stages) else {}),
                 "labels": self._plan.labels,
                 "emoji": self._plan.emoji,
                 "weights": self._plan.pretrained.sha256,
@@ -128,8 +155,8 @@ def _templates_of(rows: StageRows) -> Sequence[str]:
     return (*(rows.templates if rows.rules else ()), *(("groups",) if rows.groups else ()))
 
 
-def _of_folder(folder: Path) -> dict[str, str]:
-    return {name: digest(folder / name) for name in _READ if (folder / name).is_file()}
+def _of_folder(folder: Path, names: Sequence[str] = _READ) -> dict[str, str]:
+    return {name: digest(folder / name) for name in names if (folder / name).is_file()}
 
 
 def _of_text(text: str) -> str:

@@ -16,6 +16,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Passes = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=0)]
 
+_WITH_NEUTRAL = 3
 # A plan sets the network and the rows held out elsewhere, not in its recipes.
 _OF_A_RUN_ALONE = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
 
@@ -89,19 +90,21 @@ class StageRows(_Part):
         groups: number of sentences about people of several groups. The target is the mean of the
             teacher's probabilities over all groups.
         taught_by: the plan's teacher, or the network itself as the stage begins.
+        expert: sources whose rows and sentences the plan's expert reads too.
     """
 
     passes: Mapping[str, Passes]
     sentences: Mapping[str, Count] = Field(default_factory=dict)
     rules: Count = 0
-    templates: Annotated[tuple[Literal["behaviours", "everyday"], ...], Field(min_length=1)] = (
-        "behaviours",
-    )
+    templates: Annotated[
+        tuple[Literal["behaviours", "everyday", "neutral"], ...], Field(min_length=1)
+    ] = ("behaviours",)
     soft: Share = 0.0
     agreement: bool = False
     noise: Share = 0.0
     groups: Count = 0
     taught_by: Literal["teacher", "itself"] = "teacher"
+    expert: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _agreement(self) -> Self:
@@ -172,6 +175,9 @@ class Plan(_Part):
         pretrained: the encoder that the network begins with.
         sources: files by the names that stages use.
         teacher: None if no stage needs one.
+        expert: a finished checkpoint that knows some of the classes better than the teacher does;
+            None if no stage asks one. The teacher says how probable the other classes are, and the
+            expert shares the rest.
         stages: in their order.
     """
 
@@ -183,6 +189,7 @@ class Plan(_Part):
     pretrained: Pretrained
     sources: Mapping[str, SourceFile]
     teacher: TeacherPlan | None = None
+    expert: Pretrained | None = None
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
 
     @property
@@ -234,6 +241,30 @@ class Plan(_Part):
                 raise ValueError(
                     f"source {name}: lacks classes of the plan, so it can hold no rows out"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _expert(self) -> Self:
+        for stage in self.stages:
+            rows = stage.rows
+            if rows.expert and self.expert is None:
+                raise ValueError(f"stage {stage.name}: expert needs an [expert]")
+            untaught = set(rows.expert) - (
+                rows.sentences.keys() if not rows.soft else {*rows.passes, *rows.sentences}
+            )
+            if untaught:
+                raise ValueError(
+                    f"stage {stage.name}: expert: {', '.join(sorted(untaught))} has no targets of "
+                    "a teacher: give soft or sentences, or leave it out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _neutral_by_rule(self) -> Self:
+        every = [stage.rows for stage in self.stages]
+        every += [self.teacher.rows] if self.teacher else []
+        if len(self.labels) != _WITH_NEUTRAL and any("neutral" in r.templates for r in every):
+            raise ValueError("templates neutral need three labels, with neutral in the middle")
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from training.fit.rows import LEFT_OUT
 from training.plan.plan import StageRows
 from training.synth.augment import perturb_share, undo_penn_in_share
 from training.synth.names import fill_masked_names
-from training.synth.templates import make_examples, make_group_sets
+from training.synth.templates import Example, make_examples, make_group_sets
 
 Targets = NDArray[np.float32]
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
@@ -64,6 +64,7 @@ def draw_rows(
     seed: int,
     teach: Callable[[Sequence[str]], Targets] | None,
     fits_teacher: Callable[[str], bool] | None = None,
+    ask_expert: Callable[[Sequence[str]], Targets] | None = None,
 ) -> SoftDataset:
     """Draws the rows of a stage.
 
@@ -74,6 +75,8 @@ def draw_rows(
         seed: decides which rows.
         teach: returns the teacher's probabilities of texts; None without a teacher.
         fits_teacher: whether the teacher can read a whole text.
+        ask_expert: returns the expert's probabilities of texts [N, C], with `LEFT_OUT` for classes
+            that it does not know; None without an expert.
 
     Raises:
         RecipeError: there are no rows.
@@ -92,8 +95,8 @@ def draw_rows(
     texts = list(fill_masked_names(texts, share=_NAMES_FILLED, seed=seed))
     if rows.soft and teach is not None and fits_teacher is not None:
         short = [at for at, text in enumerate(texts) if fits_teacher(text)]
-        taught = teach([texts[at] for at in short])
         owners = [sources[at] for at in short]
+        taught = _taught([texts[at] for at in short], owners, rows.expert, teach, ask_expert)
         hard = np.full(len(short), 1.0 - rows.soft)
         if rows.agreement:
             hard *= _agreement(taught, targets[short], owners)
@@ -104,16 +107,17 @@ def draw_rows(
         example for name in rows.templates for example in make_examples(share, seed=seed, name=name)
     ]
     texts += [example.text for example in made]
-    ends = (0, pool.num_labels - 1)
-    parts.append(_one_hot(pool, [ends[example.positive] for example in made], ends))
+    parts.append(_by_rule(pool, made))
     if rows.sentences and teach is not None:
         cut = [
-            sentence
+            (sentence, name)
             for name, count in rows.sentences.items()
             for sentence in cut_sentences(pool.texts[name], count, rng)
         ]
-        texts += cut
-        parts.append(teach(cut))
+        sentences = [sentence for sentence, _ in cut]
+        texts += sentences
+        owners = [name for _, name in cut]
+        parts.append(_taught(sentences, owners, rows.expert, teach, ask_expert))
     if rows.groups and teach is not None:
         told, alike = _tell_of_groups(rows.groups, teach, seed)
         texts += told
@@ -147,6 +151,39 @@ def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -
         np.float32
     )
     return mixed
+
+
+def _taught(
+    texts: Sequence[str],
+    owners: Sequence[str],
+    read_by_expert: Sequence[str],
+    teach: Callable[[Sequence[str]], Targets],
+    ask_expert: Callable[[Sequence[str]], Targets] | None,
+) -> Targets:
+    """Returns the teacher's probabilities [N, C], shared out where the expert reads a text."""
+    taught = teach(texts)
+    places = [at for at, owner in enumerate(owners) if owner in read_by_expert]
+    if ask_expert is not None and places:
+        said = ask_expert([texts[at] for at in places])
+        taught[places] = mix_targets(taught[places], said, np.ones(len(places)))
+    return taught
+
+
+def _by_rule(pool: Pool, made: Sequence[Example]) -> Targets:
+    """Returns the targets of sentences made by rule [N, C].
+
+    A pleased sentence or its opposite says nothing about the classes between the first and last.
+    """
+    ends = (0, pool.num_labels - 1)
+    targets = np.full((len(made), pool.num_labels), LEFT_OUT, np.float32)
+    for row, example in zip(targets, made, strict=True):
+        if example.positive is None:
+            row[:] = 0.0
+            row[pool.num_labels // 2] = 1.0
+        else:
+            row[list(ends)] = 0.0
+            row[ends[example.positive]] = 1.0
+    return targets
 
 
 def _agreement(taught: Targets, labelled: Targets, owners: Sequence[str]) -> NDArray[np.float64]:

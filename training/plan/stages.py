@@ -1,16 +1,19 @@
 """Runs the stages of a plan one after the other, and averages the weights that they leave."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from model.checkpoint import open_checkpoint
 from model.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError, RecipeError
+from training.fit.rows import LEFT_OUT
 from training.plan.fingerprint import Fingerprints, of_rows
 from training.plan.plan import Plan, Stage
-from training.plan.pool import Pool, SoftDataset, draw_rows
+from training.plan.pool import Pool, SoftDataset, Targets, draw_rows
 from training.plan.stage_runner import RunContext, StageRunner
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 from training.synth.emoji import read_emoji
@@ -27,6 +30,7 @@ class PlanRun:
         validation: texts that each epoch is measured on, with their classes.
         student: folder of the pretrained encoder.
         teacher: folder of the pretrained teacher, if the plan has one.
+        expert: folder of the expert, if the plan has one.
         context: what all stages share.
     """
 
@@ -38,12 +42,14 @@ class PlanRun:
         *,
         student: Path,
         teacher: Path | None,
+        expert: Path | None,
         context: RunContext,
     ) -> None:
         self._plan = plan
         self._pool = pool
         self._student = student
         self._teacher = teacher
+        self._expert = expert
         self._context = context
         self._runner = StageRunner(context, validation)
         self._fingerprints = Fingerprints(
@@ -51,6 +57,7 @@ class PlanRun:
             pool,
             student=student,
             teacher=teacher,
+            expert=expert,
             shared={
                 "validation": of_rows(*validation),
                 "device": context.accelerator.device.type,
@@ -110,6 +117,7 @@ class PlanRun:
                 seed=stage.recipe.seed,
                 teach=teacher.probabilities if teacher else None,
                 fits_teacher=teacher.fits if teacher else None,
+                ask_expert=self._ask_expert() if stage.rows.expert else None,
             )
         except RecipeError as error:
             raise RecipeError(f"stage {stage.name}: {error}") from error
@@ -124,8 +132,38 @@ class PlanRun:
             return self._ask_teacher()
         return self._taught_by(network, tokenizer, f"{name}-labels", identity)
 
+    def _ask_expert(self) -> Callable[[Sequence[str]], Targets]:
+        """Returns what gives the expert's probabilities as targets of the plan's classes."""
+        expert = self._plan.expert
+        if expert is None or self._expert is None:
+            raise RecipeError("the plan has no [expert], or no folder was given for it")
+        checkpoint = open_checkpoint(self._expert)
+        asked = self._taught_by(
+            checkpoint.load_network().to(self._context.accelerator.device),
+            checkpoint.tokenizer,
+            "expert-labels",
+            self._fingerprints.of_expert(),
+            num_labels=len(checkpoint.config.labels),
+            temperature=checkpoint.manifest.temperature,
+        )
+        places = [self._plan.labels.index(label) for label in checkpoint.config.labels]
+
+        def ask(texts: Sequence[str]) -> Targets:
+            targets = np.full((len(texts), len(self._plan.labels)), LEFT_OUT, np.float32)
+            targets[:, places] = asked.probabilities(texts)
+            return targets
+
+        return ask
+
     def _taught_by(
-        self, network: nn.Module, tokenizer: Tokenizer, labels: str, identity: str
+        self,
+        network: nn.Module,
+        tokenizer: Tokenizer,
+        labels: str,
+        identity: str,
+        *,
+        num_labels: int | None = None,
+        temperature: float = 1.0,
     ) -> Teacher:
         return Teacher(
             network,
@@ -133,7 +171,8 @@ class PlanRun:
             TeacherLabels(
                 self._context.run_dir / f"{labels}.safetensors", identity, self._context.ranks
             ),
-            num_labels=len(self._plan.labels),
+            num_labels=num_labels or len(self._plan.labels),
+            temperature=temperature,
             accelerator=self._context.accelerator,
             stop=self._context.stop,
             ranks=self._context.ranks,

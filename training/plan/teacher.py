@@ -139,6 +139,7 @@ class Teacher:
         tokenizer: of the network.
         labels: its earlier answers.
         num_labels: C.
+        temperature: logits are divided by it.
         accelerator: where the network runs.
         stop: called before each batch of texts; the number of a signal ends the run.
         ranks: processes that compute together, each some of the texts.
@@ -151,6 +152,7 @@ class Teacher:
         labels: TeacherLabels,
         *,
         num_labels: int,
+        temperature: float = 1.0,
         accelerator: Accelerator,
         stop: Callable[[], int | None],
         ranks: Ranks = ALONE,
@@ -160,6 +162,7 @@ class Teacher:
         self._tokenizer = tokenizer
         self._labels = labels
         self._num_labels = num_labels
+        self._temperature = temperature
         self._accelerator = accelerator
         self._stop = stop
 
@@ -203,7 +206,8 @@ class Teacher:
                 ranks=self._ranks,
                 label=label,
             )
-        values: NDArray[np.float32] = softmax(logits.astype(np.float64), axis=1).astype(np.float32)
+        scaled = logits.astype(np.float64) / self._temperature
+        values: NDArray[np.float32] = softmax(scaled, axis=1).astype(np.float32)
         return values  # [N, C]
 
 

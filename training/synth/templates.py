@@ -26,14 +26,22 @@ class Kind(BaseModel):
     Args:
         name: of the kind.
         positive: templates of pleased sentences.
-        negative: templates of the others.
+        negative: templates of their opposites.
+        neutral: templates of sentences that are neither.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    positive: tuple[str, ...]
-    negative: tuple[str, ...]
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+    neutral: tuple[str, ...] = ()
+
+    @property
+    def by_label(self) -> Sequence[tuple[bool | None, Sequence[str]]]:
+        """The templates with their label, as `Example` has it; labels without any are left out."""
+        every = ((True, self.positive), (False, self.negative), (None, self.neutral))
+        return [(label, templates) for label, templates in every if templates]
 
 
 class _Templates(BaseModel):
@@ -58,12 +66,12 @@ class Example:
     Args:
         kind: of the sentence.
         text: the sentence.
-        positive: its label.
+        positive: its label; None: it is neither positive nor negative.
     """
 
     kind: str
     text: str
-    positive: bool
+    positive: bool | None
 
 
 def read_templates(name: str) -> str:
@@ -81,10 +89,10 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
     """
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
-    share = count // (2 * len(templates.kinds))
+    share = count // sum(len(kind.by_label) for kind in templates.kinds)
     examples = []
     for kind in templates.kinds:
-        for positive, sentences in ((True, kind.positive), (False, kind.negative)):
+        for positive, sentences in kind.by_label:
             made: dict[str, None] = {}
             for _ in range(20 * share):
                 if len(made) == share:

@@ -39,7 +39,7 @@ def fingerprints(
     folders: dict[str, Path], text: str = TEXT, pool: Pool = POOL, device: str = "cpu"
 ) -> dict[str, str]:
     plan = plan_of(folders["student"].parent, text)
-    found = Fingerprints(plan, pool, **folders, shared={"device": device})
+    found = Fingerprints(plan, pool, **folders, shared={"device": device, "bfloat16": False})
     return {TEACHER: found.of_teacher(), BROAD: found.of_stage(0), SHARP: found.of_stage(1)}
 
 
@@ -105,3 +105,22 @@ def test_a_stage_without_a_teacher_does_not_depend_on_one(folders: dict[str, Pat
     slower = alone.replace("learning_rate = 5e-3\nkeep", "learning_rate = 1e-3\nkeep", 1)
 
     assert changed(fingerprints(folders, alone), fingerprints(folders, slower)) == {TEACHER}
+
+
+def test_another_expert_has_the_stages_that_ask_it_done_again(folders: dict[str, Path]) -> None:
+    expert = f'''
+[expert]
+name = "expert"
+licence = "none"
+sha256 = "{"e" * 64}"
+
+[[stages]]'''
+    asked = TEXT.replace("[[stages]]", expert, 1).replace(
+        "rules = 24", 'rules = 24\nexpert = ["other"]', 1
+    )
+    idle = TEXT.replace("[[stages]]", expert, 1)
+
+    assert changed(fingerprints(folders), fingerprints(folders, idle)) == set()
+    assert changed(fingerprints(folders, idle), fingerprints(folders, asked)) == {BROAD, SHARP}
+    other = asked.replace("e" * 64, "f" * 64)
+    assert changed(fingerprints(folders, asked), fingerprints(folders, other)) == {BROAD, SHARP}

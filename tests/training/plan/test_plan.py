@@ -10,6 +10,13 @@ from training.plan.plan import load_plan
 
 DIGESTS = {"student": "a" * 64, "teacher": "b" * 64}
 TEXT = PLAN.format(**DIGESTS)
+EXPERT = f"""
+[expert]
+name = "expert"
+licence = "none"
+sha256 = "{"c" * 64}"
+classifies = true
+"""
 
 
 def write(folder: Path, text: str) -> Path:
@@ -107,6 +114,22 @@ def test_a_checkpoint_that_classifies_may_teach_itself_at_once(tmp_path: Path) -
             "[stages.rows]\nagreement = true\n[stages.rows.passes]\nshort = 2.0",
             "agreement weighs labels beside the teacher: give soft too",
         ),
+        (
+            "[stages.rows]\nrules = 24",
+            '[stages.rows]\ntemplates = ["neutral"]\nrules = 24',
+            "templates neutral need three labels, with neutral in the middle",
+        ),
+        (
+            "[stages.rows]\nrules = 24",
+            '[stages.rows]\nexpert = ["short"]\nrules = 24',
+            "stage broad: expert needs an [expert]",
+        ),
+        (
+            "[stages.rows.passes]\nshort = 2.0",
+            '[stages.rows]\nexpert = ["short"]\n[stages.rows.passes]\nshort = 2.0\n' + EXPERT,
+            "stage sharp: expert: short has no targets of a teacher: give soft or sentences, or "
+            "leave it out",
+        ),
         ("seed = 3", "seeds = 3", "seeds: is not known: leave it out"),
         ("seed = 3", "seed = ", "is not TOML"),
     ],
@@ -137,6 +160,18 @@ def test_the_plan_of_the_neutral_model_is_sound() -> None:
     two = [source for source in plan.sources.values() if source.labels]
     assert {source.labels for source in two} == {("negative", "positive")}
     assert not any("_dev" in source.file or "uci" in source.file for source in two)
+
+
+def test_the_second_plan_of_the_neutral_model_is_sound() -> None:
+    recipes = Path(__file__).parents[3] / "training" / "plan" / "recipes"
+    first, second = (load_plan(recipes / f"{name}.toml") for name in ("neutral", "neutral-steady"))
+
+    assert (first.labels, first.keep_out) == (second.labels, second.keep_out)
+    # So the same rows are held out, and what one trained on measures nothing of the other.
+    assert first.sources == second.sources
+    assert second.expert is not None
+    # The expert has learnt from tweets that the result is measured on.
+    assert not any("tweets" in name or "brands" in name for name in second.stages[0].rows.expert)
 
 
 def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_rules_are_shared_among_the_files_of_templates() -> None:
     own = make_examples(36, seed=4, name="behaviours")
     others = make_examples(36, seed=4, name="everyday")
     assert drawn.texts[10:] == tuple(example.text for example in [*own, *others])
-    assert drawn.targets[10:, 1].tolist() == [float(e.positive) for e in [*own, *others]]
+    assert drawn.targets[10:, 1].tolist() == [1.0 if e.positive else 0.0 for e in [*own, *others]]
 
 
 THREE = Pool(
@@ -194,3 +194,53 @@ def test_labels_count_by_how_far_the_teacher_agrees() -> None:
     # "two": judged between its own classes, where both agree: kappa 1.
     assert targets["awful"] == pytest.approx([0.375, 0.5, 0.125])
     assert drawn.targets.sum(axis=1) == pytest.approx(1.0)
+
+
+def test_the_expert_shares_what_the_teacher_leaves_to_its_classes() -> None:
+    rows = StageRows(
+        passes={"whole": 1.0, "two": 1.0}, soft=1.0, sentences={"bare": 1}, expert=("two", "bare")
+    )
+    pool = Pool(
+        texts={**THREE.texts, "bare": ["This one is bad."]},
+        label_ids=THREE.label_ids,
+        num_labels=3,
+        known=THREE.known,
+    )
+    heard: list[str] = []
+
+    def teach_more(texts: Sequence[str]) -> NDArray[np.float32]:
+        known = [text for text in texts if text != "This one is bad."]
+        rest = [[0.25, 0.5, 0.25]] * (len(texts) - len(known))
+        return np.concatenate(
+            [teach_three(known) if known else np.zeros((0, 3)), rest or np.zeros((0, 3))]
+        ).astype(np.float32)
+
+    def ask_expert(texts: Sequence[str]) -> NDArray[np.float32]:
+        heard.extend(texts)
+        return np.array([[0.75, LEFT_OUT, 0.25]] * len(texts), np.float32)
+
+    drawn = draw_rows(
+        pool,
+        rows,
+        undo_penn_share=0.0,
+        seed=0,
+        teach=teach_more,
+        fits_teacher=lambda _: True,
+        ask_expert=ask_expert,
+    )
+
+    assert sorted(heard) == ["This one is bad.", "awful", "fine"]
+    targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
+    assert targets["awful"] == targets["fine"] == [0.375, 0.5, 0.125]
+    assert targets["This one is bad."] == [0.375, 0.5, 0.125]
+    assert targets["good"] == [0.25, 0.25, 0.5]
+
+
+def test_sentences_that_are_neither_have_the_class_between() -> None:
+    rows = StageRows(passes={"whole": 1.0}, rules=32, templates=("behaviours", "neutral"))
+
+    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+
+    made = drawn.targets[4:].tolist()
+    assert made.count([0.0, 1.0, 0.0]) == 16
+    assert made.count([1.0, LEFT_OUT, 0.0]) == made.count([0.0, LEFT_OUT, 1.0]) == 8

@@ -8,11 +8,14 @@ import torch
 from safetensors.torch import load_file
 
 from model import load_predictor, open_checkpoint
+from model.files import digest
+from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
 from training.__main__ import main
 from training.errors import RecipeError
 from training.plan.data import PlanData, read_plan_data
 from training.plan.plan import load_plan
+from training.plan.teacher import _key
 
 TEXT = (
     PLAN.replace(
@@ -112,3 +115,85 @@ def test_a_source_without_some_class_holds_nothing_out(tmp_path: Path) -> None:
 
     with pytest.raises(RecipeError, match="source other: lacks classes of the plan"):
         load_plan(path)
+
+
+EXPERT = """
+[expert]
+name = "tiny expert"
+licence = "none"
+sha256 = "{expert}"
+classifies = true
+"""
+
+
+def with_expert(tiny: TinyPlan, tmp_path: Path, *, sha256: str) -> list[str]:
+    """The words of a plan in which an expert reads the rows and sentences of two sources."""
+    plan = tmp_path / "plan.toml"
+    text = tiny.plan.read_text()
+    text = text.replace("[[stages]]", EXPERT.format(expert=sha256) + "[[stages]]", 1)
+    text = text.replace("agreement = true", 'agreement = true\nexpert = ["other", "bare"]')
+    plan.write_text(text)
+    words = tiny.command(tmp_path / "out")
+    words[words.index("--plan") + 1] = str(plan)
+    return words
+
+
+def test_an_expert_of_two_classes_reads_the_sources_it_is_told(
+    tiny: TinyPlan, tmp_path: Path
+) -> None:
+    expert = tiny_checkpoint(tmp_path / "expert", seed=5)
+    words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
+
+    assert main([*words, "--expert", str(expert)]) == 0
+
+    said = load_file(tmp_path / "out.run" / "expert-labels.safetensors")
+    network = load_predictor(
+        open_checkpoint(expert), device=torch.device("cpu"), dtype=torch.float32
+    )
+    # Half of the 60 rows of "other", and 10 sentences.
+    assert said["probabilities"].shape == (40, 2)
+    data = read_plan_data(load_plan(tmp_path / "plan.toml"), tiny.data)
+    heard = [text for text in data.pool.texts["other"] if _key(text) in said["keys"].tolist()]
+    assert len(heard) == 30
+    answers = [network.predict([network.encode(text)])[0].probabilities for text in heard]
+    places = [said["keys"].tolist().index(_key(text)) for text in heard]
+    expected = torch.tensor([list(answer.values()) for answer in answers])
+    assert torch.allclose(said["probabilities"][places], expected, atol=1e-5)
+    record = json.loads((tmp_path / "out" / "headlight.json").read_text())
+    assert record["recipe"]["plan"]["expert"]["name"] == "tiny expert"
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ([], "--plan needs --expert too"),
+        (["--expert", "{student}"], "model.safetensors has the SHA-256 "),
+    ],
+)
+def test_an_expert_that_does_not_fit_is_told(
+    tiny: TinyPlan,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    fault: str,
+) -> None:
+    words = with_expert(tiny, tmp_path, sha256="0" * 64)
+
+    assert main([*words, *(option.format(student=tiny.student) for option in options)]) == 1
+
+    assert fault in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_expert_of_other_classes_is_told(
+    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expert = tiny_checkpoint(tmp_path / "expert", config=tiny_config(labels=("bad", "good")))
+    words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
+
+    assert main([*words, "--expert", str(expert)]) == 1
+
+    error = capsys.readouterr().err
+    assert (
+        f"--expert: {expert} has the label bad, the plan has negative, neutral, positive" in error
+    )

@@ -39,12 +39,21 @@ def test_everyday_sentences_of_nine_kinds() -> None:
     assert set(counts.values()) == {100}
 
 
+def test_neutral_sentences_of_eight_kinds() -> None:
+    examples = make_examples(1600, seed=0, name="neutral")
+
+    counts = Counter((example.kind, example.positive) for example in examples)
+    assert len(counts) == 8
+    assert {positive for _, positive in counts} == {None}
+    assert set(counts.values()) == {200}
+
+
 def test_the_seed_decides() -> None:
     assert make_examples(200, seed=0) == make_examples(200, seed=0)
     assert make_examples(200, seed=0) != make_examples(200, seed=1)
 
 
-@pytest.mark.parametrize("name", ["behaviours", "everyday"])
+@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])
 def test_every_gap_is_filled(name: str) -> None:
     for example in make_examples(4000, seed=2, name=name):
         assert not set(example.text) & set("{}")
@@ -60,9 +69,9 @@ def test_every_sentence_is_one() -> None:
         assert example.text[-1] in ".!?"
 
 
-@pytest.mark.parametrize("name", ["behaviours", "everyday"])
+@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])
 def test_no_sentence_has_both_labels(name: str) -> None:
-    labels: dict[str, set[bool]] = {}
+    labels: dict[str, set[bool | None]] = {}
     for example in make_examples(6000, seed=3, name=name):
         labels.setdefault(example.text, set()).add(example.positive)
 
