@@ -14,7 +14,7 @@ from headlight_client.answers import (
     Token,
 )
 from headlight_client.async_client import AsyncClient
-from headlight_client.attention import Attention
+from headlight_client.attention import Attention, Thumbnails
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.client import Client
 from headlight_client.errors import (
@@ -58,6 +58,7 @@ __all__ = [
     "ServiceTimedOutError",
     "Threshold",
     "Thresholds",
+    "Thumbnails",
     "TimedOutError",
     "Token",
     "UnauthorizedError",

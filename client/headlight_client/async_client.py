@@ -10,7 +10,7 @@ import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, ModelInfo, Prediction
-from headlight_client.attention import Attention
+from headlight_client.attention import Attention, Thumbnails
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import (
     Call,
@@ -193,6 +193,38 @@ class AsyncClient:
                 truncation=truncation,
                 window=window,
                 head_mask=head_mask,
+            )
+        )
+
+    async def thumbnails(
+        self,
+        sentence: str,
+        *,
+        size: SupportsIndex = 48,
+        special: bool = True,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
+        reduce: Reduce = "none",
+        level: Level = "token",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
+    ) -> Thumbnails:
+        """Returns reduced maps of one sentence, as `Client.thumbnails`."""
+        return await self._carry_out(
+            calls.thumbnails_call(
+                sentence,
+                size=size,
+                special=special,
+                layers=layers,
+                heads=heads,
+                reduce=reduce,
+                level=level,
+                truncation=truncation,
+                window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 

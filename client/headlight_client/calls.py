@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, Literal, SupportsIndex, TypeVar
 
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
-from headlight_client.attention import Attention
+from headlight_client.attention import Attention, Thumbnails
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.indices import Indices, one_index, several_indices
 from headlight_client.reading import (
@@ -22,6 +22,7 @@ from headlight_client.reading import (
     read_predictions,
     read_ready,
     read_steps,
+    read_thumbnails,
 )
 from headlight_client.steps import AttentionSteps
 
@@ -123,6 +124,28 @@ def attentions_call(
     options |= _interventions(head_mask, None)
     read = partial(read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
+
+
+def thumbnails_call(
+    sentence: str,
+    *,
+    size: SupportsIndex,
+    special: bool,
+    layers: Indices | None,
+    heads: Indices | None,
+    reduce: Reduce,
+    level: Level,
+    truncation: Reading,
+    window: SupportsIndex | None = None,
+    head_mask: HeadMask | None = None,
+    omit: Indices | None = None,
+) -> Call[Thumbnails]:
+    """Asks for the reduced maps of one sentence."""
+    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
+    options |= _interventions(head_mask, omit)
+    options |= {"thumbnail": one_index("size", size), "special": bool(special)}
+    text = _one("thumbnails", sentence, "call it once for each")
+    return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **options)
 
 
 def attention_steps_call(

@@ -9,7 +9,7 @@ import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, ModelInfo, Prediction
-from headlight_client.attention import Attention
+from headlight_client.attention import Attention, Thumbnails
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.calls import (
     Call,
@@ -233,6 +233,54 @@ class Client:
                 truncation=truncation,
                 window=window,
                 head_mask=head_mask,
+            )
+        )
+
+    def thumbnails(
+        self,
+        sentence: str,
+        *,
+        size: SupportsIndex = 48,
+        special: bool = True,
+        layers: Indices | None = None,
+        heads: Indices | None = None,
+        reduce: Reduce = "none",
+        level: Level = "token",
+        truncation: Reading = "right",
+        window: SupportsIndex | None = None,
+        head_mask: HeadMask | None = None,
+        omit: Indices | None = None,
+    ) -> Thumbnails:
+        """Returns the maps of one sentence reduced to few rows and columns.
+
+        They show all heads of a long text in little memory, with what each token looks at most.
+
+        Args:
+            sentence: not blank.
+            size: most rows and columns of a map, from 8.
+            special: whether the maps show special tokens.
+            layers: as in `attention`.
+            heads: as in `attention`.
+            reduce: as in `attention`.
+            level: as in `attention`.
+            truncation: as in `attention`.
+            window: as in `attention`.
+            head_mask: as in `attention`.
+            omit: as in `attention`.
+        """
+        return self._carry_out(
+            calls.thumbnails_call(
+                sentence,
+                size=size,
+                special=special,
+                layers=layers,
+                heads=heads,
+                reduce=reduce,
+                level=level,
+                truncation=truncation,
+                window=window,
+                head_mask=head_mask,
+                omit=omit,
             )
         )
 

@@ -26,7 +26,7 @@ from headlight_client.answers import (
     Thresholds,
     Token,
 )
-from headlight_client.attention import Attention
+from headlight_client.attention import Attention, Thumbnails
 from headlight_client.attributions import Attributions, Importance
 from headlight_client.problems import read_item_error
 from headlight_client.steps import AttentionSteps
@@ -106,6 +106,25 @@ def read_attentions(answer: Answer, count: int) -> list[Attention]:
         return [_attention(arrays, f"_{number}") for number in range(count)]
 
 
+def read_thumbnails(answer: Answer) -> Thumbnails:
+    """Reads the archive of one sentence with reduced maps."""
+    with _archive(answer) as arrays:
+        found = Thumbnails(
+            **_view(arrays, ""),
+            maps=arrays["attention"],
+            strongest=arrays["strongest"],
+            strongest_weights=arrays["strongest_weights"],
+        )
+    names = (len(found.layer_names), len(found.head_names))
+    length, size = len(found.tokens), found.maps.shape[-1]
+    if found.maps.shape != (*names, size, size) or not 0 < size <= length:
+        raise ValueError(f"the maps of {length} tokens have the shape {found.maps.shape}")
+    of_each = {found.strongest.shape, found.strongest_weights.shape}
+    if of_each != {(*names, length)} or not np.isin(found.strongest, range(length)).all():
+        raise ValueError(f"what {length} tokens look at has the shapes {of_each}")
+    return found
+
+
 def read_steps(answer: Answer) -> AttentionSteps:
     """Reads the answer of `/attention/steps`."""
     content = json.loads(answer.content)
@@ -180,6 +199,15 @@ def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name
 
 
 def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
+    attention = Attention(**_view(arrays, ending), weights=arrays[f"attention{ending}"])
+    names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
+    if attention.weights.shape != tuple(map(len, names)):
+        raise ValueError(f"the weights have the shape {attention.weights.shape}")
+    return attention
+
+
+def _view(arrays: Mapping[str, NDArray[Any]], ending: str) -> dict[str, Any]:
+    """What `Attention` and `Thumbnails` both hold, by name."""
     name, version = arrays[f"model{ending}"].tolist()
     labels = arrays[f"labels{ending}"].tolist()
     probabilities = arrays[f"probabilities{ending}"].tolist()
@@ -195,21 +223,16 @@ def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
     )
     columns = (arrays[name + ending].tolist() for name in ("tokens", "start", "end", "special"))
     words = (None if word < 0 else word for word in arrays[f"word{ending}"].tolist())
-    attention = Attention(
-        model=model,
-        prediction=prediction,
-        tokens=tuple(Token(*row) for row in zip(*columns, words, strict=True)),
-        layers=tuple(arrays[f"layers{ending}"].tolist()),
-        heads=tuple(arrays[f"heads{ending}"].tolist()),
-        view=str(arrays[f"view{ending}"]),
-        weights=arrays[f"attention{ending}"],
-        window=_number(arrays, f"window{ending}"),
-        windows=_number(arrays, f"windows{ending}"),
-    )
-    names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
-    if attention.weights.shape != tuple(map(len, names)):
-        raise ValueError(f"the weights have the shape {attention.weights.shape}")
-    return attention
+    return {
+        "model": model,
+        "prediction": prediction,
+        "tokens": tuple(Token(*row) for row in zip(*columns, words, strict=True)),
+        "layers": tuple(arrays[f"layers{ending}"].tolist()),
+        "heads": tuple(arrays[f"heads{ending}"].tolist()),
+        "view": str(arrays[f"view{ending}"]),
+        "window": _number(arrays, f"window{ending}"),
+        "windows": _number(arrays, f"windows{ending}"),
+    }
 
 
 def _number(arrays: Mapping[str, NDArray[Any]], name: str) -> int | None:

@@ -37,8 +37,9 @@ def test_what_is_no_string_is_sent_as_null(missing: Any) -> None:  # noqa: ANN40
         calls.attributions_call(missing, **ATTRIBUTIONS, truncation="right"),  # type: ignore[arg-type]
         calls.importance_call(missing, label=None, truncation="right"),
         calls.attention_steps_call(missing, layer=0, head=0, query=0, truncation="right"),
+        calls.thumbnails_call(missing, size=9, special=True, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
     ]
-    assert [asked(call)["sentence"] for call in one] == [None, None, None, None]
+    assert [asked(call)["sentence"] for call in one] == [None] * 5
 
 
 def test_what_is_no_json_is_never_sent() -> None:
@@ -108,3 +109,13 @@ def test_steps_are_of_one_sentence(several: Any) -> None:  # noqa: ANN401
     message = f"attention_steps takes one sentence, got a {kind}: call it once for each"
     with pytest.raises(TypeError, match=exactly(message)):
         calls.attention_steps_call(several, layer=0, head=0, query=0, truncation="right")
+
+
+def test_the_size_of_thumbnails_is_a_whole_number() -> None:
+    chosen: Any = ATTENTION | {"special": False}
+    content = asked(calls.thumbnails_call("good", size=np.int64(9), **chosen, truncation="right"))
+    assert (content["thumbnail"], content["special"]) == (9, False)
+    message = exactly("size takes whole numbers, got 9.0: give an int")
+    wrong: Any = 9.0
+    with pytest.raises(TypeError, match=message):
+        calls.thumbnails_call("good", size=wrong, **chosen, truncation="right")

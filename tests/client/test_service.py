@@ -15,6 +15,7 @@ from headlight_client import (
     ModelInfo,
     ModelName,
     Prediction,
+    Thumbnails,
     Token,
 )
 from tests.builders import LABELS, MAX_LENGTH
@@ -228,3 +229,52 @@ def test_attention_steps(ask: Ask, running: RunningService, options: Named) -> N
         **{name: options[name] for name in ("head_mask", "omit") if name in options},
     ).weights[0, 0, found.query]  # fmt: skip
     np.testing.assert_allclose(found.weights, row, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"layers": [0], "heads": [1]},
+        {"size": np.int64(10), "special": False, "layers": [1], "heads": [0, 1]},
+        {"reduce": "mean", "level": "word", "omit": [2]},
+        {"truncation": "window", "window": 1, "head_mask": [{"layer": 0}], "size": 16},
+    ],
+)
+def test_thumbnails(ask: Ask, running: RunningService, named: Named) -> None:
+    text = "good film, bad plot, " * 12
+    found = ask(running.url, "thumbnails", text, options=KEY, **named)
+
+    names = {"layers": "layer", "heads": "head", "size": "thumbnail"}
+    asked = {names.get(name, name): value for name, value in named.items()}
+    asked["thumbnail"] = int(asked.get("thumbnail", 48))
+    answer = as_json(running, "/attention", sentence=text, **asked)
+    assert isinstance(found, Thumbnails)
+    assert found.model == ModelName(**answer["model"])
+    assert found.prediction == expected_prediction(answer["prediction"], found.model)
+    assert found.tokens == tuple(Token(**token) for token in answer["tokens"])
+    assert (found.layers, found.heads) == (tuple(answer["layers"]), tuple(answer["heads"]))
+    assert found.view == answer["view"]
+    assert (found.window, found.windows) == (answer.get("window"), answer.get("windows"))
+    np.testing.assert_allclose(found.maps, answer["attention"], rtol=0, atol=6e-9)
+    assert found.strongest.tolist() == answer["strongest"]
+    np.testing.assert_allclose(
+        found.strongest_weights, answer["strongest_weights"], rtol=0, atol=6e-9
+    )
+
+
+def test_a_thumbnail_beside_the_whole_map(ask: Ask, running: RunningService) -> None:
+    text = "good film, bad plot, " * 12
+    head = {"layers": [1], "heads": [0], "options": KEY}
+    reduced = ask(running.url, "thumbnails", text, size=8, **head)
+    whole = ask(running.url, "attention", text, **head).weights
+
+    length, size = len(reduced.tokens), reduced.maps.shape[-1]
+    assert (length, size) == (MAX_LENGTH, 8)
+    row = np.arange(length) * size // length
+    expected = np.zeros_like(reduced.maps)
+    for query in range(length):
+        for key in range(length):
+            cell = expected[:, :, row[query], row[key]]
+            np.maximum(cell, whole[:, :, query, key], out=cell)
+    np.testing.assert_allclose(reduced.maps, expected, rtol=0, atol=1e-6)
+    assert reduced.strongest.tolist() == whole.argmax(axis=-1).tolist()

@@ -17,6 +17,7 @@ from headlight_client import (
     ModelName,
     Prediction,
     Predictions,
+    Thumbnails,
     Token,
 )
 from tests.client.conftest import Ask
@@ -56,6 +57,18 @@ def steps() -> AttentionSteps:
     return AttentionSteps(
         MODEL, tokens, 2, 1, 1, 0.5, vectors[0], vectors, row - 1, row, vectors, vectors[0]
     )
+
+
+def thumbnails() -> Thumbnails:
+    tokens = tuple(
+        Token(word, at, at + 1, special=False, word=number)
+        for number, (word, at) in enumerate((("a", 0), ("b", 2)))
+    )
+    maps = np.array([[[[0.75]]], [[[0.625]]]], np.float32)
+    strongest = np.array([[[1, 0]], [[0, 0]]])
+    weights = np.array([[[0.75, 0.5]], [[0.625, 0.5]]], np.float32)
+    view = "thumbnail"
+    return Thumbnails(MODEL, GOOD, tokens, (0, 2), (3,), view, maps, strongest, weights)
 
 
 def test_predictions() -> None:
@@ -131,9 +144,21 @@ def test_steps_have_a_row_for_each_token() -> None:
     }
 
 
+def test_thumbnails_have_a_row_for_what_each_token_looks_at_most() -> None:
+    assert thumbnails().to_dataframe().to_dict("list") == {
+        "layer": [0, 0, 2, 2],
+        "head": [3, 3, 3, 3],
+        "query": [0, 1, 0, 1],
+        "key": [1, 0, 0, 0],
+        "query_text": ["a", "b", "a", "b"],
+        "key_text": ["b", "a", "a", "a"],
+        "weight": [0.75, 0.5, 0.625, 0.5],
+    }
+
+
 @pytest.mark.parametrize(
     "held",
-    [Predictions([GOOD]), attention(), attributions(), importance(), steps()],
+    [Predictions([GOOD]), attention(), thumbnails(), attributions(), importance(), steps()],
     ids=lambda each: type(each).__name__,
 )
 def test_without_pandas(held: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
@@ -183,6 +208,7 @@ MADE: list[tuple[Callable[[], object], str]] = [
         importance,
         "Importance(of 'yes', 2 layers x 2 heads, largest 0.5000 in layer 0, head 3)",
     ),
+    (thumbnails, "Thumbnails('thumbnail', 'yes', maps 2 x 1 x 1 x 1, 2 tokens 'a b')"),
     (steps, "AttentionSteps(layer 2, head 1, of 'good', 2 tokens of 3 features)"),
 ]
 

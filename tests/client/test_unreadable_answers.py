@@ -207,3 +207,34 @@ def test_what_is_no_step(ask: Ask, change: dict[str, Any]) -> None:
         assert ask(server.url, "attention_steps", "good", **place).result.tolist() == [3.0, 4.0]
         with pytest.raises(UnexpectedAnswerError):
             ask(server.url, "attention_steps", "good", **place)
+
+
+SMALL = {
+    "attention": np.ones((1, 1, 1, 1), np.float32),
+    "strongest": np.zeros((1, 1, 2), np.int32),
+    "strongest_weights": np.ones((1, 1, 2), np.float32),
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attention": np.ones((1, 1, 1, 2), np.float32)},
+        {"attention": np.ones((1, 1, 3, 3), np.float32)},
+        {"attention": np.ones((1, 1, 0, 0), np.float32)},
+        {"attention": np.float32(1)},
+        {"strongest": np.zeros((1, 1, 3), np.int32)},
+        {"strongest": np.full((1, 1, 2), 2, np.int32)},
+        {"strongest": np.full((1, 1, 2), -1, np.int32)},
+        {"strongest_weights": np.ones((1, 2), np.float32)},
+        {"heads": np.array([0, 1])},
+    ],
+)
+def test_what_is_no_thumbnail(ask: Ask, change: dict[str, Any]) -> None:
+    whole = npz(archive(**SMALL))
+    with scripted([Reply(200, whole), Reply(200, npz(archive(**SMALL | change)))]) as server:
+        assert ask(server.url, "thumbnails", "good").strongest.tolist() == [[[0, 0]]]
+        with pytest.raises(UnexpectedAnswerError):
+            ask(server.url, "thumbnails", "good")
+    with scripted([Reply(200, npz(archive()))]) as server, pytest.raises(UnexpectedAnswerError):
+        ask(server.url, "thumbnails", "good")
