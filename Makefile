@@ -37,7 +37,7 @@ JAVASCRIPT := build/javascript
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark scaling capacity traces gpu gpu-benchmark containers fuzz overload soak autoscale score-faults score-memory train-faults lock hashes clean torch FORCE
+.PHONY: help install serve test check site release benchmark scaling capacity derivatives traces gpu gpu-benchmark containers fuzz overload soak autoscale score-faults score-memory train-faults lock hashes clean torch FORCE
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -75,6 +75,9 @@ scaling: $(VENV)/installed-dev $(VENV)/kernels ## measure how the service scales
 capacity: $(VENV)/installed-dev $(VENV)/kernels ## measure what a pass and a request cost, check the model of a replica, and rewrite its guide (10 to 30 minutes)
 	@$(BIN)/python -m benchmarks.capacity.measuring $(ARGS)
 	@$(BIN)/python -m benchmarks.capacity.page
+
+derivatives: $(VENV)/installed-dev $(VENV)/kernels ## measure what attributions cost beside a prediction, and their gaps
+	@$(BIN)/python -m benchmarks.derivatives $(ARGS)
 
 traces: $(VENV)/installed-dev $(VENV)/kernels ## measure what traces cost, beside the service without them
 	@$(BIN)/python -m benchmarks.traces $(ARGS)
