@@ -16,9 +16,7 @@ _TWO = ("sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test")
 _THREE = ("tweets_dev", "reddit_dev", "sst_dev", "news_dev", "hotel_dev")
 EVALUATION = {
     "default": _TWO,
-    "steady": _TWO,
     "neutral": (*_TWO, *(f"three/{name}" for name in _THREE)),
-    "neutral-steady": (*_TWO, *(f"three/{name}" for name in _THREE)),
 }
 
 
@@ -29,6 +27,7 @@ def keys(file: str) -> set[str]:
     return {text_key(text) for text in texts if len(text.split()) >= _FEWEST_WORDS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", EVALUATION)
 def test_nothing_that_is_measured_on_was_trained_on(recipe: str) -> None:
     plan = load_plan(_RECIPES / f"{recipe}.toml")
