@@ -1,6 +1,7 @@
 """What all suites share: how hypothesis and torch run, and a checkpoint that nobody changes."""
 
 import fcntl
+import logging
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -36,6 +37,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             return (yield)
         finally:
             _settle_torch()
+            # Ray adds a time to every record of the process that imports it.
+            logging.setLogRecordFactory(logging.LogRecord)
 
 
 def _settle_torch() -> None:
