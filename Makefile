@@ -50,7 +50,7 @@ serve: install ## serve checkpoints/default on port 8000
 	@exec $(BIN)/python -m service $(ARGS)
 
 test: $(VENV)/installed-dev $(VENV)/kernels ## run the whole test suite, on up to four cores
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installed ## check formatting, lint, types, import rules, the page's scripts, container files, the chart and links of the site
 	$(BIN)/python -m ruff format --check .

@@ -21,12 +21,6 @@ def pytest_configure() -> None:
     _settle_torch()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the files with slow tests first: the last one would keep the other processes waiting."""
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: item.path not in slow)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Lets no test of another process run beside one that is marked `alone`."""

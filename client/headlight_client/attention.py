@@ -3,6 +3,7 @@
 L layers, H heads, T tokens or words.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,28 @@ class _Named:
     @property
     def _parts(self) -> set[str]:
         return set(self.view.split("+"))
+
+    def _table(
+        self, places: Iterable[NDArray[np.integer[Any]]], weights: NDArray[np.float32]
+    ) -> "pd.DataFrame":
+        """Returns a table of N weights.
+
+        Args:
+            places: indices of layer, head, query and key, each [N].
+            weights: [N].
+        """
+        layer, head, query, key = places
+        texts = np.array(self.texts, dtype=object)
+        columns = {
+            "layer": np.array(self.layer_names, dtype=object)[layer],
+            "head": np.array(self.head_names, dtype=object)[head],
+            "query": query,
+            "key": key,
+            "query_text": texts[query],
+            "key_text": texts[key],
+            "weight": weights,
+        }
+        return frame(columns, _TYPES)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,18 +119,7 @@ class Attention(_Named):
             ImportError: pandas is not installed.
         """
         places = (index.ravel() for index in np.indices(self.weights.shape))
-        layer, head, query, key = places
-        texts = np.array(self.texts, dtype=object)
-        columns = {
-            "layer": np.array(self.layer_names, dtype=object)[layer],
-            "head": np.array(self.head_names, dtype=object)[head],
-            "query": query,
-            "key": key,
-            "query_text": texts[query],
-            "key_text": texts[key],
-            "weight": self.weights.ravel(),
-        }
-        return frame(columns, _TYPES)
+        return self._table(places, self.weights.ravel())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -159,15 +171,5 @@ class Thumbnails(_Named):
             ImportError: pandas is not installed.
         """
         layer, head, query = (index.ravel() for index in np.indices(self.strongest.shape))
-        key = self.strongest.ravel()
-        texts = np.array(self.texts, dtype=object)
-        columns = {
-            "layer": np.array(self.layer_names, dtype=object)[layer],
-            "head": np.array(self.head_names, dtype=object)[head],
-            "query": query,
-            "key": key,
-            "query_text": texts[query],
-            "key_text": texts[key],
-            "weight": self.strongest_weights.ravel(),
-        }
-        return frame(columns, _TYPES)
+        places = (layer, head, query, self.strongest.ravel())
+        return self._table(places, self.strongest_weights.ravel())

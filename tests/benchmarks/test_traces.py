@@ -52,7 +52,6 @@ def test_the_collector_counts_what_it_gets() -> None:
         assert sink.exports == 2
 
 
-@pytest.mark.slow
 @needs_wrk
 def test_both_services_are_measured_in_turns(
     checkpoint_folder: Path,

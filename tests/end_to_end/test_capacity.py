@@ -79,7 +79,6 @@ def test_health_is_answered_beside_more_connections_than_there_may_be(
         assert running.errors() == []
 
 
-@pytest.mark.slow
 def test_slow_readers_take_no_more_than_their_share(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:

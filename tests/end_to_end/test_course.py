@@ -26,7 +26,6 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.slow
 def test_the_sentence_of_the_course_is_positive(course: httpx.Client) -> None:
     response = course.post("/predict", json={"sentences": [SENTENCE, "A waste of money."]})
 

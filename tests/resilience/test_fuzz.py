@@ -31,7 +31,6 @@ def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) 
     assert sum(statuses[end] for end in ENDS) > 0
 
 
-@pytest.mark.slow
 def test_what_the_document_allows_is_answered_as_it_says(running: RunningService) -> None:
     sent, faults = fuzz_documents(running, 400, seed=0)
     assert faults == []

@@ -27,7 +27,6 @@ def fleet(checkpoint_folder: Path) -> Iterator[PlainFleet]:
         yield fleet
 
 
-@pytest.mark.slow
 def test_a_replica_that_comes_and_goes_costs_no_answer(fleet: PlainFleet) -> None:
     soak = Soak(fleet, OPTIONS)
     soak.run()

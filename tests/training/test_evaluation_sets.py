@@ -27,7 +27,6 @@ def keys(file: str) -> set[str]:
     return {text_key(text) for text in texts if len(text.split()) >= _FEWEST_WORDS}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recipe", EVALUATION)
 def test_nothing_that_is_measured_on_was_trained_on(recipe: str) -> None:
     plan = load_plan(_RECIPES / f"{recipe}.toml")

@@ -183,7 +183,6 @@ def test_three_classes_are_compared(tmp_path: Path) -> None:
     assert [outcome["name"] for outcome in comparison["outcomes"]] == [*VARIANTS, "tf-idf"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_without_a_report(tmp_path: Path, number: signal.Signals) -> None:
     rows = write_sentences(tmp_path / "rows.tsv", rows=400)

@@ -109,7 +109,6 @@ def test_transformers_reads_the_folder(fitted: Path) -> None:
     assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     for output in ("one", "two"):
         assert run(arguments(tmp_path, output)).returncode == 0
@@ -119,7 +118,6 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -
     assert weights(tmp_path / "one") != weights(tmp_path / "other")
 
 
-@pytest.mark.slow
 def test_a_killed_run_ends_in_the_same_weights(tmp_path: Path) -> None:
     """Killed twice without warning, each time after a state was written."""
     options = ("--epochs", "10", "--patience", "10", "--save-every", "7")

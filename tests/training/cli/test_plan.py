@@ -182,7 +182,6 @@ def test_the_teacher_is_asked_once_about_a_text(
     assert ("teacher, from 0 of " in said.err) is not is_kept
 
 
-@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
     tiny: TinyPlan, made: Path, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Sentences made by rule, and those of people of whom nothing but a group is said."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from training.plan.plan import StageRows
 from training.plan.pool import Pool, draw_rows
-from training.synth.templates import make_examples, make_group_sets
+from training.synth.templates import make_examples, make_group_sets, read_templates
 
 KINDS = {
     "plain",
@@ -137,3 +138,28 @@ def test_every_group_gets_the_mean_of_all_as_its_target() -> None:
         targets = drawn.targets[2 + 4 * number : 6 + 4 * number]
         np.testing.assert_allclose(targets[:, 1], mean, rtol=1e-5)
         np.testing.assert_allclose(targets.sum(axis=1), 1.0, rtol=1e-5)
+
+
+def shapes(name: str) -> set[str]:
+    """The templates of a file, by their letters, with equal gaps."""
+    content = tomllib.loads(read_templates(name))
+    kinds = [content, *content.get("kinds", []), *content.get("swaps", [])]
+    keys = ("templates", "positive", "negative", "neutral")
+    texts = [text for kind in kinds for key in keys for text in kind.get(key, ())]
+    texts = [text for each in texts for text in ([each] if isinstance(each, str) else each)]
+    assert texts
+    return {re.sub(r"[^a-z{} ]", "", re.sub(r"\{\w+\}", "{}", text.casefold())) for text in texts}
+
+
+@pytest.mark.parametrize(
+    ("name", "shared"),
+    # The weights that ship learnt from this one; the card says so.
+    [
+        ("behaviours", set()),
+        ("everyday", set()),
+        ("groups", set()),
+        ("neutral", {"the director is {}"}),
+    ],
+)
+def test_probes_have_templates_of_their_own(name: str, shared: set[str]) -> None:
+    assert shapes(name) & shapes("probes") == shared
