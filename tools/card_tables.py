@@ -1,0 +1,93 @@
+"""Makes the tables of the model cards from what was measured on the checkpoints."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from model import open_checkpoint
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "docs" / "model-card"
+CHECKPOINTS = ROOT / "checkpoints"
+
+Rows = Iterator[Sequence[str]]
+
+
+def code(value: object) -> str:
+    """A value as a code span."""
+    return f"`{value}`"
+
+
+def read_report(page: Path, name: str = "") -> dict[str, Any]:
+    """What `headlight-train evaluate --json` wrote about the checkpoint of a page."""
+    name = name or ("neutral" if page.parent.name == "neutral" else "evaluation")
+    report: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+    return report
+
+
+def _folder(page: Path) -> Path:
+    return CHECKPOINTS / ("neutral" if page.parent.name == "neutral" else "default")
+
+
+def _set(file: dict[str, Any]) -> str:
+    return code("/".join(Path(file["file"]).parts[-2:]).partition(".")[0])
+
+
+def _data(_argument: str, page: Path) -> Rows:
+    yield "file", "rows", "what it is", "licence"
+    manifest = open_checkpoint(_folder(page)).manifest
+    rows = {source.file: source.rows for source in manifest.training_data}
+    for source in manifest.recipe["plan"]["sources"].values():
+        name = code(source["file"].removesuffix(".tsv.gz"))
+        yield name, f"{rows[source['file']]:,}", source["origin"], source["licence"]
+
+
+def _recorded(_argument: str, page: Path) -> Rows:
+    yield "set", "texts", "accuracy", "95 % interval", "log-loss", "ECE"
+    for metric in open_checkpoint(_folder(page)).manifest.metrics:
+        low, high = metric.interval
+        figures = f"{metric.accuracy:.1%}", f"{low:.1%} to {high:.1%}"
+        yield (
+            *(code(metric.name), f"{metric.rows:,}", *figures),
+            *(f"{metric.log_loss:.3f}", f"{metric.ece:.3f}"),
+        )
+
+
+def _figures(name: str, page: Path) -> Rows:
+    yield "set", "rows", "accuracy", "95 % interval", "macro F1", "log-loss", "ECE", "uncalibrated"
+    for file in read_report(page, name)["files"]:
+        low, high = file["accuracy_interval"]
+        yield (
+            *(_set(file), f"{file['rows']:,}", f"{file['accuracy']:.2%}"),
+            *(f"{low:.2%} to {high:.2%}", f"{file['macro_f1']:.4f}", f"{file['log_loss']:.4f}"),
+            *(f"{file['ece']:.2%}", f"{file['ece_uncalibrated']:.2%}"),
+        )
+
+
+def _precision(_argument: str, page: Path) -> Rows:
+    yield "set", "float32", "int8", "lost", "gained"
+    (record,) = open_checkpoint(_folder(page)).manifest.precision
+    for one in record.sets:
+        shares = f"{one.float32_accuracy:.2%}", f"{one.accuracy:.2%}"
+        yield code(one.name), *shares, str(one.lost), str(one.gained)
+
+
+def _probes(test: str, page: Path) -> Rows:
+    lean = ["lean"] if test == "group" else []
+    shift = [] if test == "label" else ["mean shift"]
+    yield "what is asked", "rows", "right" if test == "label" else "same label", *shift, *lean
+    for probe in read_report(page)["probes"]:
+        if probe["test"] == test:
+            cells = [probe["name"], f"{probe['rows']:,}", f"{probe['passed'] / probe['rows']:.1%}"]
+            cells += [f"{probe['shift']:.3f}"] if shift else []
+            yield [*cells, *([f"{probe['lean']:+.3f}"] if lean else [])]
+
+
+TABLES: dict[str, Callable[[str, Path], Rows]] = {
+    "data": _data,
+    "figures": _figures,
+    "precision": _precision,
+    "probes": _probes,
+    "recorded": _recorded,
+}
