@@ -69,20 +69,9 @@ def _words(text: str | None) -> str:
 
 
 def _settings(_argument: str, _page: Path) -> Rows:
-    yield "setting", "default", "values", ""
+    yield "setting", "default", ""
     for name, field in Settings.model_fields.items():
-        yield code(PREFIX + name.upper()), _value(field), _range(field), _words(field.description)
-
-
-def _range(field: FieldInfo) -> str:
-    """The bounds of a number; what else there is to say is in the description."""
-    bounds = {
-        sign: getattr(rule, name)
-        for rule in field.metadata
-        for name, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"))
-        if getattr(rule, name, None) is not None
-    }
-    return ", ".join(f"{sign} {value:g}" for sign, value in bounds.items())
+        yield code(PREFIX + name.upper()), _value(field), _words(field.description)
 
 
 def _value(field: FieldInfo) -> str:
