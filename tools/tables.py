@@ -46,7 +46,11 @@ def generated(page: Path) -> str:
 
     def replaced(place: re.Match[str]) -> str:
         name, _, argument = place[2].partition(" ")
-        return place[1] + _table(TABLES[name](argument, page)) + place[3]
+        if name in LISTS:
+            text = "".join(f"- {line}\n" for line in LISTS[name](argument))
+        else:
+            text = _table(TABLES[name](argument, page))
+        return place[1] + text + place[3]
 
     return _PLACE.sub(replaced, page.read_text(encoding="utf-8"))
 
@@ -95,19 +99,18 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return {**commands.choices, "score": scoring.__main__._parser()}
 
 
-def _options(command: str, _page: Path) -> Rows:
+def _options(command: str) -> Iterator[str]:
     """The options of a command. Those that `fit` has in the same form follow in one line."""
     found = {name: dict(_options_of(parser)) for name, parser in parsers().items()}
     base = {} if command == _BASE else found[_BASE]
-    yield "option", "default", ""
     shared = []
-    for option, cells in found[command].items():
-        if base.get(option.split()[0]) == cells:
+    for option, (default, text) in found[command].items():
+        if base.get(option) == (default, text):
             shared.append(code(option))
         else:
-            yield code(option), *cells
+            yield f"{code(option)} ({default}): {text}"
     if shared:
-        yield ", ".join(shared), f"as for `{_BASE}`", ""
+        yield f"as for `{_BASE}`: {', '.join(shared)}"
 
 
 def _options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -138,17 +141,20 @@ def _default(action: argparse.Action, found: re.Match[str] | None) -> str:
 
 
 def _presets(_argument: str, _page: Path) -> Rows:
+    """The fields in which presets differ, and in one row those that are alike in all."""
     recipes = {name: load_recipe(name, {}) for name in presets()}
     yield "field", *map(code, recipes)
+    alike = []
     for field in Recipe.model_fields:
         values = [getattr(recipe, field) for recipe in recipes.values()]
         if any(isinstance(value, BaseModel) for value in values):
             continue
         shown = [json.dumps(value).strip('"') for value in values]
-        yield (
-            code(field),
-            *(shown if len(set(shown)) > 1 else [shown[0], *["same"] * (len(shown) - 1)]),
-        )
+        if len(set(shown)) > 1:
+            yield code(field), *shown
+        else:
+            alike.append(f"{code(field)} {shown[0]}")
+    yield "all", ", ".join(alike), *[""] * (len(recipes) - 1)
 
 
 # The interface
@@ -189,11 +195,13 @@ TABLES: dict[str, Callable[[str, Path], Rows]] = {
     **card_tables.TABLES,
     "fields": _fields,
     "metrics": _metrics,
-    "options": _options,
     "presets": _presets,
     "problems": _problems,
     "settings": _settings,
 }
+
+
+LISTS: dict[str, Callable[[str], Iterator[str]]] = {"options": _options}
 
 
 def main() -> int:
