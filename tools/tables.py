@@ -17,9 +17,10 @@ from prometheus_client import Metric
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import model
+import model.errors
 import scoring.__main__
 import training.__main__
-from model import open_checkpoint
 from service.api import schemas
 from service.api.problems import EXPLANATIONS
 from service.drift import AnswerCounts
@@ -160,6 +161,20 @@ def _presets(_argument: str, _page: Path) -> Rows:
 # The interface
 
 
+def _names(_argument: str) -> Iterator[str]:
+    """What the package `model` exports: functions first."""
+    functions = [name for name in model.__all__ if name[0].islower()]
+    yield f"functions: {', '.join(map(code, functions))}"
+    types = [name for name in model.__all__ if name not in functions]
+    yield f"types: {', '.join(map(code, types))}"
+
+
+def _errors(_argument: str) -> Iterator[str]:
+    for name, kind in vars(model.errors).items():
+        if isinstance(kind, type) and issubclass(kind, model.errors.ModelError):
+            yield f"{code(name)}: {_words((kind.__doc__ or '').splitlines()[0])}"
+
+
 def _fields(name: str, _page: Path) -> Rows:
     yield "field", "default", ""
     for field, info in getattr(schemas, name).model_fields.items():
@@ -172,17 +187,17 @@ def _problems(_argument: str, _page: Path) -> Rows:
         yield code(error.type), str(error.status), EXPLANATIONS[error.type].when
 
 
-def _metrics(_argument: str, _page: Path) -> Rows:
+def _metrics(_argument: str) -> Iterator[str]:
     metrics = Metrics([("/predict", "POST", [200])])
     metrics.expect_model("default", "1234", "cpu", "float32")
-    metrics.expect_answers(AnswerCounts(open_checkpoint(CHECKPOINTS / "default")))
-    yield "metric", "type", "labels", ""
+    metrics.expect_answers(AnswerCounts(model.open_checkpoint(CHECKPOINTS / "default")))
     for family in metrics.registry.collect():
         if family.name.startswith("headlight_process_"):
             continue  # those of every Prometheus client, and only on Linux
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = ", ".join(code(label) for label in _labels(metrics, family))
-        yield code(name), family.type, labels, _words(family.documentation)
+        by = f" by {labels}" if labels else ""
+        yield f"{code(name)} ({family.type}{by}): {_words(family.documentation)}"
 
 
 def _labels(metrics: Metrics, family: Metric) -> Sequence[str]:
@@ -194,14 +209,18 @@ def _labels(metrics: Metrics, family: Metric) -> Sequence[str]:
 TABLES: dict[str, Callable[[str, Path], Rows]] = {
     **card_tables.TABLES,
     "fields": _fields,
-    "metrics": _metrics,
     "presets": _presets,
     "problems": _problems,
     "settings": _settings,
 }
 
 
-LISTS: dict[str, Callable[[str], Iterator[str]]] = {"options": _options}
+LISTS: dict[str, Callable[[str], Iterator[str]]] = {
+    "errors": _errors,
+    "metrics": _metrics,
+    "names": _names,
+    "options": _options,
+}
 
 
 def main() -> int:
