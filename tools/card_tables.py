@@ -34,13 +34,12 @@ def _set(file: dict[str, Any]) -> str:
     return code("/".join(Path(file["file"]).parts[-2:]).partition(".")[0])
 
 
-def _data(_argument: str, page: Path) -> Rows:
-    yield "file", "rows", "what it is", "licence"
+def _data(page: Path) -> Iterator[str]:
     manifest = open_checkpoint(_folder(page)).manifest
     rows = {source.file: source.rows for source in manifest.training_data}
     for source in manifest.recipe["plan"]["sources"].values():
         name = code(source["file"].removesuffix(".tsv.gz"))
-        yield name, f"{rows[source['file']]:,}", source["origin"], source["licence"]
+        yield f"{name}, {rows[source['file']]:,} rows: {source['origin']}; {source['licence']}"
 
 
 def _recorded(_argument: str, page: Path) -> Rows:
@@ -55,39 +54,30 @@ def _recorded(_argument: str, page: Path) -> Rows:
 
 
 def _figures(name: str, page: Path) -> Rows:
-    yield "set", "rows", "accuracy", "95 % interval", "macro F1", "log-loss", "ECE", "uncalibrated"
+    yield "set", "rows", "accuracy (95 %)", "macro F1", "log-loss", "ECE (uncalibrated)"
     for file in read_report(page, name)["files"]:
         low, high = file["accuracy_interval"]
         yield (
-            *(_set(file), f"{file['rows']:,}", f"{file['accuracy']:.2%}"),
-            *(f"{low:.2%} to {high:.2%}", f"{file['macro_f1']:.4f}", f"{file['log_loss']:.4f}"),
-            *(f"{file['ece']:.2%}", f"{file['ece_uncalibrated']:.2%}"),
+            *(_set(file), f"{file['rows']:,}"),
+            f"{file['accuracy']:.2%} ({100 * low:.2f}–{100 * high:.2f})",
+            *(f"{file['macro_f1']:.4f}", f"{file['log_loss']:.4f}"),
+            f"{file['ece']:.2%} ({file['ece_uncalibrated']:.2%})",
         )
 
 
-def _precision(_argument: str, page: Path) -> Rows:
-    yield "set", "float32", "int8", "lost", "gained"
-    (record,) = open_checkpoint(_folder(page)).manifest.precision
-    for one in record.sets:
-        shares = f"{one.float32_accuracy:.2%}", f"{one.accuracy:.2%}"
-        yield code(one.name), *shares, str(one.lost), str(one.gained)
-
-
-def _probes(test: str, page: Path) -> Rows:
-    lean = ["lean"] if test == "group" else []
-    shift = [] if test == "label" else ["mean shift"]
-    yield "what is asked", "rows", "right" if test == "label" else "same label", *shift, *lean
+def _probes(test: str, page: Path) -> Iterator[str]:
     for probe in read_report(page)["probes"]:
         if probe["test"] == test:
-            cells = [probe["name"], f"{probe['rows']:,}", f"{probe['passed'] / probe['rows']:.1%}"]
-            cells += [f"{probe['shift']:.3f}"] if shift else []
-            yield [*cells, *([f"{probe['lean']:+.3f}"] if lean else [])]
+            line = f"{probe['name']}: {probe['passed'] / probe['rows']:.1%} of {probe['rows']:,}"
+            line += "" if probe["shift"] is None else f", {probe['shift']:.3f}"
+            yield line if probe["lean"] is None else f"{line}, {probe['lean']:+.3f}"
 
 
 TABLES: dict[str, Callable[[str, Path], Rows]] = {
-    "data": _data,
     "figures": _figures,
-    "precision": _precision,
-    "probes": _probes,
     "recorded": _recorded,
+}
+LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
+    "data": lambda _argument, page: _data(page),
+    "probes": _probes,
 }

@@ -48,7 +48,7 @@ def generated(page: Path) -> str:
     def replaced(place: re.Match[str]) -> str:
         name, _, argument = place[2].partition(" ")
         if name in LISTS:
-            text = "".join(f"- {line}\n" for line in LISTS[name](argument))
+            text = "".join(f"- {line}\n" for line in LISTS[name](argument, page))
         else:
             text = _table(TABLES[name](argument, page))
         return place[1] + text + place[3]
@@ -100,7 +100,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     return {**commands.choices, "score": scoring.__main__._parser()}
 
 
-def _options(command: str) -> Iterator[str]:
+def _options(command: str, _page: Path) -> Iterator[str]:
     """The options of a command. Those that `fit` has in the same form follow in one line."""
     found = {name: dict(_options_of(parser)) for name, parser in parsers().items()}
     base = {} if command == _BASE else found[_BASE]
@@ -161,7 +161,7 @@ def _presets(_argument: str, _page: Path) -> Rows:
 # The interface
 
 
-def _names(_argument: str) -> Iterator[str]:
+def _names(_argument: str, _page: Path) -> Iterator[str]:
     """What the package `model` exports: functions first."""
     functions = [name for name in model.__all__ if name[0].islower()]
     yield f"functions: {', '.join(map(code, functions))}"
@@ -169,7 +169,7 @@ def _names(_argument: str) -> Iterator[str]:
     yield f"types: {', '.join(map(code, types))}"
 
 
-def _errors(_argument: str) -> Iterator[str]:
+def _errors(_argument: str, _page: Path) -> Iterator[str]:
     for name, kind in vars(model.errors).items():
         if isinstance(kind, type) and issubclass(kind, model.errors.ModelError):
             yield f"{code(name)}: {_words((kind.__doc__ or '').splitlines()[0])}"
@@ -187,7 +187,7 @@ def _problems(_argument: str, _page: Path) -> Rows:
         yield code(error.type), str(error.status), EXPLANATIONS[error.type].when
 
 
-def _metrics(_argument: str) -> Iterator[str]:
+def _metrics(_argument: str, _page: Path) -> Iterator[str]:
     metrics = Metrics([("/predict", "POST", [200])])
     metrics.expect_model("default", "1234", "cpu", "float32")
     metrics.expect_answers(AnswerCounts(model.open_checkpoint(CHECKPOINTS / "default")))
@@ -215,7 +215,8 @@ TABLES: dict[str, Callable[[str, Path], Rows]] = {
 }
 
 
-LISTS: dict[str, Callable[[str], Iterator[str]]] = {
+LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
+    **card_tables.LISTS,
     "errors": _errors,
     "metrics": _metrics,
     "names": _names,
