@@ -59,7 +59,7 @@ def _figures(name: str, page: Path) -> Rows:
         low, high = file["accuracy_interval"]
         yield (
             *(_set(file), f"{file['rows']:,}"),
-            f"{file['accuracy']:.2%} ({100 * low:.2f}–{100 * high:.2f})",
+            f"{file['accuracy']:.2%} ({100 * low:.2f}-{100 * high:.2f})",
             *(f"{file['macro_f1']:.4f}", f"{file['log_loss']:.4f}"),
             f"{file['ece']:.2%} ({file['ece_uncalibrated']:.2%})",
         )
