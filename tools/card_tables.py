@@ -42,17 +42,6 @@ def _data(page: Path) -> Iterator[str]:
         yield f"{name}, {rows[source['file']]:,} rows: {source['origin']}; {source['licence']}"
 
 
-def _recorded(_argument: str, page: Path) -> Rows:
-    yield "set", "texts", "accuracy", "95 % interval", "log-loss", "ECE"
-    for metric in open_checkpoint(_folder(page)).manifest.metrics:
-        low, high = metric.interval
-        figures = f"{metric.accuracy:.1%}", f"{low:.1%} to {high:.1%}"
-        yield (
-            *(code(metric.name), f"{metric.rows:,}", *figures),
-            *(f"{metric.log_loss:.3f}", f"{metric.ece:.3f}"),
-        )
-
-
 def _figures(name: str, page: Path) -> Rows:
     yield "set", "rows", "accuracy (95 %)", "macro F1", "log-loss", "ECE (uncalibrated)"
     for file in read_report(page, name)["files"]:
@@ -75,7 +64,6 @@ def _probes(test: str, page: Path) -> Iterator[str]:
 
 TABLES: dict[str, Callable[[str, Path], Rows]] = {
     "figures": _figures,
-    "recorded": _recorded,
 }
 LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
     "data": lambda _argument, page: _data(page),

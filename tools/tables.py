@@ -224,11 +224,11 @@ LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
 }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the tables, or checks them; 1 if a page is not as generated."""
     parser = argparse.ArgumentParser(description="write the generated tables of the documentation")
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
-    check = parser.parse_args().check
+    check = parser.parse_args(arguments).check
     changed = {}
     for page in pages():
         text = generated(page)

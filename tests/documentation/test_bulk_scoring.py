@@ -15,7 +15,7 @@ import yaml
 from moto.server import ThreadedMotoServer
 from pyarrow import Table, fs, parquet
 
-from tests.documentation.markdown import ROOT, blocks
+from tests.documentation.markdown import ROOT, blocks, commands
 from tests.end_to_end.servers import environment
 
 PAGE = ROOT / "docs" / "guides" / "bulk-scoring.md"
@@ -23,15 +23,8 @@ TEXTS = ["A superb film.", "Dull, and far too long."]
 PROGRAM = ".venv/bin/headlight-score"
 
 
-def commands() -> list[str]:
-    """The indented lines of the page that run something, each as one line."""
-    text = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^    (\S.*)$", text, re.MULTILINE)
-    return [" ".join(line.split()) for line in lines if line.startswith(".venv/bin/")]
-
-
-INSTALLS = [command for command in commands() if "/pip " in command]
-FIRST, RAY, SLURM = [command for command in commands() if command.startswith(PROGRAM)]
+INSTALLS = [command for command in commands(PAGE) if "/pip " in command]
+FIRST, RAY, SLURM = [command for command in commands(PAGE) if command.startswith(PROGRAM)]
 
 
 @pytest.fixture

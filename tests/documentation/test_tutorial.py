@@ -15,7 +15,7 @@ import yaml
 
 from tests.containers.engine import installed_compose
 from tests.documentation.answers import agree, ask, shown
-from tests.documentation.markdown import ROOT, Example, blocks, examples
+from tests.documentation.markdown import ROOT, blocks, examples
 from tests.end_to_end.servers import environment, service
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -144,9 +144,3 @@ def test_compose_mounts_the_model_as_the_page_says(tmp_path: Path) -> None:
     (volume,) = api["volumes"]
     assert volume["source"] == str(ROOT / OUTPUT)
     assert (volume["target"], volume["read_only"]) == ("/checkpoints/messages", True)
-
-
-def test_examples_ask_the_service() -> None:
-    asked: list[Example] = [FIRST, SECOND]
-
-    assert all(example.command.startswith("curl http://127.0.0.1:8000/") for example in asked)

@@ -15,15 +15,13 @@ from tests.documentation.markdown import ROOT, all_blocks, pages
 from tests.end_to_end.servers import environment
 
 PAGES = [page for page in pages() if any(block.language == "python" for block in all_blocks(page))]
-
 # As some clients take an address.
 _HOSTS_AND_PORTS = ('"127.0.0.1", 8000', '"127.0.0.1:8000"')
-
 PATHS = os.pathsep.join([str(ROOT), str(ROOT / "client")])
 
 
 def test_there_are_such_pages() -> None:
-    assert {page.name for page in PAGES} >= {"python.md", "checkpoint.md", "python-client.md"}
+    assert {page.name for page in PAGES} >= {"attention.md", "python.md", "checkpoint.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
