@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from model.arguments import LineParser, add_version, positive
+from model.cli.arguments import LineParser, add_version, positive
 from model.errors import ModelError
 from scoring.errors import InterruptedJobError, OptionError, ScoringError
 
@@ -75,7 +75,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _score(given: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
     """Runs the units that are left, shows how far they have come, and adds up."""
-    from model.progress import progress as shown
+    from model.cli.progress import progress as shown
     from scoring.engines.base import Fault
     from scoring.job import run
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.prediction import Prediction
-from model.sentences import Span
+from model.network.prediction import Prediction
+from model.tokenization.sentences import Span
 
 
 @dataclass(frozen=True, slots=True)

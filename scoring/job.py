@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.checkpoint import open_checkpoint
-from model.hub_checkpoint import local_folder
-from model.windows import Reading
+from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.opening import open_checkpoint
+from model.tokenization.windows import Reading
 from scoring.engines.base import Engine, Fault, Job
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs

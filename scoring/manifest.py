@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.windows import Reading
+from model.tokenization.windows import Reading
 
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
 #: whether a text is scored as a whole alone, or its sentences too

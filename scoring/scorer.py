@@ -8,15 +8,15 @@ import numpy as np
 import torch
 
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
-from model.checkpoint import Checkpoint, open_checkpoint
+from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, InputError, NotFiniteError
-from model.hub_checkpoint import local_folder
 from model.loading import load
-from model.prediction import Prediction
+from model.network.prediction import Prediction
 from model.predictor import Predictor
-from model.sentences import Span, split_sentences
-from model.tokenizer import Encoding
-from model.windows import Reading
+from model.tokenization.sentences import Span, split_sentences
+from model.tokenization.tokenizer import Encoding
+from model.tokenization.windows import Reading
 from scoring.answers import Answers, SentenceAnswer
 from scoring.errors import OptionError
 from scoring.manifest import Granularity, Model

@@ -12,7 +12,7 @@ from model.errors import (
     TooManySentencesError,
     TooManyWindowsError,
 )
-from model.tokenizer import Truncation
+from model.tokenization.tokenizer import Truncation
 from service.errors import UNREADABLE_DETAIL, InternalError
 
 Result = TypeVar("Result")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from model import Encoding, Predictor
 from model.errors import InputError, NoSuchTokenError
-from model.sentences import Span, split_sentences
-from model.windows import Reading
+from model.tokenization.sentences import Span, split_sentences
+from model.tokenization.windows import Reading
 from service.api.encoding import TOO_LONG, encode_text, guard
 from service.api.interventions import Interventions, intervene, no_such_token
 from service.errors import (

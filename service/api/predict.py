@@ -10,16 +10,16 @@ from service.api.items import Item, Plan, at_item, encode_items, join_faults
 from service.api.schemas import PredictRequest
 from service.api.state import State
 from service.errors import InternalError, ServiceError
-from service.formats.verdicts import SentenceVerdict, Verdict
-from service.inference.admission import Caller
+from service.formats.results import SentenceResult, TextResult
+from service.inference.admission import ClientId
 
 # With its sentences, a text takes so many times as long to encode.
 _SENTENCES_COST = 4
 
 
 async def classify(
-    state: State, request: PredictRequest, *, deadline: float, caller: Caller
-) -> list[Verdict | ServiceError]:
+    state: State, request: PredictRequest, *, deadline: float, caller: ClientId
+) -> list[TextResult | ServiceError]:
     """Answers the items of one request.
 
     Args:
@@ -64,7 +64,7 @@ async def classify(
         encodings = [encoding for item in good for encoding in item.encodings]
         answered = await engine.predict(encodings, deadline=deadline, caller=caller)
     answers = iter(answered)
-    merged: list[Verdict | ServiceError] = []
+    merged: list[TextResult | ServiceError] = []
     read: list[tuple[Sequence[Encoding], Prediction]] = []
     for index, item in enumerate(items):
         answer = item if isinstance(item, ServiceError) else _join(engine.predictor, item, answers)
@@ -72,7 +72,7 @@ async def classify(
             answer = at_item(index, answer)
             if request.on_error == "request":
                 raise answer
-        if isinstance(item, Item) and isinstance(answer, Verdict):
+        if isinstance(item, Item) and isinstance(answer, TextResult):
             read.append((item.windows, answer.prediction))
         merged.append(answer)
     # What a changed network or text says is no sign of how the model is used.
@@ -83,7 +83,7 @@ async def classify(
 
 def _join(
     predictor: Predictor, item: Item, answers: Iterator[Prediction | InternalError]
-) -> Verdict | InternalError:
+) -> TextResult | InternalError:
     """Takes the answers of an item, and puts them together; the first error is that of the item."""
     whole, *rest = [
         _join_windows(predictor, [next(answers) for _ in windows])
@@ -95,9 +95,9 @@ def _join(
             return joined
         found.append(joined)
     if item.sentences is None:
-        return Verdict(found[0])
+        return TextResult(found[0])
     sentences = zip(item.sentences, found[1:], strict=True)
-    return Verdict(found[0], [SentenceVerdict(each.span, its) for each, its in sentences])
+    return TextResult(found[0], [SentenceResult(each.span, its) for each, its in sentences])
 
 
 def _join_windows(

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import get_args
 
 import model.errors
-from model.baseline import Baseline
-from model.config import Activation
+from model.checkpoint.baseline import Baseline
+from model.checkpoint.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
+from model.checkpoint.thresholds import Threshold, Thresholds
 from model.errors import InputError, ModelError
-from model.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
-from model.thresholds import Threshold, Thresholds
+from model.network.config import Activation
 from tests.builders import tiny_checkpoint
 from tests.documentation.markdown import REFERENCE, code, codes, rows, sections
 

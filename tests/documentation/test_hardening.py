@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.signing import SIGNATURE, verify_checkpoint
+from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from tests.documentation.markdown import ROOT, blocks, code, codes, rows
 from tests.end_to_end.servers import environment, service
 

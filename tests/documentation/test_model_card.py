@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model import open_checkpoint
-from model.precision import judge
+from model.checkpoint.precision import judge
 from tests.documentation import model_card
 from tests.documentation.markdown import README
 from tests.documentation.model_card import DEFAULT, NEUTRAL, Card

@@ -9,8 +9,8 @@ import torch
 from pyarrow import parquet
 
 from model import Prediction, Predictor, load_predictor, open_checkpoint
-from model.sentences import split_sentences
-from model.windows import MAX_WINDOWS
+from model.tokenization.sentences import split_sentences
+from model.tokenization.windows import MAX_WINDOWS
 from scoring.scorer import Scorer
 from tests.builders import WORDS
 from tests.scoring.conftest import Run

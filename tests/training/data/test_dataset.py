@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import DataSource
-from model.text import TEXT_COLUMNS
+from model.checkpoint.manifest import DataSource
+from model.tokenization.check import TEXT_COLUMNS
 from tests.matching import exactly
 from tests.shared_data import shared_file
 from tests.training.labelled_files import SUFFIXES, write_rows
