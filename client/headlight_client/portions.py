@@ -16,7 +16,7 @@ from headlight_client.calls import (
     OnError,
     Reading,
     as_json,
-    predict_call,
+    predict,
     texts_of,
 )
 from headlight_client.errors import (
@@ -155,7 +155,7 @@ class Portions:
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
         texts = self._texts[portion.start : portion.stop]
-        return predict_call(
+        return predict(
             texts,
             truncation=self._truncation,
             on_error=self._on_error,
