@@ -12,10 +12,10 @@ from model import AttentionOptions, Encoding, Explanation, ModelInfo, Predictor
 from model.errors import InputError, NoSuchTokenError, NoSuchWindowError
 from model.explain.thumbnails import Thumbnail, thumbnail_side
 from model.explain.views import reduced_shape
+from model.reading import ReadingOptions, read_window
 from model.tokenization.tokenizer import Token
 from model.tokenization.words import Words, group_words
-from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, encode_text, guard
-from service.api.interventions import intervene, interventions_of, no_such_token
+from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, guard, heads_off, no_such_token
 from service.api.schemas import (
     AttentionListRequest,
     AttentionQuery,
@@ -284,12 +284,13 @@ def _encode_one(
     cause: InputError
     name = ".".join(str(part) for part in where)
     try:
-        if request.truncation != "window":
-            read = encode_text(predictor, text, truncation=request.truncation, with_tokens=True)
-        else:
-            number = request.window
-            read = guard(lambda: predictor.encode_window(text, number, max_windows=max_windows))
-        return intervene(predictor, read, interventions_of(request))
+        options = ReadingOptions(
+            request.truncation,
+            max_windows=max_windows,
+            heads=heads_off(request),
+            omit=getattr(request, "omit", None) or (),
+        )
+        return guard(read_window, predictor, text, options, getattr(request, "window", 0))
     except TOO_LONG as error:
         cause, message = error, str(error)
     except NoSuchTokenError as error:

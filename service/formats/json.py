@@ -18,8 +18,9 @@ from starlette.responses import Response
 
 from model import Attribution, HeadImportance, HeadSteps, ModelInfo
 from model.explain.views import RAW, Level
+from model.reading import TextResult
 from service.errors import ServiceError
-from service.formats.results import ResponseOptions, TextResult, tell
+from service.formats.results import ResponseOptions, tell
 from service.formats.views import View
 
 JSON = "application/json"

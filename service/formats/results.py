@@ -1,36 +1,9 @@
 """Writes what the model says of an item of a request: as a whole, and of its sentences."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model import Prediction
-from model.tokenization.sentences import Span
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceResult:
-    """What the model says of one sentence.
-
-    Args:
-        span: where it stands in the item.
-        prediction: of it alone.
-    """
-
-    span: Span
-    prediction: Prediction
-
-
-@dataclass(frozen=True, slots=True)
-class TextResult:
-    """What the model says of one item.
-
-    Args:
-        prediction: of the whole text.
-        sentences: of each sentence, in order; None if they were not asked for.
-    """
-
-    prediction: Prediction
-    sentences: Sequence[SentenceResult] | None = None
+from model.reading import TextResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from starlette.requests import Request
 
 from model import AttentionOptions, Encoding, Explanation, Prediction, Predictor
 from model.errors import InputError, TextGrowsError, TextTooLongError
+from model.reading import ReadingOptions, read_window
 from model.tokenization.tokenizer import Truncation
 from service.api.compat.bodies import read_content
 from service.api.compat.infer_schemas import InferRequest, OutputName, RequestParameters
 from service.api.compat.texts import Loc, Texts, invalid, predict_texts, spell, truncated_header
-from service.api.encoding import INLINE_CHARACTERS, encode_text
+from service.api.encoding import INLINE_CHARACTERS, guard
 from service.api.input import INLINE_BYTES, parse_json, validate
 from service.api.requests import caller_of, unless_gone
 from service.api.state import State, state_of
@@ -234,7 +235,7 @@ async def _encode(predictor: Predictor, wanted: InferInput) -> Encoding:
     loc = (*_DATA, 0)
     if not isinstance(text, str):
         raise invalid(loc, "the item is not a string: send text")
-    encode = partial(encode_text, predictor, text, truncation=wanted.truncation, with_tokens=True)
+    encode = partial(guard, read_window, predictor, text, ReadingOptions(wanted.truncation))
     try:
         # With its tokens, a text takes several times as long to encode.
         if len(text) > INLINE_CHARACTERS // 4:

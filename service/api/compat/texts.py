@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from model import Prediction
+from model.reading import TextResult
 from model.tokenization.tokenizer import Truncation
 from service.api.predict import classify
 from service.api.requests import caller_of, unless_gone
 from service.api.schemas import PredictRequest
 from service.api.state import state_of
 from service.errors import FieldError, InvalidRequestError, ServiceError
-from service.formats.results import TextResult
 from service.http.middleware import deadline_of
 
 Loc = tuple[str | int, ...]
