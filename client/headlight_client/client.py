@@ -128,22 +128,6 @@ class Client:
         other, by the limits that the service tells. Each has `timeout` for itself. If one fails,
         the error's `part` says which sentences it had, and holds the answers of the others.
 
-        Args:
-            sentences: any number.
-            truncation: which end of a long text is cut off; `error` refuses a long text; `window`
-                reads it whole, in windows.
-            granularity: `text`, or `sentence`: each prediction has its `sentences` too.
-            abstain_below: where the probability of the best class is below it, from 0 to 1, the
-                label is None.
-            head_mask: heads that are switched off, such as `[{"layer": 0, "head": 3}]`, or
-                `[{"layer": 0}]` for all heads of a layer.
-            omit: numbers of tokens, as `attention` gives them, that are left out of the only
-                sentence.
-            on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
-                place.
-            progress: whether to show how many are answered, on standard error: by tqdm if it is
-                installed, else by lines.
-
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.
         """

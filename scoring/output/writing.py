@@ -16,7 +16,7 @@ from pyarrow import parquet
 from model.reading import SentenceResult
 from scoring.answers import Answers
 from scoring.inputs import suffix_of
-from scoring.manifest import Column, Manifest, Model, Source
+from scoring.output.manifest import Column, Manifest, Model, Source
 from scoring.reading import MISSING
 
 _TYPES = {
@@ -29,12 +29,7 @@ _TYPES = {
 
 
 def part_name(manifest: Manifest, number: int) -> str:
-    """Names the part of a unit.
-
-    Args:
-        manifest: the job.
-        number: of the unit.
-    """
+    """Names the part of a unit."""
     source = manifest.sources[manifest.units[number].source]
     suffix = (
         ".parquet"
@@ -122,7 +117,7 @@ def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
 
 
 def _sentence(answer: SentenceResult) -> dict[str, object]:
-    """What the answers tell of a sentence."""
+    """Returns the fields of a sentence's answer."""
     found = answer.prediction
     shares = {f"probability_{label}": share for label, share in found.probabilities.items()}
     return {

@@ -16,9 +16,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from scoring.errors import OutputError
-from scoring.manifest import BadRow, Manifest, Success, UnitRecord
+from scoring.output.manifest import BadRow, Manifest, Success, UnitRecord
+from scoring.output.writing import part_name
 from scoring.stores import LocalStore, Store, join, store_of
-from scoring.writing import part_name
 
 MANIFEST = "manifest.json"
 SUCCESS = "SUCCESS.json"

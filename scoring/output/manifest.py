@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from model.tokenization.windows import Reading
 
 Format = Literal["csv", "tsv", "jsonl", "parquet"]
-#: whether a text is scored as a whole alone, or its sentences too
+#: whether a text is scored only as a whole, or its sentences too
 Granularity = Literal["text", "sentence"]
 Compression = Literal["gzip", "zstd"]
 OutputFormat = Literal["parquet", "input"]
@@ -214,11 +214,7 @@ class Success(_Part):
 
 
 def added_columns(model: Model) -> tuple[str, ...]:
-    """Names the columns that the answers bring.
-
-    Args:
-        model: what answers, and how.
-    """
+    """Names the columns that the answers bring."""
     probabilities = (f"probability_{label}" for label in model.labels)
     windows = ("windows",) if model.truncation == "window" else ()
     sentences = ("sentences",) if model.granularity == "sentence" else ()
