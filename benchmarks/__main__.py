@@ -21,8 +21,8 @@ from benchmarks.machine import describe
 from benchmarks.measure import Timing
 from benchmarks.table import tables
 from benchmarks.texts import Texts, own_texts, read_texts
-from model.arguments import LineParser, positive
 from model.backends.eager import CudaBackend
+from model.cli.arguments import LineParser, positive
 
 # The service's default.
 MAX_BATCH_TOKENS = 512

@@ -15,10 +15,10 @@ import torch
 
 from benchmarks.texts import SENTENCES
 from model import Encoding, Predictor, load_predictor, open_checkpoint
-from model.arguments import LineParser, positive
-from model.attribution import attribute
 from model.backends.device import choose_dtype
+from model.cli.arguments import LineParser, positive
 from model.errors import ModelError
+from model.explain.attribution import attribute
 
 _LENGTHS = (20, 200, 512)
 _NODES = (8, 16, 32, 64)

@@ -16,10 +16,10 @@ import torch
 
 from benchmarks.passes import batches
 from benchmarks.texts import own_texts
-from model import Checkpoint, Encoding, Predictor, Question, open_checkpoint
-from model.arguments import LineParser, positive
+from model import AttentionOptions, Checkpoint, Encoding, Predictor, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype, dtype_name
+from model.cli.arguments import LineParser, positive
 from model.errors import ModelError
 from model.loading import load
 
@@ -98,7 +98,7 @@ def _parity(predictor: Predictor, exact: Predictor, texts: Sequence[str]) -> tup
     """The largest differences of any probability and of any weight of any map."""
     probability = weight = 0.0
     encodings = [exact.encode(text, with_tokens=True) for text in texts]
-    together = predictor.explain_batch([Question(encoding) for encoding in encodings])
+    together = predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
     for encoding, found, fused in zip(
         encodings, together, predictor.predict(encodings), strict=True
     ):

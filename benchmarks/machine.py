@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from model.backends.device import choose_dtype, dtype_name
-from model.checkpoint import open_checkpoint
+from model.checkpoint.opening import open_checkpoint
 
 _CPUINFO = Path("/proc/cpuinfo")
 _NAME = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)

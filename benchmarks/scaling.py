@@ -27,9 +27,9 @@ from benchmarks.table import columns
 from benchmarks.texts import numbered, own_texts, write_literals
 from benchmarks.wrk import Figures
 from model import open_checkpoint
-from model.arguments import LineParser, positive
+from model.cli.arguments import LineParser, positive
 from model.errors import ModelError
-from model.tokenizer import Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 
 LENGTHS = (8, 16, 32, 64, 128, 256, 512)
 _CONNECTIONS = 64

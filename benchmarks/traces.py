@@ -26,7 +26,7 @@ from benchmarks.servers import Program, Server, serve
 from benchmarks.table import columns
 from benchmarks.texts import own_texts, write_literals
 from benchmarks.wrk import Figures
-from model.arguments import LineParser, positive
+from model.cli.arguments import LineParser, positive
 
 OFF, ON = "off", "on"
 _LOAD = Closed("1 sentence, 64 connections", 64)

@@ -5,28 +5,30 @@
 The package knows neither HTTP nor training.
 """
 
-from model.architecture import Network, NetworkConfig
-from model.attention import AttentionOutput, MultiHeadAttention
-from model.attribution import Attribution, Attributor, attribute
-from model.batch import Batch, collate
-from model.checkpoint import Checkpoint, open_checkpoint
-from model.classifier import Classifier, ClassifierOutput
-from model.config import ConvAttentionConfig, EncoderConfig
-from model.conv_attention import ConvAttentionClassifier
-from model.encoder import EncoderClassifier, build_encoder
-from model.gradients import Gradients, HeadImportance
-from model.interventions import Head, leave_out, switch_off
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.saving import save_checkpoint
+from model.explain.attention_steps import HeadInspector, HeadSteps
+from model.explain.attribution import Attribution, Attributor, attribute
+from model.explain.gradients import Gradients, HeadImportance
+from model.explain.interventions import Head, leave_out, switch_off
+from model.explain.thumbnails import Thumbnail
 from model.loading import load_predictor
-from model.manifest import Manifest
-from model.masks import causal_mask, padding_mask
-from model.prediction import Prediction
-from model.predictor import Explanation, ModelInfo, Predictor, Question
-from model.saving import save_checkpoint
-from model.steps import HeadInspector, HeadSteps
-from model.thumbnails import Thumbnail
-from model.tokenizer import Encoding, Token, Tokenizer
+from model.network import reference
+from model.network.architecture import Network, NetworkConfig
+from model.network.attention import AttentionOutput, MultiHeadAttention
+from model.network.batch import Batch, collate
+from model.network.classifier import Classifier, ClassifierOutput
+from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.conv_attention import ConvAttentionClassifier
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.masks import causal_mask, padding_mask
+from model.network.prediction import Prediction
+from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
+from model.tokenization.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
+    "AttentionOptions",
     "AttentionOutput",
     "Attribution",
     "Attributor",
@@ -52,7 +54,6 @@ __all__ = [
     "NetworkConfig",
     "Prediction",
     "Predictor",
-    "Question",
     "Thumbnail",
     "Token",
     "Tokenizer",
@@ -64,6 +65,7 @@ __all__ = [
     "load_predictor",
     "open_checkpoint",
     "padding_mask",
+    "reference",
     "save_checkpoint",
     "switch_off",
 ]

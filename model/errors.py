@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from model.faults import tell_fault
+from model.validation import tell_fault
 
 
 class ModelError(Exception):

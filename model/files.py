@@ -13,7 +13,7 @@ from model.errors import CheckpointError
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
-# What `model.signing` writes. It covers all of the files above.
+# What `model.checkpoint.signing` writes. It covers all of the files above.
 SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
 MOST_BYTES = 64_000_000

@@ -2,16 +2,16 @@
 
 import torch
 
-from model.architecture import stored_names
 from model.backends.base import Backend
 from model.backends.device import DtypeChoice, choose_backend, dtype_name
-from model.checkpoint import Checkpoint
-from model.compact import Borrowed, narrow_embeddings
+from model.checkpoint.opening import Checkpoint
+from model.checkpoint.overflow import check_magnitudes
+from model.explain.attention_steps import HeadInspector
+from model.explain.gradients import Gradients
 from model.files import WEIGHTS
-from model.gradients import Gradients
-from model.magnitudes import check_magnitudes
+from model.network.architecture import stored_names
+from model.network.shared_weights import SharedWeights, narrow_embeddings
 from model.predictor import ModelInfo, Predictor
-from model.steps import HeadInspector
 
 
 def load_predictor(
@@ -61,7 +61,7 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     if backend.narrow_embeddings:
         narrow_embeddings(network)
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
-    exact = Borrowed(network, compact=backend.copies_layers)
+    exact = SharedWeights(network, compact=backend.copies_layers)
     gradients = Gradients(
         exact,
         labels=info.labels,

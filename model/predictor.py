@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection
 from model.backends.isolation import isolate
-from model.backends.memory import in_halves
-from model.config import EncoderConfig
+from model.backends.out_of_memory import in_halves
+from model.checkpoint.manifest import Metric
+from model.checkpoint.thresholds import Thresholds
 from model.errors import NotFiniteError
-from model.gradients import Gradients
-from model.manifest import Metric
-from model.prediction import Prediction, join_predictions, make_predictions
-from model.steps import HeadInspector
-from model.text import check_text
-from model.thresholds import Thresholds
-from model.thumbnails import Strongest, Thumbnail, make_thumbnails
-from model.tokenizer import Encoding, Tokenizer, Truncation
-from model.windows import MAX_WINDOWS
+from model.explain.attention_steps import HeadInspector
+from model.explain.gradients import Gradients
+from model.explain.thumbnails import Strongest, Thumbnail, make_thumbnails
+from model.network.config import EncoderConfig
+from model.network.prediction import Prediction, join_predictions, make_predictions
+from model.tokenization.check import check_text
+from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation
+from model.tokenization.windows import MAX_WINDOWS
 
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ _WARM_UP_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AttentionOptions:
     """A text and the attention weights to return for it.
 
     Args:
@@ -64,7 +64,7 @@ class Explanation:
         attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. If the
             question has a thumbnail, what `make_thumbnails` returns.
         residual_share: share of a layer's output that comes from its residual connection, for
-            `model.views.rollout`.
+            `model.explain.views.rollout`.
         strongest: what each query attends to most; None without a thumbnail.
     """
 
@@ -246,10 +246,10 @@ class Predictor:
         heads: Sequence[int] | None = None,
     ) -> Explanation:
         """Classifies one text and returns the weights of the same pass; see `explain_batch`."""
-        (explanation,) = self.explain_batch([Question(encoding, layers, heads)])
+        (explanation,) = self.explain_batch([AttentionOptions(encoding, layers, heads)])
         return explanation
 
-    def explain_batch(self, questions: Sequence[Question]) -> list[Explanation]:
+    def explain_batch(self, questions: Sequence[AttentionOptions]) -> list[Explanation]:
         """Classifies texts in one pass on the explicit path and returns the weights of that pass.
 
         If memory runs out, the pass is repeated in halves.
@@ -266,7 +266,7 @@ class Predictor:
         """
         return _all(in_halves(self._explain, questions, self._backend))
 
-    def explain_each(self, questions: Sequence[Question]) -> list[Explanation | Exception]:
+    def explain_each(self, questions: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
         """Explains texts as `explain_batch` does; one that fails leaves the others alone.
 
         Args:
@@ -311,7 +311,7 @@ class Predictor:
 
         return isolate(run_in_halves, entries, self._backend, control=partial(self.probe, path))
 
-    def _explain(self, questions: Sequence[Question]) -> list[Explanation | NotFiniteError]:
+    def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
         chosen = [self._choose(question) for question in questions]
         encodings = [question.encoding for question in questions]
         # All texts of a batch leave the device with every layer and head that one of them needs.
@@ -342,7 +342,7 @@ class Predictor:
     def _explanation(
         self,
         prediction: Prediction,
-        question: Question,
+        question: AttentionOptions,
         chosen: Selection,
         weights: Sequence[NDArray[np.float32]],
     ) -> Explanation:
@@ -379,7 +379,7 @@ class Predictor:
         else:
             self.gradients.probe(encoding)
 
-    def _choose(self, question: Question) -> Selection:
+    def _choose(self, question: AttentionOptions) -> Selection:
         return Selection(
             _check_indices(question.layers, self.info.num_layers, "layer"),
             _check_indices(question.heads, self.info.num_heads, "head"),

@@ -42,8 +42,7 @@ from service.http.access import AllowedHosts, ApiKeys
 from service.http.direct import DirectApp, Layer, direct_places
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
-from service.http.limits import RateLimit
-from service.http.memory import MemoryWatch
+from service.http.memory_watch import MemoryWatch
 from service.http.middleware import (
     CLIENT_LEFT,
     REQUEST_ID,
@@ -51,7 +50,8 @@ from service.http.middleware import (
     ProblemMiddleware,
     RequestMiddleware,
 )
-from service.http.sending import SendingLimit
+from service.http.rate_limit import RateLimit
+from service.http.response_budget import SendingLimit
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Rate, Settings

@@ -12,15 +12,15 @@ from typing import NoReturn
 
 from model import Checkpoint
 from model.allocator import share_one_heap
-from model.arguments import LineParser, add_version
 from model.backends.base import Backend
+from model.cli.arguments import LineParser, add_version
 from service.app import create_app
 from service.http.direct import Layer
 from service.http.lifecycle import Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
+from service.preflight import prepare
 from service.settings import PREFIX, Settings, SettingsError, name_of
-from service.start import prepare
 from service.tracing.environment import is_wanted
 
 logger = logging.getLogger("headlight.server")

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from model import Checkpoint, Encoding, Prediction
-from model.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
+from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 
 # The labels of a series behind its version, and its value.
 _Values = Iterable[tuple[Sequence[str], float]]

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from model.faults import nearest, tell_fault
-from model.sentences import MAX_SENTENCES
-from model.windows import MAX_WINDOWS
+from model.tokenization.sentences import MAX_SENTENCES
+from model.tokenization.windows import MAX_WINDOWS
+from model.validation import nearest, tell_fault
 
 PREFIX = "HEADLIGHT_"
 

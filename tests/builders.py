@@ -5,15 +5,15 @@ from typing import Any
 
 import torch
 
-from model.baseline import Baseline
-from model.config import ConvAttentionConfig, EncoderConfig
-from model.conv_attention import ConvAttentionClassifier, build_conv_attention
-from model.encoder import EncoderClassifier, build_encoder
-from model.manifest import Manifest, Precision, PrecisionSet
-from model.saving import save_checkpoint
-from model.thresholds import Thresholds
-from model.tokenizer import Tokenizer
-from model.wordpiece import wordpiece_tokenizer
+from model.checkpoint.baseline import Baseline
+from model.checkpoint.manifest import Manifest, Precision, PrecisionSet
+from model.checkpoint.saving import save_checkpoint
+from model.checkpoint.thresholds import Thresholds
+from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.tokenization.tokenizer import Tokenizer
+from model.tokenization.wordpiece import wordpiece_tokenizer
 from training.data.vocabulary import train_word_tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

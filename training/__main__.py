@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NoReturn
 
-from model.arguments import LineParser, add_version
+from model.cli.arguments import LineParser, add_version
 from model.errors import ModelError
 from training.cli import compare, evaluate, fetch, fit_options, search_options, sign, verify
 from training.errors import (
@@ -98,7 +98,7 @@ def _run(given: argparse.Namespace) -> int:
     module = importlib.import_module(given.module)
     if _is_alone():
         return int(module.run(given))
-    from training.ranks import is_lost, joined
+    from training.distributed import is_lost, joined
 
     if given.module != _FIT:
         raise RankError("only fit runs on several processes: start this command without torchrun")
@@ -120,7 +120,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _tell(error: Exception, *, is_first: bool) -> int:
     """Prints a fault once, whichever of the processes has found it."""
-    from training.ranks import may_tell
+    from training.distributed import may_tell
 
     interrupted = isinstance(error, InterruptedRunError)
     message = str(error)

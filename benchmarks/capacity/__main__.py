@@ -16,7 +16,7 @@ from benchmarks.capacity.curve import draw_curve
 from benchmarks.capacity.plan import HOURS_OF_A_MONTH, Plan, plan
 from benchmarks.capacity.record import MEASURED
 from benchmarks.errors import BenchmarkError
-from model.arguments import LineParser, number, positive
+from model.cli.arguments import LineParser, number, positive
 
 _LEAST_TOKENS, _MOST_TOKENS = 3, 512
 _MILLISECONDS = 1000

@@ -22,9 +22,9 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.machine import describe
 from benchmarks.texts import SENTENCES, numbered
 from model import open_checkpoint
-from model.arguments import LineParser, positive
 from model.backends.device import choose_dtype, dtype_name
 from model.backends.threads import choose_threads
+from model.cli.arguments import LineParser, positive
 from model.errors import ModelError
 
 _FIRST_NUMBER = 200_000

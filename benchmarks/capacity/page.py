@@ -17,7 +17,7 @@ from benchmarks.capacity.record import MEASURED
 from benchmarks.capacity.tables import tables, the_day
 from benchmarks.errors import BenchmarkError
 from benchmarks.servers import ROOT
-from model.arguments import LineParser
+from model.cli.arguments import LineParser
 
 GUIDE = ROOT / "docs" / "guides" / "capacity.md"
 PICTURE = ROOT / "docs" / "images" / "capacity-day.svg"

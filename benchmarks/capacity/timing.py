@@ -15,7 +15,7 @@ from benchmarks.texts import numbered
 from model import Encoding, Predictor, open_checkpoint
 from model.backends.device import choose_backend, choose_dtype
 from model.loading import load
-from model.tokenizer import Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 
 # As many texts of each length as one pass of the service holds, and fewer.
 SHAPES = (

@@ -19,7 +19,7 @@ from benchmarks.scoring.measuring import Alone, Scored, Setup, measure_alone, sc
 from benchmarks.servers import ROOT
 from benchmarks.table import columns
 from benchmarks.texts import numbered, own_texts
-from model.arguments import LineParser, positive
+from model.cli.arguments import LineParser, positive
 from model.errors import ModelError
 
 

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.architecture import Network
-from model.batch import Batch, collate
-from model.classifier import Classifier
-from model.tokenizer import Encoding
+from model.network.architecture import Network
+from model.network.batch import Batch, collate
+from model.network.classifier import Classifier
+from model.tokenization.tokenizer import Encoding
 
 # Messages of torch's CPU allocator, which raises a plain RuntimeError.
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")

@@ -2,7 +2,8 @@
 
 Legend: B texts, T tokens of the longest text, D hidden size, H heads, C classes, L layers.
 
-The results are those of `model.encoder` without dropout. `model/kernels` computes them otherwise:
+The results are those of `model.network.encoder` without dropout. `model/kernels` computes them
+otherwise:
 
 - Nothing computes padding. Texts go through a layer in groups that fit into the cache.
 - The classifier reads only the first token, so the last layer computes only this token.
@@ -21,8 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.architecture import Network as AnyNetwork
-from model.attention import MultiHeadAttention
 from model.backends.base import Runner
 from model.backends.cpu_packed import PackedEncoder
 from model.backends.eager import CpuBackend, avoid_kernel_cache
@@ -40,11 +39,13 @@ from model.backends.kernels import (
     library,
 )
 from model.backends.quantized import quantize
-from model.batch import Batch
-from model.classifier import ClassifierOutput
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier
-from model.encoder_layers import EncoderLayer
+from model.network.architecture import Network as AnyNetwork
+from model.network.attention import MultiHeadAttention
+from model.network.batch import Batch
+from model.network.classifier import ClassifierOutput
+from model.network.config import EncoderConfig
+from model.network.encoder import EncoderClassifier
+from model.network.layers import EncoderLayer
 
 _WORD_BYTES = 4
 # With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few

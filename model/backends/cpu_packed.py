@@ -3,7 +3,7 @@
 Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads,
 C classes.
 
-The results are those of `model.encoder` without dropout. The computation differs:
+The results are those of `model.network.encoder` without dropout. The computation differs:
 
 - The classifier reads only the first token, `[CLS]`. So the last layer computes only the output of
   this token, no values, and keys only if its weights are requested.
@@ -23,16 +23,16 @@ import platform
 import torch
 from torch import Tensor
 
-from model.architecture import Network
-from model.attention import MultiHeadAttention
 from model.backends.base import Runner
 from model.backends.eager import CpuBackend, avoid_kernel_cache
 from model.backends.packed_pass import compiled
 from model.backends.quantized import quantize_weight
-from model.batch import Batch
-from model.classifier import ClassifierOutput
-from model.encoder import EncoderClassifier
-from model.encoder_layers import EncoderLayer
+from model.network.architecture import Network
+from model.network.attention import MultiHeadAttention
+from model.network.batch import Batch
+from model.network.classifier import ClassifierOutput
+from model.network.encoder import EncoderClassifier
+from model.network.layers import EncoderLayer
 
 # oneDNN's names: of the function, and of its approximation.
 _ACTIVATIONS = {

@@ -11,11 +11,11 @@ from model.backends.cpu_kernels import KernelBackend, can_run
 from model.backends.cpu_packed import PackedBackend, can_pack
 from model.backends.eager import CpuBackend, CudaBackend
 from model.backends.threads import choose_threads
-from model.checkpoint import Checkpoint
-from model.config import EncoderConfig
+from model.checkpoint.manifest import Precision
+from model.checkpoint.opening import Checkpoint
+from model.checkpoint.precision import judge
 from model.errors import ConfigurationError
-from model.manifest import Precision
-from model.precision import judge
+from model.network.config import EncoderConfig
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
 _DTYPES = {
@@ -83,7 +83,7 @@ def choose_dtype(
         name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: bfloat16 if the device
             multiplies it natively; else float16 on a GPU that multiplies it natively; else int8 on
             a processor that multiplies it natively, if the records allow it (see
-            `model.precision`); else float32.
+            `model.checkpoint.precision`); else float32.
         device: where the network runs.
         precision: the records of the checkpoint.
         set_by: what named the type, for the reason.

@@ -8,14 +8,14 @@ from typing import Any, cast
 from starlette.responses import Response
 from starlette.types import Scope
 
-from model import Encoding, Explanation, ModelInfo, Predictor, Question
+from model import AttentionOptions, Encoding, Explanation, ModelInfo, Predictor
 from model.errors import InputError, NoSuchTokenError, NoSuchWindowError
-from model.thumbnails import Thumbnail, thumbnail_side
-from model.tokenizer import Token
-from model.views import reduced_shape
-from model.words import Words, group_words
-from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, encode_text, guard
-from service.api.interventions import intervene, interventions_of, no_such_token
+from model.explain.thumbnails import Thumbnail, thumbnail_side
+from model.explain.views import reduced_shape
+from model.reading import ReadingOptions, read_window
+from model.tokenization.tokenizer import Token
+from model.tokenization.words import Words, group_words
+from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, guard, heads_off, no_such_token
 from service.api.schemas import (
     AttentionListRequest,
     AttentionQuery,
@@ -35,13 +35,13 @@ from service.errors import (
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
-from service.formats.sizes import Size, estimate_size
+from service.formats.size_estimates import Size, estimate_size
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
-from service.http.memory import LARGE_SHARE
+from service.http.memory_watch import LARGE_SHARE
 from service.http.middleware import deadline_of
-from service.http.sending import SMALL_BYTES
-from service.inference.admission import Caller
+from service.http.response_budget import SMALL_BYTES
+from service.inference.admission import ClientId
 from service.tracing.record import stage
 
 CSV = "text/csv"  # Response adds the charset
@@ -66,7 +66,7 @@ Place = tuple[str | int, ...]
 
 
 async def explain(
-    state: State, request: Attention, accepted: str, place: str, scope: Scope, caller: Caller
+    state: State, request: Attention, accepted: str, place: str, scope: Scope, caller: ClientId
 ) -> Response:
     """Answers one request for attention.
 
@@ -109,7 +109,7 @@ async def explain(
         return _write_part(engine.info, request, form, view, number)
 
     questions = [
-        Question(encoding, request.layer, request.head, _thumbnail(request, grouped))
+        AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
     deadline = deadline_of(scope)
@@ -284,12 +284,13 @@ def _encode_one(
     cause: InputError
     name = ".".join(str(part) for part in where)
     try:
-        if request.truncation != "window":
-            read = encode_text(predictor, text, truncation=request.truncation, with_tokens=True)
-        else:
-            number = request.window
-            read = guard(lambda: predictor.encode_window(text, number, max_windows=max_windows))
-        return intervene(predictor, read, interventions_of(request))
+        options = ReadingOptions(
+            request.truncation,
+            max_windows=max_windows,
+            heads=heads_off(request),
+            omit=getattr(request, "omit", None) or (),
+        )
+        return guard(read_window, predictor, text, options, getattr(request, "window", 0))
     except TOO_LONG as error:
         cause, message = error, str(error)
     except NoSuchTokenError as error:

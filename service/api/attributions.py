@@ -13,12 +13,12 @@ from service.api.schemas import AttributionsRequest, ImportanceRequest
 from service.api.state import State
 from service.errors import FieldError, InvalidRequestError
 from service.formats.json import attributions_answer, importance_answer
-from service.inference.admission import Caller
-from service.inference.work import Job
+from service.inference.admission import ClientId
+from service.inference.work_items import Job
 
 
 async def attribute(
-    state: State, request: AttributionsRequest, place: str, deadline: float, caller: Caller
+    state: State, request: AttributionsRequest, place: str, deadline: float, caller: ClientId
 ) -> dict[str, object]:
     """Answers one request for attributions.
 
@@ -66,7 +66,7 @@ async def attribute(
 
 
 async def rank_heads(
-    state: State, request: ImportanceRequest, place: str, deadline: float, caller: Caller
+    state: State, request: ImportanceRequest, place: str, deadline: float, caller: ClientId
 ) -> dict[str, object]:
     """Answers one request for the importance of heads.
 

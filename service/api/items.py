@@ -4,14 +4,11 @@ An item is one text. Read in windows it is several, and with its sentences it is
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from model import Encoding, Predictor
+from model import Predictor
 from model.errors import InputError, NoSuchTokenError
-from model.sentences import Span, split_sentences
-from model.windows import Reading
-from service.api.encoding import TOO_LONG, encode_text, guard
-from service.api.interventions import Interventions, intervene, no_such_token
+from model.reading import EncodedText, ReadingOptions, read_text
+from service.api.encoding import TOO_LONG, guard, no_such_token
 from service.errors import (
     FieldError,
     InternalError,
@@ -22,68 +19,16 @@ from service.errors import (
 from service.tracing.record import stage
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How the items of a request are read.
-
-    Args:
-        truncation: what becomes of a text that is longer than the model reads.
-        by_sentence: whether the sentences of an item are read too, each as a text of its own.
-        max_windows: the most windows of a text.
-        max_sentences: the most sentences of an item.
-        max_tokens: the most tokens of all items together.
-        interventions: what is changed about them.
-    """
-
-    truncation: Reading
-    by_sentence: bool
-    max_windows: int
-    max_sentences: int
-    max_tokens: int
-    interventions: Interventions = field(default_factory=Interventions)
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """A sentence of an item.
-
-    Args:
-        span: where it stands in the item.
-        windows: as the model reads it, like those of an item.
-    """
-
-    span: Span
-    windows: Sequence[Encoding]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An item that can be classified.
-
-    Args:
-        windows: the text as the model reads it; one encoding if it is not read in windows.
-        sentences: in order; None if they are not read.
-    """
-
-    windows: Sequence[Encoding]
-    sentences: Sequence[Sentence] | None
-
-    @property
-    def encodings(self) -> list[Encoding]:
-        """All texts that go through the network for it: the whole, then its sentences."""
-        sentences = self.sentences or ()
-        return [*self.windows, *(each for sentence in sentences for each in sentence.windows)]
-
-
 def encode_items(
-    predictor: Predictor, sentences: Sequence[object], plan: Plan
-) -> list[Item | ServiceError]:
+    predictor: Predictor, sentences: Sequence[object], options: ReadingOptions, *, max_tokens: int
+) -> list[EncodedText | ServiceError]:
     """Encodes the items of a request.
 
     Args:
         predictor: its tokenizer does it.
         sentences: what should be texts.
-        plan: how they are read.
+        options: how they are read.
+        max_tokens: the most tokens of all items together.
 
     Returns:
         Each as it will be classified, or its error.
@@ -91,16 +36,16 @@ def encode_items(
     Raises:
         InvalidRequestError: together they have more tokens than the queue holds.
     """
-    items: list[Item | ServiceError] = []
+    items: list[EncodedText | ServiceError] = []
     tokens = 0
     with stage("tokenize", len(sentences)):
         for index, sentence in enumerate(sentences):
-            item = _encode(predictor, sentence, index, plan)
+            item = _encode(predictor, sentence, index, options)
             items.append(item)
-            if isinstance(item, Item):
+            if isinstance(item, EncodedText):
                 tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
-            if tokens > plan.max_tokens:
-                raise _too_much(index + 1, plan.max_tokens)
+            if tokens > max_tokens:
+                raise _too_much(index + 1, max_tokens)
     return items
 
 
@@ -115,11 +60,13 @@ def _too_much(count: int, limit: int) -> InvalidRequestError:
     return InvalidRequestError(f"sentences: {message}.", errors=errors)
 
 
-def _encode(predictor: Predictor, sentence: object, index: int, plan: Plan) -> Item | ServiceError:
+def _encode(
+    predictor: Predictor, sentence: object, index: int, options: ReadingOptions
+) -> EncodedText | ServiceError:
     kind: type[ServiceError] = InvalidRequestError
     try:
         if isinstance(sentence, str):
-            return _read_item(predictor, sentence, plan)
+            return guard(read_text, predictor, sentence, options)
         message = "the item is not a string: send text"
     except InternalError as error:
         return at_item(index, error)
@@ -131,30 +78,6 @@ def _encode(predictor: Predictor, sentence: object, index: int, plan: Plan) -> I
         message = str(error)
     errors = [FieldError(("body", "sentences", index), message)]
     return kind(f"sentences[{index}]: {message}.", errors=errors)
-
-
-def _read_item(predictor: Predictor, text: str, plan: Plan) -> Item:
-    whole = _read(predictor, text, plan)
-    if not plan.by_sentence:
-        return Item(whole, None)
-    spans = split_sentences(text, max_sentences=plan.max_sentences)
-    return Item(
-        whole,
-        [Sentence(span, _read(predictor, text[span.start : span.end], plan)) for span in spans],
-    )
-
-
-def _read(predictor: Predictor, text: str, plan: Plan) -> Sequence[Encoding]:
-    """Encodes a text as the plan says."""
-    wanted = plan.interventions
-    if plan.truncation == "window":
-        windows = guard(lambda: predictor.encode_windows(text, max_windows=plan.max_windows))
-    else:
-        with_tokens = bool(wanted.omit)
-        windows = [
-            encode_text(predictor, text, truncation=plan.truncation, with_tokens=with_tokens)
-        ]
-    return [intervene(predictor, window, wanted) for window in windows] if wanted else windows
 
 
 def at_item(index: int, fault: InternalError) -> InternalError:

@@ -1,8 +1,8 @@
 """Tells a client every limit beyond which a request is refused, from where it is enforced."""
 
-from model.attribution import MOST_STEPS
-from model.excerpt import MOST_GROWN
-from model.thumbnails import MOST_SIDE
+from model.explain.attribution import MOST_STEPS
+from model.explain.thumbnails import MOST_SIDE
+from model.tokenization.excerpt import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.schemas import MOST_NUMBERS

@@ -19,8 +19,8 @@ from service.formats.json import JSON
 from service.http.access import authorization, challenge, client_of, explain_refusal
 from service.http.middleware import seconds_of
 from service.http.negotiation import negotiate
-from service.http.sending import sender_of
-from service.inference.admission import Caller
+from service.http.response_budget import sender_of
+from service.inference.admission import ClientId
 from service.settings import Access
 
 Answer = TypeVar("Answer")
@@ -115,14 +115,14 @@ def require_same_site(request: Request) -> None:
     )
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> ClientId:
     """Who sends a request, for whoever shares the network among clients."""
     state, scope = state_of(request), request.scope
     client = client_of(state.api_keys, scope["client"], scope["headers"])
     route, seconds = scope["route"].path, seconds_of(scope)
     if state.tokens is None:
-        return Caller(client, route, seconds=seconds)
-    return Caller(client, route, partial(state.tokens.spend, _payer(request)), seconds)
+        return ClientId(client, route, seconds=seconds)
+    return ClientId(client, route, partial(state.tokens.spend, _payer(request)), seconds)
 
 
 def _payer(request: Request) -> Hashable:

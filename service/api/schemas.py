@@ -13,14 +13,14 @@ from pydantic import (
     field_validator,
 )
 
-from model.attribution import MOST_STEPS, STEPS, Method
+from model.checkpoint.manifest import Metric
 from model.errors import InputError
-from model.manifest import Metric
-from model.text import check_text
-from model.thumbnails import LEAST_SIDE, MOST_SIDE
-from model.tokenizer import Truncation
-from model.views import Level, Reduce
-from model.windows import Reading
+from model.explain.attribution import MOST_STEPS, STEPS, Method
+from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
+from model.explain.views import Level, Reduce
+from model.tokenization.check import check_text
+from model.tokenization.tokenizer import Truncation
+from model.tokenization.windows import Reading
 from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX
 

@@ -9,9 +9,9 @@ from model import Checkpoint
 from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
-from service.http.limits import RateLimit
-from service.http.memory import MemoryWatch
-from service.http.sending import SendingLimit
+from service.http.memory_watch import MemoryWatch
+from service.http.rate_limit import RateLimit
+from service.http.response_budget import SendingLimit
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from service.settings import Settings

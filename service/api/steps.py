@@ -14,16 +14,16 @@ from service.api.schemas import StepsQuery
 from service.api.state import State
 from service.errors import FieldError, InvalidRequestError, TooManyWeightsError
 from service.formats.json import JSON, steps_body
-from service.formats.sizes import estimate_steps
-from service.http.memory import LARGE_SHARE
+from service.formats.size_estimates import estimate_steps
+from service.http.memory_watch import LARGE_SHARE
 from service.http.middleware import deadline_of
-from service.http.sending import SMALL_BYTES
-from service.inference.admission import Caller
-from service.inference.work import Job
+from service.http.response_budget import SMALL_BYTES
+from service.inference.admission import ClientId
+from service.inference.work_items import Job
 
 
 async def follow(
-    state: State, request: StepsQuery, place: str, scope: Scope, caller: Caller
+    state: State, request: StepsQuery, place: str, scope: Scope, caller: ClientId
 ) -> Response:
     """Answers one request for the steps of a head.
 

@@ -89,6 +89,6 @@ def _section(term: Term) -> str:
         f"      <h2>{html.escape(term.name)}</h2>\n"
         f"      <p>{html.escape(term.text)}</p>\n"
         f'      <pre class="source" tabindex="0" role="region" aria-label="{name} of '
-        f'model/reference.py"><code>{code}</code></pre>\n'
+        f'model/network/reference.py"><code>{code}</code></pre>\n'
         f"    </section>"
     )

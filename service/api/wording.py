@@ -6,7 +6,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from model.faults import nearest, tell_fault
+from model.validation import nearest, tell_fault
 from service.errors import FieldError, InvalidRequestError
 
 # What this service and others call the field of the text. Whoever sends one of these names where

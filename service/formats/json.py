@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from model import Attribution, HeadImportance, HeadSteps, ModelInfo
-from model.views import RAW, Level
+from model.explain.views import RAW, Level
+from model.reading import TextResult
 from service.errors import ServiceError
-from service.formats.verdicts import Telling, Verdict, tell
+from service.formats.results import ResponseOptions, tell
 from service.formats.views import View
 
 JSON = "application/json"
@@ -42,7 +43,7 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
 
 
 def predict_answer(
-    info: ModelInfo, verdicts: Sequence[Verdict | ServiceError], telling: Telling
+    info: ModelInfo, verdicts: Sequence[TextResult | ServiceError], telling: ResponseOptions
 ) -> dict[str, object]:
     """The content of an answer of `POST /predict`.
 

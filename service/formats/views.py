@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import Explanation, Prediction
-from model.thumbnails import Strongest
-from model.tokenizer import Token
-from model.views import Level, Reduce, reduce_weights, view_name
-from model.words import Words
+from model.explain.thumbnails import Strongest
+from model.explain.views import Level, Reduce, reduce_weights, view_name
+from model.tokenization.tokenizer import Token
+from model.tokenization.words import Words
 
 
 @dataclass(frozen=True, slots=True)

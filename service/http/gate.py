@@ -17,9 +17,9 @@ from starlette.middleware.cors import CORSMiddleware
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys, client_of, cors_headers
 from service.http.lifecycle import Lifecycle
-from service.http.memory import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
+from service.http.memory_watch import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
 from service.http.middleware import REQUEST_ID, RESPONSE_HEADERS, Headers, request_id
-from service.inference.admission import Caller
+from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
 
@@ -103,7 +103,7 @@ class Gate:
                 place.refused.inc()
                 return self._answer(error, headers, closes=closes, told=place.tells_error)
         loop = asyncio.get_running_loop()
-        caller = Caller(client_of(self._api_keys, peer, headers), place.route)
+        caller = ClientId(client_of(self._api_keys, peer, headers), place.route)
         try:
             self._engine.check_room(caller, loop.time() + self._seconds, ahead=self._let_in)
         except OverloadedError as error:

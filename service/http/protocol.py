@@ -29,7 +29,7 @@ from service.http.connections import Connections
 from service.http.gate import Gate
 from service.http.heads import find_fault, without_offer
 from service.http.proxies import TrustedProxies
-from service.http.sending import name_sender
+from service.http.response_budget import name_sender
 from service.http.transport import ClientTransport
 
 LARGEST_HEAD = 131_072

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from service.http.sending import Room
+from service.http.response_budget import Room
 
 # After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
 # a client that sends that much too much can do with less.

@@ -31,7 +31,7 @@ _CLOSED_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ClientId:
     """Who asks, and for what.
 
     Args:
@@ -53,7 +53,7 @@ def fewer_tokens(fitting: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RequestCost:
     """What a request costs.
 
     Args:
@@ -142,7 +142,7 @@ class Admission:
         share = self._shares.get(client)
         return share.tokens if share else 0
 
-    def check(self, caller: Caller, work: Work, seconds: float) -> None:
+    def check(self, caller: ClientId, work: RequestCost, seconds: float) -> None:
         """Admits a request or refuses it.
 
         Args:
@@ -163,7 +163,7 @@ class Admission:
         if self._shares:
             self._check_room(caller.client, work, most, _NOTHING, "the request")
 
-    def check_room(self, caller: Caller, seconds: float, *, now: float, ahead: int = 0) -> None:
+    def check_room(self, caller: ClientId, seconds: float, *, now: float, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
 
         Args:
@@ -195,7 +195,7 @@ class Admission:
             self._closed_until = now + _CLOSED_SECONDS
             raise
 
-    def begin(self, client: Hashable, work: Work) -> None:
+    def begin(self, client: Hashable, work: RequestCost) -> None:
         """Notes that a request was admitted and waits."""
         share = self._shares.setdefault(client, _Share())
         for each in (share, self._total):
@@ -223,7 +223,7 @@ class Admission:
             each.amount -= amount
         self._forget_if_done(client)
 
-    def leave(self, caller: Caller, work: Work, *, answered: bool) -> None:
+    def leave(self, caller: ClientId, work: RequestCost, *, answered: bool) -> None:
         """Notes that a request has its answer, or was given up.
 
         Args:
@@ -245,7 +245,7 @@ class Admission:
         if not self._shares:
             self._total = _Share()  # no sum of rounding errors
 
-    def _note_usual(self, route: str, work: Work) -> None:
+    def _note_usual(self, route: str, work: RequestCost) -> None:
         # A request larger than a pass counts as a pass, so that large ones shut out no small ones.
         part = min(1.0, self._max_batch_tokens / max(work.tokens, 1))
         tokens, amount = part * work.tokens, part * work.amount
@@ -257,7 +257,9 @@ class Admission:
         """Returns how many seconds of lanes fit into the time that a request has."""
         return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
 
-    def _refuse_large(self, work: Work, needed: float, most: float, whole: float) -> NoReturn:
+    def _refuse_large(
+        self, work: RequestCost, needed: float, most: float, whole: float
+    ) -> NoReturn:
         """Refuses work that its time is too short for.
 
         Args:
@@ -285,7 +287,7 @@ class Admission:
         )
 
     def _check_room(
-        self, client: Hashable, work: Work | _Usual, most: float, before: _Share, name: str
+        self, client: Hashable, work: RequestCost | _Usual, most: float, before: _Share, name: str
     ) -> None:
         """Refuses work that ends too late, or that the queue has no room for."""
         tokens, cost = work.tokens, self._cost.per_token

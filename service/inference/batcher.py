@@ -22,15 +22,22 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeVar
 
-from model import Encoding, Explanation, Prediction, Question
+from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.inference.admission import Caller, Work, fewer_tokens
+from service.inference.admission import ClientId, RequestCost, fewer_tokens
 from service.inference.cost import Cost
-from service.inference.lanes import EXTRA_LANES, WORTH_SHARING_TOKENS, Lane
-from service.inference.queue import DRAINED, Hand, Queue
 from service.inference.supervision import Ends
-from service.inference.work import Entry, Job, Pass, Task, Waiter, failure
+from service.inference.waiting import DRAINED, Queue, WorkerState
+from service.inference.work_items import (
+    Job,
+    PendingRequest,
+    ScheduledBatch,
+    Task,
+    WorkItem,
+    failure,
+)
+from service.inference.workers import EXTRA_LANES, WORTH_SHARING_TOKENS, Lane
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.tracing.record import CURRENT
@@ -38,7 +45,7 @@ from service.tracing.record import CURRENT
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.batcher")
 
-ANYONE = Caller()
+ANYONE = ClientId()
 # Weights of attention that are written in the time of a token.
 _NUMBERS_PER_TOKEN = 1000
 
@@ -71,7 +78,7 @@ class Batcher:
     def __init__(
         self,
         classify: Callable[[Sequence[Encoding]], Sequence[Prediction | Exception]],
-        explain: Callable[[Sequence[Question]], Sequence[Explanation | Exception]],
+        explain: Callable[[Sequence[AttentionOptions]], Sequence[Explanation | Exception]],
         *,
         executor: Executor,
         workers: int = 1,
@@ -106,7 +113,7 @@ class Batcher:
         )
         self._max_batch_tokens = max_batch_tokens
         self._computes_padding = computes_padding
-        self._waiters: dict[Waiter[Any], float] = {}  # since when; the oldest is first
+        self._waiters: dict[PendingRequest[Any], float] = {}  # since when; the oldest is first
         metrics.queue_tokens.set_function(lambda: float(self._queue.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._waiters)))
         metrics.queue_oldest_seconds.set_function(self._oldest)
@@ -128,7 +135,7 @@ class Batcher:
         """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
         return self._queue.longest_pass()
 
-    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
+    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size has no room.
 
         Args:
@@ -147,7 +154,7 @@ class Batcher:
         encodings: Sequence[Encoding],
         *,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
     ) -> list[Prediction | InternalError]:
         """Waits for the predictions of one request.
 
@@ -170,12 +177,12 @@ class Batcher:
 
     async def explain(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[AttentionOptions],
         finish: Callable[[int, Explanation], Result],
         *,
         numbers: int = 0,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
     ) -> list[Result]:
         """Waits for the explanations of one request.
 
@@ -210,7 +217,7 @@ class Batcher:
         jobs: Sequence[Job[Result]],
         *,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Result]:
         """Runs the jobs of one request on lanes; other requests go in between.
@@ -266,17 +273,17 @@ class Batcher:
         task: Task,
         items: Sequence[tuple[object, Sequence[Encoding]]],
         deadline: float,
-        caller: Caller,
+        caller: ClientId,
         *,
         finish: Callable[[int, Any], object] | None = None,
         extra: float = 0.0,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Any]:
-        waiter: Waiter[Any] = Waiter(
+        waiter: PendingRequest[Any] = PendingRequest(
             self._loop.create_future(), len(items), caller.client, trace=CURRENT.get()
         )
         entries = [
-            Entry(task, waiter, index, item, encodings, finish)
+            WorkItem(task, waiter, index, item, encodings, finish)
             for index, (item, encodings) in enumerate(items)
         ]
         sized = [(entry, entry.tokens) for entry in entries]
@@ -287,7 +294,7 @@ class Batcher:
         tokens = sum(count for _, count in sized)
         waiter.cost += extra / max(tokens, 1)
         waiter.predictions = waiter.cost * self._queue.times_a_prediction(task.path)
-        work = Work(tokens, tokens * waiter.predictions, advice)
+        work = RequestCost(tokens, tokens * waiter.predictions, advice)
         now = self._loop.time()
         flow = self._queue.admit(sized, caller, work, deadline - now, is_job=is_job)
         self._waiters[waiter] = now
@@ -307,7 +314,7 @@ class Batcher:
 
     def _work(self, place: int) -> None:
         """Runs a lane on a thread of the executor, and has it replaced if it ends unasked."""
-        hand = Hand(threading.get_ident(), self._kinds[place])
+        hand = WorkerState(threading.get_ident(), self._kinds[place])
         try:
             self._begin_lane(hand.kind)
             self._lane(hand)
@@ -318,7 +325,7 @@ class Batcher:
             finally:
                 self._loop.call_soon_threadsafe(self._replace, place, hand.batch, error)
 
-    def _lane(self, hand: Hand) -> None:
+    def _lane(self, hand: WorkerState) -> None:
         """Runs one batch after the other until `close`.
 
         Args:
@@ -341,7 +348,7 @@ class Batcher:
             self._loop.call_soon_threadsafe(self._report, batch, report)
             hand.batch = None
 
-    def _report(self, batch: Pass, report: Callable[[], None]) -> None:
+    def _report(self, batch: ScheduledBatch, report: Callable[[], None]) -> None:
         self._passes += 1
         try:
             report()
@@ -349,7 +356,7 @@ class Batcher:
             logger.exception("the report of a pass failed")
             batch.fail(failure(error))
 
-    def _replace(self, place: int, batch: Pass | None, error: BaseException) -> None:
+    def _replace(self, place: int, batch: ScheduledBatch | None, error: BaseException) -> None:
         """Answers those whom a lane left behind, and starts another in its place."""
         logger.error("a lane ended unasked", exc_info=error, extra=safe_fault(error))
         if batch is not None:
@@ -378,13 +385,15 @@ class Batcher:
         if not self._queue.closed:
             self._on_lost()
 
-    def _failed(self, batch: Pass, error: Exception) -> None:
+    def _failed(self, batch: ScheduledBatch, error: Exception) -> None:
         batch.fail(failure(error))
         if batch.encodings:
             self._metrics.forward_failures.inc()
             self._on_pass(batch.path, batch.began, error)
 
-    def _succeeded(self, batch: Pass, deliver: Callable[[], None], seconds: float) -> None:
+    def _succeeded(
+        self, batch: ScheduledBatch, deliver: Callable[[], None], seconds: float
+    ) -> None:
         deliver()
         if batch.faults:
             first = batch.faults[0]

@@ -12,18 +12,18 @@ from typing import Literal, TypeVar
 
 import torch
 
-from model import Encoding, Explanation, ModelInfo, Prediction, Predictor, Question
+from model import AttentionOptions, Encoding, Explanation, ModelInfo, Prediction, Predictor
 from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.inference.admission import Caller, fewer_tokens
+from service.inference.admission import ClientId, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
 from service.inference.cost import Cost
-from service.inference.lanes import EXTRA_LANES, Lane
 from service.inference.supervision import Faults
-from service.inference.work import Job
+from service.inference.work_items import Job
+from service.inference.workers import EXTRA_LANES, Lane
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
@@ -143,7 +143,7 @@ class Engine:
         """Starts to load the model and to warm it up, in the background."""
         self._spawn(self._start())
 
-    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
+    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
         """Raises as `Batcher.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
             self._batcher.check_room(caller, deadline, ahead=ahead)
@@ -153,7 +153,7 @@ class Engine:
         encodings: Sequence[Encoding],
         *,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
     ) -> list[Prediction | InternalError]:
         """Waits for the predictions of one request; see `Batcher.predict`."""
         return await self._running().predict(encodings, deadline=deadline, caller=caller)
@@ -168,12 +168,12 @@ class Engine:
 
     async def explain(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[AttentionOptions],
         finish: Callable[[int, Explanation], Result],
         *,
         numbers: int = 0,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
     ) -> list[Result]:
         """Waits for the finished explanations of one request; see `Batcher.explain`."""
         return await self._running().explain(
@@ -185,7 +185,7 @@ class Engine:
         jobs: Sequence[Job[Result]],
         *,
         deadline: float = math.inf,
-        caller: Caller = ANYONE,
+        caller: ClientId = ANYONE,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Result]:
         """Runs the jobs of one request; see `Batcher.run`."""
@@ -282,7 +282,11 @@ class Engine:
         whole = [text] * max(1, self.max_batch_tokens // len(text.input_ids))
         paths: list[tuple[PathName, list[Encoding], Callable[[], object]]] = [
             (FUSED, whole, lambda: predictor.predict(whole)),
-            (EXPLICIT, whole, lambda: predictor.explain_batch([Question(each) for each in whole])),
+            (
+                EXPLICIT,
+                whole,
+                lambda: predictor.explain_batch([AttentionOptions(each) for each in whole]),
+            ),
             (GRADIENT, [text], lambda: predictor.gradients.head_importance(text, label=None)),
         ]
         for path, texts, run in paths:

@@ -21,7 +21,7 @@ from benchmarks.capacity.waiting import Waiting
 from benchmarks.errors import BenchmarkError
 from model.backends.cpu_kernels import KernelBackend
 from model.backends.eager import CpuBackend
-from service.inference import admission, cost, lanes, scheduler
+from service.inference import admission, cost, scheduler, workers
 
 
 def server(cost: Cost, *, cores: int = 1, deadline: float = math.inf) -> Replica:
@@ -182,7 +182,7 @@ def test_equal_ages_give_the_batches_of_the_service(lengths: list[int], limit: i
 def test_the_numbers_are_those_of_the_service() -> None:
     assert model.SHARE_OF_TIME == admission._SHARE_OF_TIME
     assert model.SPARE_REQUESTS == admission._SPARE_REQUESTS
-    assert model.WORTH_SHARING_TOKENS == lanes.WORTH_SHARING_TOKENS
+    assert model.WORTH_SHARING_TOKENS == workers.WORTH_SHARING_TOKENS
     assert model.HORIZON_SECONDS == cost._HORIZON_SECONDS
     assert waiting.PASS_TOKENS == scheduler._PASS_TOKENS == cost._PASS_TOKENS
     assert waiting.PADDING_SHARE == scheduler._PADDING_SHARE

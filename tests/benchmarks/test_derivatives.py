@@ -10,7 +10,7 @@ import torch
 from benchmarks.derivatives import main
 from benchmarks.texts import SENTENCES
 from model import load_predictor, open_checkpoint
-from model.attribution import attribute
+from model.explain.attribution import attribute
 from tests.builders import MAX_LENGTH
 
 NUMBER = r"\d+\.\d"

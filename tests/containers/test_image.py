@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from model.checkpoint import open_checkpoint
-from model.signing import sign_checkpoint
+from model.checkpoint.opening import open_checkpoint
+from model.checkpoint.signing import sign_checkpoint
 from publish.image import build_image
 from publish.source import Source
 from tests.builders import tiny_checkpoint

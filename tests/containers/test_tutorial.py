@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import open_checkpoint
+from model.checkpoint.opening import open_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, Engine
 from tests.containers.stack import running_stack

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from model.signing import SIGNATURE, verify_checkpoint
+from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from service.settings import PREFIX, Settings
 from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
 from tests.end_to_end.servers import _ADDRESS, environment, service, wait_until

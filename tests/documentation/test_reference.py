@@ -13,10 +13,10 @@ from opentelemetry import environment_variables
 from opentelemetry.sdk import environment_variables as sdk_variables
 from pydantic import BaseModel
 
-from model.baseline import Baseline
-from model.config import Activation
-from model.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
-from model.thresholds import Threshold, Thresholds
+from model.checkpoint.baseline import Baseline
+from model.checkpoint.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
+from model.checkpoint.thresholds import Threshold, Thresholds
+from model.network.config import Activation
 from service.api import schemas
 from service.api.attention import FORMS
 from service.api.compat.classify import ClassifyRequest

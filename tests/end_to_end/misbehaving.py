@@ -28,6 +28,7 @@ from tokenizers import Regex, pre_tokenizers
 
 import service.app
 from model import (
+    AttentionOptions,
     Batch,
     Checkpoint,
     Encoding,
@@ -36,7 +37,6 @@ from model import (
     HeadInspector,
     Prediction,
     Predictor,
-    Question,
 )
 from model.backends.base import Backend, HostOutput, Pass, Runner, Selection
 from model.backends.eager import CpuBackend, CudaBackend
@@ -62,7 +62,7 @@ class MisbehavingPredictor(Predictor):
         count(self.folder / "computed", len(encodings))
         return super()._predict(encodings)
 
-    def _explain(self, questions: Sequence[Question]) -> list[Explanation | NotFiniteError]:
+    def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
         """Counts, and then what the real one does."""
         misbehave(self.folder / "explicit")
         misbehave(self.folder / "pass", [question.encoding for question in questions])

@@ -12,7 +12,7 @@ import torch
 from prometheus_client.parser import text_string_to_metric_families
 
 from model import Predictor, load_predictor, open_checkpoint
-from model.baseline import LENGTH_BOUNDS, SCORE_BOUNDS
+from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS
 from tests.builders import (
     MAX_LENGTH,
     tiny_baseline,

@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
-from model.views import Level, Reduce, reduce_weights
-from model.words import Words
+from model.explain.views import Level, Reduce, reduce_weights
+from model.tokenization.words import Words
 from tests.end_to_end.problems import assert_problem, error
 from tests.end_to_end.servers import RunningService
 

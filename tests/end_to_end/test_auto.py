@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from model.backends.device import computes_int8
-from model.checkpoint import open_checkpoint
-from model.saving import save_precision
+from model.checkpoint.opening import open_checkpoint
+from model.checkpoint.saving import save_precision
 from tests.builders import precision, precision_set, tiny_checkpoint
 from tests.end_to_end.servers import service
 

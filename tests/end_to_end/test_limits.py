@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model.windows import most_tokens
+from model.tokenization.windows import most_tokens
 from service.api.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.servers import RunningService, service

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text import is_blank
+from model.tokenization.check import is_blank
 from tests.end_to_end.problems import error
 from tests.end_to_end.servers import service
 from tests.end_to_end.test_predict import BLANK, TOLERANCE, ask

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoint import Checkpoint, open_checkpoint
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.signing import SIGNATURE, sign_checkpoint
 from model.errors import CheckpointError
-from model.signing import SIGNATURE, sign_checkpoint
-from service import start
+from service import preflight as start
+from service.preflight import prepare
 from service.settings import SettingsError
-from service.start import prepare
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import service
 from tests.end_to_end.test_start import refuse
@@ -108,7 +108,7 @@ def test_a_key_that_cannot_be_used(signed: Path, keys: KeyPair, tmp_path: Path) 
 def test_a_key_without_the_extra(
     package: str, signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "model.signing")
+    monkeypatch.delitem(sys.modules, "model.checkpoint.signing")
     monkeypatch.setitem(sys.modules, package, None)
     [fault] = faults(signed, keys.public)
     assert fault.partition(" is not installed")[2] == (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from model import reference
-from service.formats.sizes import estimate_steps
+from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_conv_checkpoint
 from tests.end_to_end.problems import assert_problem, error
 from tests.end_to_end.servers import ROOT, RunningService, service

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.architecture import Network
-from model.conv_attention import ConvAttentionClassifier
-from model.encoder import EncoderClassifier
-from model.encoder_layers import EncoderLayer
-from model.masks import mask_bias
+from model.network.architecture import Network
+from model.network.conv_attention import ConvAttentionClassifier
+from model.network.encoder import EncoderClassifier
+from model.network.layers import EncoderLayer
+from model.network.masks import mask_bias
 
 Function = Callable[[Tensor], Tensor]  # float64 [N, T, D] to [N]
 _EPSILON = 1e-5

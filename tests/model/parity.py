@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from model.batch import Batch
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier
-from model.weights import transformers_name
+from model.checkpoint.weights import transformers_name
+from model.network.batch import Batch
+from model.network.config import EncoderConfig
+from model.network.encoder import EncoderClassifier
 
 
 def bert_with_weights_of(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from model import Checkpoint, Predictor, Question, open_checkpoint
+from model import AttentionOptions, Checkpoint, Predictor, open_checkpoint
 from model.backends.base import Selection
 from model.backends.device import choose_backend
 from model.backends.eager import CudaRunner
@@ -65,7 +65,7 @@ def test_probabilities_and_every_map_are_those_of_the_processor(
 ) -> None:
     probability, weight = BOUNDS[dtype]
     encodings = [exact.encode(text, with_tokens=True) for text in TEXTS]
-    explained = predictor.explain_batch([Question(encoding) for encoding in encodings])
+    explained = predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
     for encoding, found, fused in zip(
         encodings, explained, predictor.predict(encodings), strict=True
     ):
@@ -126,7 +126,7 @@ def test_memory_is_steady_over_10_000_requests(predictor: Predictor) -> None:
         for number in range(times):
             predictor.predict(encodings[: 1 + number % len(encodings)])
             if not number % 100:
-                predictor.explain_batch([Question(encoding) for encoding in encodings])
+                predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
 
     ask(1_000)
     torch.cuda.synchronize()

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
-from model.architecture import Network
-from model.attention import MultiHeadAttention
 from model.backends.base import Runner, Selection
 from model.backends.eager import ready_copy
-from model.batch import Batch
+from model.network.architecture import Network
+from model.network.attention import MultiHeadAttention
+from model.network.batch import Batch
 from tests.builders import tiny_conv_network, tiny_network
 from tests.fake_device import DEVICE, FakeDevice
 

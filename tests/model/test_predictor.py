@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.backends.device import computes_int8
-from model.batch import collate
-from model.checkpoint import open_checkpoint
+from model.checkpoint.opening import open_checkpoint
 from model.errors import (
     BlankTextError,
     ConfigurationError,
@@ -21,9 +20,10 @@ from model.errors import (
     TextTooLongError,
 )
 from model.loading import load_predictor
-from model.prediction import Prediction, make_predictions
-from model.predictor import Predictor, Question
-from model.tokenizer import Encoding
+from model.network.batch import collate
+from model.network.prediction import Prediction, make_predictions
+from model.predictor import AttentionOptions, Predictor
+from model.tokenization.tokenizer import Encoding
 from tests.builders import (
     MAX_LENGTH,
     WORDS,
@@ -316,7 +316,9 @@ def test_texts_explained_together_are_as_explained_alone(
 ) -> None:
     choices = st.none() | st.lists(st.integers(0, 1), min_size=1)
     questions = [
-        Question(predictor.encode(text, with_tokens=True), data.draw(choices), data.draw(choices))
+        AttentionOptions(
+            predictor.encode(text, with_tokens=True), data.draw(choices), data.draw(choices)
+        )
         for text in texts
     ]
 

@@ -42,7 +42,7 @@ _REFUSED: tuple[tuple[str, object], ...] = (
 )
 
 
-Question = TypeVar("Question")
+AttentionOptions = TypeVar("AttentionOptions")
 Answered = TypeVar("Answered")
 
 
@@ -236,7 +236,9 @@ KINDS: dict[str, tuple[Callable[[Client, random.Random], None], int]] = {
 }
 
 
-def _insist(ask_for: Callable[[Question], Answered], question: Question) -> Answered:
+def _insist(
+    ask_for: Callable[[AttentionOptions], Answered], question: AttentionOptions
+) -> Answered:
     """Asks until it is not refused."""
     while True:
         try:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from model import Encoding, Explanation, Prediction, Question
+from model import AttentionOptions, Encoding, Explanation, Prediction
 from service.inference.batcher import Batcher
 from service.metrics import Metrics
 
@@ -48,7 +48,7 @@ class Recorder:
             raise RuntimeError("told to fail")
         return [prediction(text) for text in encodings]
 
-    def explain(self, questions: Sequence[Question]) -> list[Explanation]:
+    def explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation]:
         """The same, with a weight of 1."""
         texts = [question.encoding for question in questions]
         return [

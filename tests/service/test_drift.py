@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from model import Encoding, Prediction, open_checkpoint
-from model.baseline import SCORE_BOUNDS
+from model.checkpoint.baseline import SCORE_BOUNDS
 from service.drift import AnswerCounts
 from service.metrics import PROMETHEUS_TEXT, Metrics
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest

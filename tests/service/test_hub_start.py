@@ -14,7 +14,7 @@ from tests.hub_stand_in import Hub, files_of, run_hub
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
-from service.start import prepare
+from service.preflight import prepare
 before = "huggingface_hub" in sys.modules
 _, _, checkpoint, _ = prepare({"checkpoint": sys.argv[1], "dtype": "float32"})
 print(before, checkpoint.name, checkpoint.config.architecture, "huggingface_hub" in sys.modules)

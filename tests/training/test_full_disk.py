@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from model import open_checkpoint
-from model.saving import save_checkpoint
+from model.checkpoint.saving import save_checkpoint
 from tests.end_to_end.servers import wait_until
 from tests.training.tiny_runs import ROOT, arguments, run, start
 from training.__main__ import main
@@ -145,7 +145,7 @@ def test_an_old_state_makes_room_for_the_weights_that_are_trained(
             raise OSError(errno.ENOSPC, "No space left on device")
         save_checkpoint(*given, **named)
 
-    monkeypatch.setattr("training.fit.keeping.save_state", save_first)
+    monkeypatch.setattr("training.fit.checkpointing.save_state", save_first)
     monkeypatch.setattr("training.fit.export.save_checkpoint", save_beside_no_state)
 
     assert main(arguments(tmp_path, "out")) == 0

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.builders import tiny_network, tiny_tokenizer
+from training.device import Accelerator
 from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 from training.measure.history import Measurement
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]

@@ -4,8 +4,8 @@ import argparse
 import shlex
 from pathlib import Path
 
-from model.arguments import number, positive, whole
-from model.progress import say
+from model.cli.arguments import number, positive, whole
+from model.cli.progress import say
 from training.cli.shared_options import (
     add_columns,
     add_device,
@@ -16,9 +16,9 @@ from training.cli.shared_options import (
 )
 from training.compare.variants import ALL, BASELINE
 from training.data.splits import read_and_split
+from training.device import choose_accelerator, describe
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
-from training.machine import choose_accelerator, describe
 from training.signals import noted_signals
 
 _FEWEST_SEEDS = 2

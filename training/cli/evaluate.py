@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from model.arguments import positive
 from model.backends.device import choose_dtype, computes_int8
 from model.backends.threads import choose_threads
-from model.checkpoint import Checkpoint, open_checkpoint
+from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.saving import check_recordable, save_baseline, save_precision
+from model.cli.arguments import positive
 from model.errors import ConfigurationError
 from model.files import write_whole
-from model.hub_checkpoint import local_folder
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from model.saving import check_recordable, save_baseline, save_precision
 from training.cli.evaluate_sources import (
     HELD_OUT,
     add_plan,
@@ -30,8 +30,8 @@ from training.cli.shared_options import add_columns, add_device, add_labels
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.data.hub import local_files
+from training.device import find_device
 from training.errors import DataError, RecipeError
-from training.machine import find_device
 
 if TYPE_CHECKING:
     from training.measure.evaluate import Measured

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from model.checkpoint.manifest import DataSource
 from model.files import digest
-from model.manifest import DataSource
 from training.cli.shared_options import add_files, columns_of
 from training.data.dataset import Dataset, read_dataset
 from training.errors import RecipeError

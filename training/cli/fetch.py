@@ -4,7 +4,7 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from model.progress import say
+from model.cli.progress import say
 
 _MAIN = "main"
 
@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         model.errors.ModelError: the folder cannot be fetched or is not accepted.
     """
-    from model.checkpoint import open_checkpoint
+    from model.checkpoint.hub import parse
+    from model.checkpoint.hub_folder import fetch
+    from model.checkpoint.opening import open_checkpoint
     from model.errors import HubError
-    from model.hub import parse
-    from model.hub_checkpoint import fetch
 
     has_own = "@" in arguments.name
     if has_own and arguments.revision != _MAIN:
@@ -62,7 +62,7 @@ def _accept(folder: Path) -> None:
     Raises:
         ModelError: its sizes, its tokenizer or its weights cannot be used.
     """
-    from model.trial import try_tokenizer
+    from model.tokenization.sandbox import try_tokenizer
     from training.fit.initial import init_from_pretrained
     from training.fit.recipe import load_recipe
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from model.checkpoint.hub_folder import local_folder
+from model.cli.progress import say
 from model.files import WEIGHTS
-from model.hub_checkpoint import local_folder
-from model.progress import say
 from training.cli import fit_report, folds, plan
 from training.cli.fit_options import STORE_DTYPES, check_folds, check_one_run, place_run
 from training.cli.fit_resume import check_left, is_left, lengthened
@@ -19,21 +19,21 @@ from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset, read_dataset
 from training.data.hub import local_files
 from training.data.splits import hold_out_rows, read_evaluated, read_training
+from training.device import choose_accelerator
+from training.distributed import Ranks, current
 from training.errors import DivergedRunError, NoSpaceError
+from training.fit.checkpointing import FULL, tell_unwritten, where_to_go_on
 from training.fit.export import Exported, write_checkpoint
-from training.fit.identity import identity_of
 from training.fit.initial import InitialModel, begin
-from training.fit.keeping import FULL, tell_unwritten, where_to_go_on
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
+from training.fit.run_fingerprint import identity_of
 from training.fit.space import Demand, check_space, demand_of
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
-from training.machine import choose_accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
-from training.ranks import Ranks, current
 from training.signals import noted_signals, raised_signals
 from training.synth.augment import disturb_all, undo_penn_in_share
 from training.tracking.opening import check_installed, opened_logs

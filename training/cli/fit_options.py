@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from model.arguments import positive, whole
-from model.saving import check_place
+from model.checkpoint.saving import check_place
+from model.cli.arguments import positive, whole
 from training.cli.recipe_options import (
     RECIPE_FIELDS,
     add_class_weights,

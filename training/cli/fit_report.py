@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from model.progress import say
+from model.cli.progress import say
 from training.cli.advice import (
     FEW_ROWS,
     FEW_STEPS,

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from training.distributed import Ranks
 from training.errors import RecipeError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.state import has_state, past_of_state
-from training.ranks import Ranks
 from training.trials.folds import has_folds
 
 

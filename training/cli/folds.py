@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.progress import say
+from model.cli.progress import say
 from training.data.dataset import Dataset
+from training.device import Accelerator
 from training.fit.recipe import Recipe
-from training.machine import Accelerator
 from training.signals import noted_signals
-from training.trials.candidate import Bench
+from training.trials.candidate import TrainingContext
 from training.trials.folds import Fold, fold_line, folds_line, remove_folds, run_folds
 
 
@@ -51,7 +51,7 @@ def run(
             count=count,
             folder=run_dir,
             label="",
-            bench=Bench(
+            bench=TrainingContext(
                 accelerator=accelerator,
                 init_from=arguments.init_from,
                 save_every=arguments.save_every,

@@ -6,23 +6,23 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint import open_checkpoint
+from model.checkpoint.opening import open_checkpoint
+from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
-from model.progress import say
 from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
 from training.cli.shared_options import columns_of
 from training.data.splits import read_evaluated
+from training.device import choose_accelerator
+from training.distributed import current
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.export import write_checkpoint
 from training.fit.initial import init_from_pretrained
-from training.machine import choose_accelerator
 from training.measure.summary import figure_lines
 from training.plan.data import read_plan_data
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.stage_runner import RunContext
 from training.plan.stages import PlanRun, plan_tokenizer
-from training.ranks import current
 from training.signals import noted_signals, raised_signals
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from model.arguments import number, whole
+from model.cli.arguments import number, whole
 from training.fit.recipe import Recipe, load_recipe, presets
 
 

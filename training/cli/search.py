@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from model.hub_checkpoint import local_folder
-from model.progress import say
+from model.checkpoint.hub_folder import local_folder
+from model.cli.progress import say
 from training.cli.advice import changed_command
 from training.cli.fit_options import check_folds
 from training.cli.recipe_options import option_of, preset_of
@@ -13,15 +13,15 @@ from training.cli.shared_options import columns_of
 from training.data.dataset import read_dataset
 from training.data.hub import local_files
 from training.data.splits import hold_out_rows, read_training
+from training.device import choose_accelerator
 from training.errors import TrainingError
-from training.fit.identity import identity_of
 from training.fit.recipe import Recipe, load_recipe
-from training.machine import choose_accelerator
+from training.fit.run_fingerprint import identity_of
 from training.measure.cautions import row_cautions
 from training.measure.summary import rows_line
 from training.signals import noted_signals
 from training.tracking.opening import check_installed
-from training.trials.candidate import Bench
+from training.trials.candidate import TrainingContext
 from training.trials.search import (
     RESULTS,
     SearchRows,
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = SearchRows(everything, training, validation, arguments.folds)
     _say_beginning(rows, len(recipes))
     with noted_signals() as stop:
-        bench = Bench(
+        bench = TrainingContext(
             accelerator=accelerator,
             init_from=pretrained,
             save_every=arguments.save_every,

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from model.arguments import positive, whole
+from model.cli.arguments import positive, whole
 from training.cli.recipe_options import (
     RECIPE_OPTIONS,
     add_class_weights,

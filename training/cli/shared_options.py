@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from model.arguments import positive
+from model.cli.arguments import positive
 from training.data.readers import Columns
 from training.tracking.targets import Target, parse_target
 

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from model.checkpoint import open_checkpoint
-from model.progress import say
+from model.checkpoint.opening import open_checkpoint
+from model.cli.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the folder is no checkpoint, or the key cannot sign.
     """
     # Imported only now: it needs an extra.
-    from model.signing import sign_checkpoint
+    from model.checkpoint.signing import sign_checkpoint
 
     checkpoint = open_checkpoint(arguments.checkpoint)
     signature = sign_checkpoint(arguments.checkpoint, arguments.key)

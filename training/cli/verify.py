@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from model.progress import say
+from model.cli.progress import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the signature is not right, or the key cannot verify.
     """
     # Imported only now: it needs an extra.
-    from model.signing import verify_checkpoint
+    from model.checkpoint.signing import verify_checkpoint
 
     verify_checkpoint(arguments.checkpoint, arguments.key)
     say(f"{arguments.checkpoint}: signed by the key {arguments.key}, and unchanged since")

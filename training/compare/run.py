@@ -6,10 +6,10 @@ from training.compare.baseline import run_baseline
 from training.compare.comparison import Outcome, Run
 from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
+from training.device import Accelerator
 from training.errors import InterruptedComparisonError, InterruptedRunError
 from training.fit.rows import EvalResult, encode_rows
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 
 
 def run_variants(

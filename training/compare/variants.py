@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
-from model.architecture import Network
-from model.conv_attention import ConvAttentionClassifier
-from model.tokenizer import Tokenizer
+from model.network.architecture import Network
+from model.network.conv_attention import ConvAttentionClassifier
+from model.tokenization.tokenizer import Tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import train_word_tokenizer
 from training.fit.initial import init_from_scratch

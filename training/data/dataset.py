@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.labels import check_label
-from model.manifest import DataSource
-from model.text import check_text
+from model.checkpoint.manifest import DataSource
+from model.network.labels import check_label
+from model.tokenization.check import check_text
 from training.data.readers import Columns, Row, read_rows
 from training.errors import DataError, RecipeError
 

@@ -1,7 +1,7 @@
 """Fetches the Parquet files of a data set by its name on the hub, from one commit.
 
 `hf:NAME@REVISION:SPLIT` stands for the files of one split; `hf:NAME` for `main` and `train`. A data
-set with several configurations needs `CONFIGURATION/SPLIT`. See `model.hub`.
+set with several configurations needs `CONFIGURATION/SPLIT`. See `model.checkpoint.hub`.
 """
 
 import re
@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import HubError
-from model.files import read_object, write_object
-from model.hub import (
+from model.checkpoint.hub import (
     Listing,
     Reference,
     download,
@@ -22,6 +20,8 @@ from model.hub import (
     one_at_a_time,
     parse,
 )
+from model.errors import HubError
+from model.files import read_object, write_object
 
 _DEFAULT_SPLIT = "train"
 _FILES = "files.json"

@@ -7,9 +7,9 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
-from model.tokenizer import Tokenizer
-from model.tokenizer_parts import NEGATION, NOT_LETTER_OR_DIGIT
-from model.wordpiece import wordpiece_tokenizer
+from model.tokenization.tokenizer import Tokenizer
+from model.tokenization.tokenizer_parts import NEGATION, NOT_LETTER_OR_DIGIT
+from model.tokenization.wordpiece import wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1

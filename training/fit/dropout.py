@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from model.batch import Batch
-from model.tokenizer import Tokenizer
-from training.machine import Accelerator
+from model.network.batch import Batch
+from model.tokenization.tokenizer import Tokenizer
+from training.device import Accelerator
 
 _LEVELS = 256
 _LEAST = torch.iinfo(torch.int64).min

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from model.architecture import Network
-from model.baseline import count_baseline
-from model.manifest import Manifest, Metric
-from model.saving import save_checkpoint
-from model.thresholds import count_thresholds
-from model.tokenizer import Encoding, count_unknown
+from model.checkpoint.baseline import count_baseline
+from model.checkpoint.manifest import Manifest, Metric
+from model.checkpoint.saving import save_checkpoint
+from model.checkpoint.thresholds import count_thresholds
+from model.network.architecture import Network
+from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.calibrate import fit_temperature

@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from model.architecture import Network, NetworkConfig
-from model.config import ConvAttentionConfig, EncoderConfig
-from model.conv_attention import build_conv_attention
-from model.encoder import EncoderClassifier, build_encoder
+from model.checkpoint.hub_folder import origin_of
+from model.checkpoint.weights import load_encoder_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, WEIGHTS, digest, read_object
-from model.hub_checkpoint import origin_of
-from model.kinds import KINDS
-from model.tokenizer import Tokenizer, load_tokenizer
-from model.weights import load_encoder_weights
+from model.network.architecture import Network, NetworkConfig
+from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.conv_attention import build_conv_attention
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.families import KINDS
+from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
 from training.errors import RecipeError

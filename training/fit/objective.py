@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from training.device import Accelerator
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
-from training.machine import Accelerator
 
 
 def class_weights(rows: Rows, recipe: Recipe, accelerator: Accelerator) -> Tensor | None:

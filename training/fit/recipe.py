@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from model.errors import describe_faults
-from model.faults import nearest
+from model.validation import nearest
 from training.errors import RecipeError
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]

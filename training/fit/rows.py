@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from model.batch import Batch, collate
-from model.tokenizer import Encoding, Tokenizer
+from model.network.batch import Batch, collate
+from model.tokenization.tokenizer import Encoding, Tokenizer
 from training.data.dataset import Dataset
+from training.device import Accelerator
+from training.distributed import ALONE, Ranks
 from training.fit.dropout import Part
-from training.machine import Accelerator
 from training.measure.inference import predict_together
-from training.ranks import ALONE, Ranks
 
 LEFT_OUT = -1.0
 """The target of a class of which a row says nothing."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from model.tokenizer import Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.errors import NoSpaceError
 from training.fit.state import size_of_state
 

@@ -17,12 +17,12 @@ import safetensors.torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from model.checkpoint.manifest import seal
 from model.files import sync
-from model.manifest import seal
+from training.distributed import Ranks
 from training.errors import ResumeError
-from training.fit.identity import check_identity
+from training.fit.run_fingerprint import check_identity
 from training.measure.history import Measurement
-from training.ranks import Ranks
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
 _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer"

@@ -18,14 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.batch import Batch
-from model.progress import Advance, progress
-from model.tokenizer import Tokenizer
+from model.cli.progress import Advance, progress
+from model.network.batch import Batch
+from model.tokenization.tokenizer import Tokenizer
 from training.data.batches import make_batches
+from training.device import Accelerator
+from training.distributed import ALONE, Ranks
 from training.errors import InterruptedRunError, RecipeError, ResumeError
+from training.fit.checkpointing import keep_state
 from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
-from training.fit.exchange import Exchange
-from training.fit.keeping import keep_state
+from training.fit.gradient_sync import Exchange
 from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
@@ -41,9 +43,7 @@ from training.fit.rows import (
 )
 from training.fit.state import TrainerState, clone, gather, load_together, restore
 from training.fit.step_log import StepLog
-from training.machine import Accelerator
 from training.measure.history import Measurement
-from training.ranks import ALONE, Ranks
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
 _SEED_STRIDE = 1_000_003

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.baseline import Baseline, count_baseline
+from model.checkpoint.baseline import Baseline, count_baseline
+from model.checkpoint.thresholds import Thresholds, count_thresholds, threshold_reports
 from model.predictor import Predictor
-from model.thresholds import Thresholds, count_thresholds, threshold_reports
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.measure.inference import Probabilities, predict_probabilities

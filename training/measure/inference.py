@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.batch import collate
-from model.classifier import Classifier
+from model.cli.progress import Words, progress
+from model.network.batch import collate
+from model.network.classifier import Classifier
 from model.predictor import Predictor
-from model.progress import Words, progress
-from model.tokenizer import Encoding, count_unknown
+from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
-from training.ranks import Ranks
+from training.distributed import Ranks
 
 _WINDOW = 2048  # texts that are encoded and sorted by length at a time
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from model.checkpoint import Checkpoint
-from model.manifest import Precision, PrecisionSet
-from model.precision import judge
+from model.checkpoint.manifest import Precision, PrecisionSet
+from model.checkpoint.opening import Checkpoint
+from model.checkpoint.precision import judge
+from model.checkpoint.record_types import LONGEST_NAME
 from model.predictor import ModelInfo
-from model.records import LONGEST_NAME
+from training.device import processor
 from training.errors import RecipeError
-from training.machine import processor
 from training.measure.evaluate import Measured
 
 

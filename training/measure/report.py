@@ -8,9 +8,9 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from model.manifest import DataSource
+from model.checkpoint.manifest import DataSource
+from model.checkpoint.thresholds import ThresholdReport
 from model.predictor import ModelInfo
-from model.thresholds import ThresholdReport
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
 from training.measure.threshold import threshold_lines

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.thresholds import ThresholdReport
+from model.checkpoint.thresholds import ThresholdReport
 
 _HEADING = ("threshold", "answered", "accuracy")
 _CLASS = "precision, recall"

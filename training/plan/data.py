@@ -4,8 +4,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from model.checkpoint.manifest import DataSource
 from model.files import digest
-from model.manifest import DataSource
 from training.data.dataset import Dataset, read_dataset
 from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.readers import read_texts

@@ -12,10 +12,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from model.batch import Batch
-from model.classifier import ClassifierOutput
 from model.errors import CheckpointError
 from model.files import CONFIG, WEIGHTS, read_object
+from model.network.batch import Batch
+from model.network.classifier import ClassifierOutput
 
 FIRST_POSITION = 2  # of a text; the embedding's rows before it are for padding
 _INITIALIZER_RANGE = 0.02

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from model.files import digest, sync, write_whole
-from model.tokenizer import Encoding, Tokenizer
+from model.tokenization.tokenizer import Encoding, Tokenizer
+from training.device import Accelerator
+from training.distributed import ALONE, Ranks
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.pool import SoftDataset
-from training.ranks import ALONE, Ranks
 from training.synth.augment import disturb_all
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.checkpoint import open_checkpoint
-from model.tokenizer import Tokenizer, load_tokenizer
+from model.checkpoint.opening import open_checkpoint
+from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.rows import LEFT_OUT
 from training.plan.fingerprint import Fingerprints, of_rows

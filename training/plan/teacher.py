@@ -18,13 +18,13 @@ from scipy.special import softmax
 from torch import nn
 
 from model.files import write_whole
-from model.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from training.device import Accelerator
+from training.distributed import ALONE, Ranks
 from training.errors import InterruptedRunError
-from training.machine import Accelerator
 from training.measure.inference import predict_together
 from training.plan.mpnet import MPNetClassifier, load_mpnet
 from training.plan.plan import TeacherPlan
-from training.ranks import ALONE, Ranks
 
 _TEXTS_AT_ONCE = 1024  # the most answers that are lost when a run is stopped
 _KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"

@@ -7,7 +7,7 @@ word that the vocabulary has. Offsets still point at the emoji in the text.
 import tokenizers
 from tokenizers import Regex, normalizers
 
-from model.tokenizer import Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 
 # By their most frequent meaning.
 _MEANINGS = {

@@ -12,8 +12,8 @@ from mlflow.entities import Metric, Param
 from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME
 from mlflow.exceptions import MlflowException
 
+from model.cli.progress import say
 from model.files import write_whole
-from model.progress import say
 from training.errors import RecipeError
 from training.measure.history import Measurement
 from training.tracking.run_log import STEP_LOSS, STEP_RATE, Parameter, epoch_values

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.tracking.run_log import RunLog, Several
+from training.tracking.run_log import CombinedLogger, RunLog
 from training.tracking.targets import MLFLOW, TENSORBOARD, Target
 
 _FOLDER = "runs"  # TensorBoard's own name for it
@@ -29,7 +29,7 @@ def check_installed(targets: Sequence[Target]) -> None:
 @contextmanager
 def opened_logs(
     targets: Sequence[Target], name: str, *, folder: Path, first_step: int
-) -> Iterator[Several]:
+) -> Iterator[CombinedLogger]:
     """Opens the logs of one run, and closes them whatever comes of it.
 
     Args:
@@ -47,9 +47,9 @@ def opened_logs(
     try:
         for target in targets:
             logs.append(_open(target, name, folder, first_step))
-        yield Several(logs)
+        yield CombinedLogger(logs)
     finally:
-        Several(logs).close()
+        CombinedLogger(logs).close()
 
 
 def _open(target: Target, name: str, folder: Path, first_step: int) -> RunLog:

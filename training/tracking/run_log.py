@@ -43,7 +43,7 @@ class RunLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class CombinedLogger:
     """Several logs of one run; none if nobody asked for one.
 
     Args:

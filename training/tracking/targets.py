@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from model.faults import nearest
+from model.validation import nearest
 
 TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 

@@ -8,29 +8,29 @@ from pathlib import Path
 import torch
 
 from training.data.dataset import Dataset
+from training.device import Accelerator
 from training.errors import DivergedRunError
 from training.fit.export import measure_network
-from training.fit.identity import identity_of
 from training.fit.initial import InitialModel, begin, describe_origin
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
+from training.fit.run_fingerprint import identity_of
 from training.fit.space import check_state_space, demand_of
 from training.fit.state import has_state
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 from training.measure.history import Measurement
 from training.measure.metrics import Figures
 from training.synth.augment import disturb_all, undo_penn_in_share
 from training.tracking.opening import opened_logs
 from training.tracking.parameters import parameters_of
-from training.tracking.run_log import Several, final_values
+from training.tracking.run_log import CombinedLogger, final_values
 from training.tracking.targets import Target
 
 _STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class TrainingContext:
     """What all networks of a command share.
 
     Args:
@@ -82,7 +82,7 @@ def train_candidate(
     *,
     folder: Path,
     label: str,
-    bench: Bench,
+    bench: TrainingContext,
 ) -> Candidate:
     """Trains a network, or goes on where its run was interrupted, and measures it.
 
@@ -154,7 +154,9 @@ def _check_space(start: InitialModel, recipe: Recipe, folder: Path, trainer: Tra
     check_state_space(demand, folder, advice="make room, or choose a folder on another disk")
 
 
-def _run(trainer: Trainer, log: Several, folder: Path, bench: Bench) -> list[Measurement]:
+def _run(
+    trainer: Trainer, log: CombinedLogger, folder: Path, bench: TrainingContext
+) -> list[Measurement]:
     told = 0
 
     def record(history: Sequence[Measurement]) -> None:

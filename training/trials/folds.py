@@ -12,9 +12,9 @@ from training.data.dataset import Dataset
 from training.data.folds import split_folds
 from training.data.splits import hold_out_rows
 from training.errors import InterruptedRunError, ResumeError
-from training.fit.identity import check_identity, identity_of
 from training.fit.recipe import Recipe
-from training.trials.candidate import Bench, train_candidate
+from training.fit.run_fingerprint import check_identity, identity_of
+from training.trials.candidate import TrainingContext, train_candidate
 
 RECORD = "folds.json"
 _FOLD = "fold-"
@@ -53,7 +53,7 @@ def run_folds(
     count: int,
     folder: Path,
     label: str,
-    bench: Bench,
+    bench: TrainingContext,
     tell: Callable[[Fold], None],
 ) -> list[Fold]:
     """Trains and measures one network for each fold. Folds that are done already are kept.
@@ -110,7 +110,7 @@ def _run_fold(
     number: int,
     folder: Path,
     label: str,
-    bench: Bench,
+    bench: TrainingContext,
 ) -> Fold:
     training, validation = hold_out_rows(
         rest, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed

@@ -12,9 +12,9 @@ from typing import Any
 from model.files import write_whole
 from training.data.dataset import Dataset
 from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
-from training.fit.identity import check_identity
 from training.fit.recipe import Recipe
-from training.trials.candidate import Bench, train_candidate
+from training.fit.run_fingerprint import check_identity
+from training.trials.candidate import TrainingContext, train_candidate
 from training.trials.folds import run_folds
 from training.trials.space import Values
 
@@ -71,7 +71,7 @@ def run_search(
     *,
     identity: Mapping[str, Any],
     folder: Path,
-    bench: Bench,
+    bench: TrainingContext,
     tell: Callable[[Trial], None],
 ) -> list[Trial]:
     """Tries every recipe. Trials that are done already are kept.
@@ -118,7 +118,12 @@ def run_search(
 
 
 def _run_trial(
-    number: int, values: Values, recipe: Recipe, rows: SearchRows, folder: Path, bench: Bench
+    number: int,
+    values: Values,
+    recipe: Recipe,
+    rows: SearchRows,
+    folder: Path,
+    bench: TrainingContext,
 ) -> Trial:
     place, label = folder / f"{_TRIAL}{number}", f"{_TRIAL}{number}"
     try:
@@ -144,7 +149,12 @@ def _run_trial(
 
 
 def _run_folded(
-    number: int, values: Values, recipe: Recipe, rows: SearchRows, place: Path, bench: Bench
+    number: int,
+    values: Values,
+    recipe: Recipe,
+    rows: SearchRows,
+    place: Path,
+    bench: TrainingContext,
 ) -> Trial:
     folds = run_folds(
         recipe,

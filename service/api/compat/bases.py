@@ -11,7 +11,7 @@ from pydantic import (
     model_validator,
 )
 
-from model.faults import nearest
+from model.validation import nearest
 
 
 def check_count(texts: object, info: ValidationInfo) -> object:

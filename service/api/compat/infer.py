@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from model import Encoding, Explanation, Prediction, Predictor, Question
+from model import AttentionOptions, Encoding, Explanation, Prediction, Predictor
 from model.errors import InputError, TextGrowsError, TextTooLongError
-from model.tokenizer import Truncation
+from model.reading import ReadingOptions, read_window
+from model.tokenization.tokenizer import Truncation
 from service.api.compat.bodies import read_content
 from service.api.compat.infer_schemas import InferRequest, OutputName, RequestParameters
 from service.api.compat.texts import Loc, Texts, invalid, predict_texts, spell, truncated_header
-from service.api.encoding import INLINE_CHARACTERS, encode_text
+from service.api.encoding import INLINE_CHARACTERS, guard
 from service.api.input import INLINE_BYTES, parse_json, validate
 from service.api.requests import caller_of, unless_gone
 from service.api.state import State, state_of
@@ -31,7 +32,7 @@ from service.errors import (
     TooManyWeightsError,
 )
 from service.formats.json import JSON, encode_weights
-from service.formats.sizes import Size, estimate_size
+from service.formats.size_estimates import Size, estimate_size
 from service.formats.tensors import (
     HEADER,
     Body,
@@ -43,9 +44,9 @@ from service.formats.tensors import (
     split_body,
     write_body,
 )
-from service.http.memory import LARGE_SHARE
+from service.http.memory_watch import LARGE_SHARE
 from service.http.middleware import deadline_of
-from service.http.sending import SMALL_BYTES
+from service.http.response_budget import SMALL_BYTES
 
 OCTETS = "application/octet-stream"
 Wanted = Sequence[tuple[OutputName, bool]]
@@ -208,7 +209,7 @@ async def _explain(request: Request, wanted: InferInput) -> tuple[Body, dict[str
         return body, truncated_header([explanation.prediction])
 
     explaining = engine.explain(
-        [Question(encoding)],
+        [AttentionOptions(encoding)],
         write,
         numbers=weights,
         deadline=deadline_of(scope),
@@ -234,7 +235,7 @@ async def _encode(predictor: Predictor, wanted: InferInput) -> Encoding:
     loc = (*_DATA, 0)
     if not isinstance(text, str):
         raise invalid(loc, "the item is not a string: send text")
-    encode = partial(encode_text, predictor, text, truncation=wanted.truncation, with_tokens=True)
+    encode = partial(guard, read_window, predictor, text, ReadingOptions(wanted.truncation))
     try:
         # With its tokens, a text takes several times as long to encode.
         if len(text) > INLINE_CHARACTERS // 4:

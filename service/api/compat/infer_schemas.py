@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from model.tokenizer import Truncation
+from model.tokenization.tokenizer import Truncation
 from service.api.compat.bases import Body, Member, check_count
 
 OutputName = Literal[

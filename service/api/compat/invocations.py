@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import FailFast, Field, model_validator
 
-from model.tokenizer import Truncation
+from model.tokenization.tokenizer import Truncation
 from service.api.compat.bases import Body, Counted, Member
 from service.api.compat.texts import Loc, Texts, invalid
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from model import Prediction
-from model.tokenizer import Truncation
+from model.reading import TextResult
+from model.tokenization.tokenizer import Truncation
 from service.api.predict import classify
 from service.api.requests import caller_of, unless_gone
 from service.api.schemas import PredictRequest
 from service.api.state import state_of
 from service.errors import FieldError, InvalidRequestError, ServiceError
-from service.formats.verdicts import Verdict
 from service.http.middleware import deadline_of
 
 Loc = tuple[str | int, ...]
@@ -76,7 +76,7 @@ async def predict_texts(request: Request, texts: Texts) -> list[Prediction]:
             raise
         raise _renamed(error, texts) from error
     # All are there: none failed alone.
-    return [item.prediction for item in verdicts if isinstance(item, Verdict)]
+    return [item.prediction for item in verdicts if isinstance(item, TextResult)]
 
 
 def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:

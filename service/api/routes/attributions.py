@@ -18,7 +18,7 @@ from service.api.schemas import AttributionsRequest, ImportanceRequest
 from service.api.state import State, state_of
 from service.formats.json import json_response
 from service.http.middleware import deadline_of
-from service.inference.admission import Caller
+from service.inference.admission import ClientId
 
 Wanted = TypeVar("Wanted", AttributionsRequest, ImportanceRequest)
 
@@ -52,7 +52,7 @@ async def importance_of_body(request: Request) -> Response:
 async def _answer(
     request: Request,
     schema: type[Wanted],
-    explain: Callable[[State, Wanted, str, float, Caller], Awaitable[dict[str, object]]],
+    explain: Callable[[State, Wanted, str, float, ClientId], Awaitable[dict[str, object]]],
 ) -> Response:
     admit(request)
     wanted = await read_input(request, schema)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from model.thresholds import Thresholds
+from model.checkpoint.thresholds import Thresholds
 from service.api.limits import describe_limits
 from service.api.openapi import MODEL
 from service.api.requests import choose_form, require_api_key

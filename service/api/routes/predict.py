@@ -10,7 +10,7 @@ from service.api.requests import admit, caller_of, unless_gone
 from service.api.state import state_of
 from service.errors import ServiceError
 from service.formats.json import json_response, predict_answer
-from service.formats.verdicts import Telling
+from service.formats.results import ResponseOptions
 from service.http.middleware import deadline_of
 
 router = APIRouter()
@@ -30,5 +30,5 @@ async def predict(request: Request) -> Response:
     for item in verdicts:
         if isinstance(item, ServiceError):
             state.metrics.count_problem(item)
-    telling = Telling(windows=body.truncation == "window", abstain_below=body.abstain_below)
+    telling = ResponseOptions(windows=body.truncation == "window", abstain_below=body.abstain_below)
     return json_response(predict_answer(state.engine.info, verdicts, telling))

@@ -137,7 +137,7 @@ function item(title, text, pictures, numbers, [anchor, term, name]) {
   links.append(
     "Term: ",
     link(make("span", { textContent: term })),
-    ". In model/reference.py: ",
+    ". In model/network/reference.py: ",
     link(make("code", { textContent: name })),
     ".",
   );

@@ -17,9 +17,9 @@ from model.backends.device import (
     computes_int8,
     dtype_name,
 )
+from model.checkpoint.manifest import Precision
+from model.checkpoint.precision import judge
 from model.errors import ConfigurationError
-from model.manifest import Precision
-from model.precision import judge
 from tests.builders import precision, precision_set, tiny_checkpoint
 
 CPU = torch.device("cpu")

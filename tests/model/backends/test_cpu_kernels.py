@@ -21,11 +21,11 @@ from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLon
 from model.backends.cpu_packed import PackedEncoder, can_pack
 from model.backends.device import choose_backend
 from model.backends.kernels import KINDS, can_compute, fault
-from model.batch import Batch, collate
-from model.classifier import ClassifierOutput
-from model.config import Activation
-from model.encoder import EncoderClassifier, build_encoder
-from model.tokenizer import Encoding
+from model.network.batch import Batch, collate
+from model.network.classifier import ClassifierOutput
+from model.network.config import Activation
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.tokenization.tokenizer import Encoding
 from tests.builders import tiny_checkpoint, tiny_config
 
 CPU = torch.device("cpu")

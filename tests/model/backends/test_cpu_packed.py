@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from model.backends.cpu_packed import PackedEncoder, can_pack
 from model.backends.device import computes_int8
-from model.batch import Batch, collate
-from model.config import Activation
-from model.encoder import EncoderClassifier, build_encoder
-from model.tokenizer import Encoding
+from model.network.batch import Batch, collate
+from model.network.config import Activation
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.tokenization.tokenizer import Encoding
 from tests.builders import tiny_checkpoint, tiny_config
 
 CPU = torch.device("cpu")

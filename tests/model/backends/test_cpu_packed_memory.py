@@ -22,12 +22,12 @@ PROGRAM = """
 import random, sys
 from pathlib import Path
 import torch
-from model.batch import collate
-from model.config import EncoderConfig
+from model.network.batch import collate
+from model.network.config import EncoderConfig
 from model.backends.device import choose_dtype
-from model.encoder import build_encoder
+from model.network.encoder import build_encoder
 from model.backends.cpu_packed import PackedEncoder
-from model.tokenizer import Encoding
+from model.tokenization.tokenizer import Encoding
 
 def resident():
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.architecture import Network
-from model.attention import MultiHeadAttention
 from model.backends import eager
 from model.backends.base import Selection
 from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, ready_copy
-from model.batch import Batch, collate
-from model.encoder import EncoderClassifier
-from model.tokenizer import Encoding
+from model.network.architecture import Network
+from model.network.attention import MultiHeadAttention
+from model.network.batch import Batch, collate
+from model.network.encoder import EncoderClassifier
+from model.tokenization.tokenizer import Encoding
 from tests.builders import tiny_conv_network, tiny_network
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

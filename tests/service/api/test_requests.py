@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from service.api.requests import unless_gone
-from service.http.sending import Room, name_sender
+from service.http.response_budget import Room, name_sender
 
 
 class Connection:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from model.faults import WORDS, nearest, tell_fault
+from model.validation import WORDS, nearest, tell_fault
 from service.api.input import validate
 from service.api.schemas import (
     AttentionListRequest,

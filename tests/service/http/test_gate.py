@@ -14,8 +14,8 @@ from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
-from service.http.memory import MemoryWatch
-from service.inference.admission import Caller
+from service.http.memory_watch import MemoryWatch
+from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import Metrics
 
@@ -31,9 +31,9 @@ class Queue:
     room: int
     aheads: list[int] = field(default_factory=list)
 
-    def check_room(self, caller: Caller, deadline: float, *, ahead: int = 0) -> None:
+    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
         """Refuses requests beyond its room."""
-        assert caller == Caller(PEER, "/predict")  # the route, whatever the path
+        assert caller == ClientId(PEER, "/predict")  # the route, whatever the path
         assert deadline > asyncio.get_running_loop().time()
         self.aheads.append(ahead)
         if ahead >= self.room:

@@ -12,7 +12,7 @@ from service.http.access import ApiKeys
 from service.http.connections import Capacity, Connections, plan_capacity
 from service.http.gate import Gate
 from service.http.lifecycle import Lifecycle
-from service.http.memory import MemoryWatch
+from service.http.memory_watch import MemoryWatch
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from tests.service.connections import Client, Paced, Run, Served, bodies, get, serving, until

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import OverloadedError
 from service.http import transport
-from service.http.sending import SendingLimit
+from service.http.response_budget import SendingLimit
 from service.metrics import Metrics
 from tests.service.connections import PATIENCE, Client, Run, Served, answer, get, serving, until
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequestError, OverloadedError, Refusal
-from service.inference.admission import Admission, Caller, Work
+from service.inference.admission import Admission, ClientId, RequestCost
 from service.inference.cost import Cost
 from tests.matching import exactly
 
@@ -21,8 +21,8 @@ def make(*, max_queue_tokens: int = 10_000, lanes: int = 2) -> Admission:
     return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, cost=cost)
 
 
-def work(tokens: int) -> Work:
-    return Work(tokens, tokens)
+def work(tokens: int) -> RequestCost:
+    return RequestCost(tokens, tokens)
 
 
 def has(admission: Admission, client: str, tokens: int) -> None:
@@ -38,14 +38,14 @@ def done(admission: Admission, client: str, tokens: int) -> None:
 
 def admits(admission: Admission, client: str, tokens: int, seconds: float = 10.0) -> bool:
     with contextlib.suppress(OverloadedError):
-        admission.check(Caller(client), work(tokens), seconds)
+        admission.check(ClientId(client), work(tokens), seconds)
         return True
     return False
 
 
 def opens(admission: Admission, client: str, *, now: float = 0.0, ahead: int = 0) -> bool:
     with contextlib.suppress(OverloadedError):
-        admission.check_room(Caller(client, "/predict"), 10.0, now=now, ahead=ahead)
+        admission.check_room(ClientId(client, "/predict"), 10.0, now=now, ahead=ahead)
         return True
     return False
 
@@ -54,22 +54,22 @@ def answer(admission: Admission, client: str, tokens: int) -> None:
     """Lets one request in, does its work, and answers it."""
     admission.begin(client, work(tokens))
     done(admission, client, tokens)
-    admission.leave(Caller(client, "/predict"), work(tokens), answered=True)
+    admission.leave(ClientId(client, "/predict"), work(tokens), answered=True)
 
 
 def test_what_no_replica_can_compute_in_time_is_refused_with_the_size_that_fits() -> None:
     admission = make()
-    admission.check(Caller("a"), work(1400), 10.0)
+    admission.check(ClientId("a"), work(1400), 10.0)
     message = (
         "The request takes 1401 tokens through the network, which takes about 7 seconds here, and "
         "it may take 7 of the 10 that it has: send at most 1400 tokens at once."
     )
     with pytest.raises(InvalidRequestError, match=exactly(message)):
-        admission.check(Caller("a"), work(1401), 10.0)
+        admission.check(ClientId("a"), work(1401), 10.0)
 
 
 def test_time_lost_before_its_turn_does_not_make_a_request_invalid() -> None:
-    caller = Caller("a", seconds=10.0)
+    caller = ClientId("a", seconds=10.0)
     with pytest.raises(OverloadedError) as caught:
         make().check(caller, work(1400), 6.0)  # 7 seconds of work, of 10 that it had
     assert caught.value.refusal is Refusal.DEADLINE
@@ -83,16 +83,18 @@ def test_time_lost_before_its_turn_does_not_make_a_request_invalid() -> None:
 
 
 def test_the_size_that_fits_is_told_in_the_words_of_the_request() -> None:
-    gradients = Work(4000, 4000, advice=lambda tokens: f"ask for at most {tokens // 20} steps")
+    gradients = RequestCost(
+        4000, 4000, advice=lambda tokens: f"ask for at most {tokens // 20} steps"
+    )
     with pytest.raises(InvalidRequestError, match=re.escape(": ask for at most 70 steps.")):
-        make().check(Caller("a"), gradients, 10.0)
+        make().check(ClientId("a"), gradients, 10.0)
 
 
 def test_what_fits_in_a_pass_may_always_try() -> None:
     admission = make()
-    admission.check(Caller("a"), work(100), 0.001)
+    admission.check(ClientId("a"), work(100), 0.001)
     with pytest.raises(InvalidRequestError, match="send at most 100 tokens at once"):
-        admission.check(Caller("a"), work(101), 0.001)
+        admission.check(ClientId("a"), work(101), 0.001)
 
 
 def test_what_would_end_too_late_is_refused() -> None:
@@ -104,7 +106,7 @@ def test_what_would_end_too_late_is_refused() -> None:
         "that it has: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=exactly(message)) as caught:
-        admission.check(Caller("a"), work(500), 10.0)
+        admission.check(ClientId("a"), work(500), 10.0)
     assert caught.value.retry_after == 1
 
 
@@ -117,7 +119,7 @@ def test_what_the_queue_has_no_room_for_is_refused() -> None:
         "or try another replica."
     )
     with pytest.raises(OverloadedError, match=exactly(message)):
-        admission.check(Caller("a"), work(101), 100.0)
+        admission.check(ClientId("a"), work(101), 100.0)
 
 
 def test_the_work_of_one_client_does_not_count_against_another() -> None:
@@ -166,7 +168,7 @@ def test_work_counts_until_it_is_done_or_dropped() -> None:
     has(admission, "a", 1400)
     done(admission, "a", 700)
     assert admits(admission, "a", 700)
-    admission.leave(Caller("a"), work(1400), answered=False)  # gone, but 700 are in a pass
+    admission.leave(ClientId("a"), work(1400), answered=False)  # gone, but 700 are in a pass
     assert not admits(admission, "a", 701)
     done(admission, "a", 700)
     assert admission.tokens_of("a") == 0
@@ -223,7 +225,7 @@ def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
     has(admission, "a", 1500)
     assert not opens(admission, "a", now=5.0)
     done(admission, "a", 1500)
-    admission.leave(Caller("a"), work(1500), answered=False)
+    admission.leave(ClientId("a"), work(1500), answered=False)
     has(admission, "b", 1)
     has(admission, "a", 1500)
     done(admission, "a", 1400)

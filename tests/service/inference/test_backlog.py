@@ -10,12 +10,12 @@ import torch
 
 from model import Encoding, load_predictor, open_checkpoint
 from model.backends import base as base_module
-from model.batch import collate
+from model.network.batch import collate
 from service.errors import OverloadedError, Refusal
-from service.inference.admission import Admission, Caller, Work
+from service.inference.admission import Admission, ClientId, RequestCost
 from service.inference.cost import Cost
 from service.inference.engine import Engine
-from service.inference.work import Job
+from service.inference.work_items import Job
 from tests.service.inference.test_engine import make as make_engine
 from tests.service.inference.test_engine import until
 from tests.service.queueing import Setting, encoding, run
@@ -36,30 +36,32 @@ def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
 ) -> None:
     admission = make(lanes=lanes)
     assert admission.seconds == 0
-    admission.begin("a", Work(100, 100))
-    admission.begin("b", Work(100, 200))  # a token of it costs twice
+    admission.begin("a", RequestCost(100, 100))
+    admission.begin("b", RequestCost(100, 200))  # a token of it costs twice
     assert admission.seconds == pytest.approx(seconds)
     admission.take("a", 100)
     assert admission.seconds == pytest.approx(seconds)  # it is being computed, and not done
     admission.end("a", 100, 100)
     assert admission.seconds == pytest.approx(seconds * 2 / 3)
-    admission.leave(Caller("a"), Work(100, 100), answered=True)
+    admission.leave(ClientId("a"), RequestCost(100, 100), answered=True)
     admission.take("b", 100)
     admission.end("b", 100, 200)
-    admission.leave(Caller("b"), Work(100, 200), answered=True)
+    admission.leave(ClientId("b"), RequestCost(100, 200), answered=True)
     assert admission.seconds == 0
 
 
 def test_a_refusal_tells_a_full_queue_from_work_that_would_end_too_late() -> None:
     admission = make(lanes=1, max_queue_tokens=300)
-    admission.begin("a", Work(290, 290))
+    admission.begin("a", RequestCost(290, 290))
     with pytest.raises(OverloadedError) as refused:
-        admission.check(Caller("a"), Work(20, 20), 60.0)
+        admission.check(ClientId("a"), RequestCost(20, 20), 60.0)
     assert refused.value.refusal is Refusal.QUEUE_FULL
     with pytest.raises(OverloadedError) as refused:
-        admission.check(Caller("a"), Work(10, 10), 4.0)  # 3 seconds, of 2.8 that it may take
+        admission.check(
+            ClientId("a"), RequestCost(10, 10), 4.0
+        )  # 3 seconds, of 2.8 that it may take
     assert refused.value.refusal is Refusal.DEADLINE
-    admission.check(Caller("a"), Work(10, 10), 60.0)
+    admission.check(ClientId("a"), RequestCost(10, 10), 60.0)
 
 
 def test_the_age_of_the_oldest_request_that_waits() -> None:

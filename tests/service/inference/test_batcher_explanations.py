@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from model import Explanation, Question
+from model import AttentionOptions, Explanation
 from service.errors import InternalError
 from tests.service.queueing import FAILING, HOLDING, Setting, encoding, label_of, prediction, run
 
@@ -18,9 +18,9 @@ def test_explanations_share_passes_with_each_other_alone() -> None:
                 asyncio.create_task(each)
                 for each in (
                     setting.batcher.predict([encoding(20)]),
-                    setting.batcher.explain([Question(encoding(50))], label_of),
+                    setting.batcher.explain([AttentionOptions(encoding(50))], label_of),
                     setting.batcher.predict([encoding(21)]),
-                    setting.batcher.explain([Question(encoding(51))], label_of),
+                    setting.batcher.explain([AttentionOptions(encoding(51))], label_of),
                 )
             ]
             await asyncio.sleep(0)
@@ -41,7 +41,7 @@ def test_explanations_share_passes_with_each_other_alone() -> None:
 def test_what_a_question_asks_for_reaches_the_pass() -> None:
     async def work() -> Explanation:
         setting = Setting()
-        question = Question(encoding(50), layers=[3], heads=[1, 2])
+        question = AttentionOptions(encoding(50), layers=[3], heads=[1, 2])
         (explanation,) = await setting.batcher.explain([question], lambda _, each: each)
         await setting.close()
         return explanation
@@ -53,7 +53,9 @@ def test_what_a_question_asks_for_reaches_the_pass() -> None:
 def test_the_texts_of_one_request_come_back_in_their_order() -> None:
     async def work() -> None:
         setting = Setting(max_batch_tokens=100)
-        questions = [Question(encoding(number, length)) for number, length in ((50, 9), (51, 3))]
+        questions = [
+            AttentionOptions(encoding(number, length)) for number, length in ((50, 9), (51, 3))
+        ]
         found = await setting.batcher.explain(
             questions, lambda number, each: (number, label_of(number, each))
         )
@@ -72,7 +74,7 @@ def test_an_explanation_that_fails_leaves_the_next_alone(culprit: str) -> None:
         setting = Setting()
         identity = FAILING if culprit == "pass" else 50
         with pytest.raises(InternalError):
-            await setting.batcher.explain([Question(encoding(identity))], finish)
+            await setting.batcher.explain([AttentionOptions(encoding(identity))], finish)
         assert await setting.batcher.predict([encoding(20)]) == [prediction(encoding(20))]
         first = RuntimeError if culprit == "pass" else type(None)  # finishing is no pass
         assert [type(error) for error in setting.passes] == [first, type(None)]
@@ -92,11 +94,13 @@ def test_the_first_of_a_pass_is_answered_while_the_next_is_being_finished() -> N
         setting = Setting()
         async with setting.held():
             first = asyncio.create_task(
-                setting.batcher.explain([Question(encoding(1))], lambda number, _: number)
+                setting.batcher.explain([AttentionOptions(encoding(1))], lambda number, _: number)
             )
             first.add_done_callback(lambda _: answered.set())
             await asyncio.sleep(0)
-            last = asyncio.create_task(setting.batcher.explain([Question(encoding(2))], second))
+            last = asyncio.create_task(
+                setting.batcher.explain([AttentionOptions(encoding(2))], second)
+            )
             await asyncio.sleep(0)
         found = await first, await last
         await setting.close()
@@ -115,7 +119,7 @@ def test_what_cannot_be_finished_fails_alone() -> None:
         async with setting.held():
             waiting = []
             for identity, finish in ((1, label_of), (2, fail), (3, label_of)):
-                asking = setting.batcher.explain([Question(encoding(identity))], finish)
+                asking = setting.batcher.explain([AttentionOptions(encoding(identity))], finish)
                 waiting.append(asyncio.create_task(asking))
                 await asyncio.sleep(0)
         found: list[object] = list(await asyncio.gather(*waiting, return_exceptions=True))
@@ -134,10 +138,12 @@ def test_what_cannot_be_finished_leaves_alone_who_waits_for_more() -> None:
     async def work() -> list[object]:
         setting = Setting(max_batch_tokens=8)
         async with setting.held():
-            two = [Question(encoding(1, 3)), Question(encoding(2, 8))]
+            two = [AttentionOptions(encoding(1, 3)), AttentionOptions(encoding(2, 8))]
             both = asyncio.create_task(setting.batcher.explain(two, label_of))
             await asyncio.sleep(0)
-            one = asyncio.create_task(setting.batcher.explain([Question(encoding(3, 3))], fail))
+            one = asyncio.create_task(
+                setting.batcher.explain([AttentionOptions(encoding(3, 3))], fail)
+            )
             await asyncio.sleep(0)
         found: list[object] = list(await asyncio.gather(both, one, return_exceptions=True))
         await setting.close()

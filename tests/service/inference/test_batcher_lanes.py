@@ -5,9 +5,9 @@ import threading
 from collections.abc import Sequence
 from unittest import mock
 
-from model import Encoding, Explanation, Prediction, Question
-from service.inference.admission import Caller
-from service.inference.work import Job
+from model import AttentionOptions, Encoding, Explanation, Prediction
+from service.inference.admission import ClientId
+from service.inference.work_items import Job
 from tests.service.queueing import Setting, encoding, label_of, prediction, run
 
 
@@ -21,7 +21,7 @@ def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
     async def work() -> None:
         setting = Setting(lanes=3)
         # Too long to share a pass.
-        questions = [Question(encoding(number, 10)) for number in (50, 51, 52)]
+        questions = [AttentionOptions(encoding(number, 10)) for number in (50, 51, 52)]
         labels = await asyncio.gather(
             *(setting.batcher.explain([each], meet) for each in questions)
         )
@@ -104,7 +104,7 @@ def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
         waiting = [asyncio.create_task(setting.batcher.predict(heavy))]
         for _ in range(2):
             assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        light = setting.batcher.predict([encoding(30, 10)], caller=Caller("another"))
+        light = setting.batcher.predict([encoding(30, 10)], caller=ClientId("another"))
         waiting.append(asyncio.create_task(light))
         assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
         begun = [[text.input_ids[0] for text in batch] for batch in recorder.begun]

@@ -14,14 +14,14 @@ from unittest import mock
 import pytest
 import torch
 
-from model import Encoding, Predictor, Question, load_predictor, open_checkpoint
+from model import AttentionOptions, Encoding, Predictor, load_predictor, open_checkpoint
 from model.backends import base as base_module
 from model.backends.eager import CpuBackend
-from model.batch import collate
+from model.network.batch import collate
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference import engine as engine_module
 from service.inference.engine import Engine
-from service.inference.work import Job
+from service.inference.work_items import Job
 from service.metrics import Metrics
 from tests.matching import exactly
 
@@ -101,7 +101,7 @@ def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None
             await engine.predict([encoding])
         assert refused.value.retry_after == 1
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.explain([Question(encoding)], lambda _, each: each)
+            await engine.explain([AttentionOptions(encoding)], lambda _, each: each)
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
             _ = engine.info
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
@@ -138,7 +138,9 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
         ):
             for _ in range(2):  # a second failure starts no second round of probes
                 with pytest.raises(InternalError):
-                    await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+                    await engine.explain(
+                        [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+                    )
             assert engine.fault == (
                 "The last forward pass failed; the service probes itself every second."
             )
@@ -166,7 +168,9 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
             mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
         ):
             with pytest.raises(InternalError):
-                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+                await engine.explain(
+                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+                )
             await until(lambda: engine.fault is None)
         await engine.close()
 
@@ -189,10 +193,12 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
                 mock.patch.object(base_module, "collate", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
-                await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+                await engine.explain(
+                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+                )
             await engine.predict([predictor.encode("good")])
             assert engine.fault is not None  # the path that failed has not worked yet
-            await engine.explain([Question(predictor.encode("good"))], lambda _, each: each)
+            await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
             assert engine.fault is None
             await until(lambda: not engine._tasks)  # though no probe ever worked
         assert engine.fault is None
@@ -249,7 +255,7 @@ def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predicto
         await until(lambda: engine.fault is None)
         encoding = predictor.encode("good")
         predict = partial(engine.predict, [encoding])
-        explain = partial(engine.explain, [Question(encoding)], lambda _, each: each)
+        explain = partial(engine.explain, [AttentionOptions(encoding)], lambda _, each: each)
         with mock.patch.object(predictor, "probe", side_effect=probe):
             await fail(engine, predict)
             assert await asyncio.to_thread(entered.acquire, timeout=20)
@@ -392,7 +398,9 @@ def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
             mock.patch.object(predictor, "probe", side_effect=RuntimeError),
         ):
             with pytest.raises(InternalError):
-                await probing.explain([Question(predictor.encode("good"))], lambda _, each: each)
+                await probing.explain(
+                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+                )
             await probing.close()
         with pytest.raises(DrainingError):
             await probing.predict([predictor.encode("good")])

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
+from model.checkpoint.manifest import DataSource
 from model.errors import CheckpointError, ConfigurationError
-from model.manifest import DataSource
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows

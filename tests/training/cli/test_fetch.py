@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from model.checkpoint.hub_folder import ORIGIN
 from model.files import CONFIG, WEIGHTS
-from model.hub_checkpoint import ORIGIN
 from tests.builders import tiny_checkpoint
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of, run_hub

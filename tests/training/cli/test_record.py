@@ -10,9 +10,9 @@ import torch
 
 from model import load_predictor, open_checkpoint
 from model.backends.device import choose_dtype, computes_int8
+from model.checkpoint.manifest import Precision
+from model.checkpoint.precision import judge
 from model.files import MANIFEST, SIGNATURE
-from model.manifest import Precision
-from model.precision import judge
 from tests.builders import WORDS, tiny_checkpoint, tiny_conv_checkpoint
 from tests.training.labelled_files import write_rows
 from training.__main__ import main

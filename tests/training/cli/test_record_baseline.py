@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.baseline import count_baseline
+from model.checkpoint.baseline import count_baseline
 from model.files import SIGNATURE
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.labelled_files import write_rows

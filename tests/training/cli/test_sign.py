@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.signing import SIGNATURE, verify_checkpoint
+from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.model.keys import KeyPair, elliptic_pair
 from tests.test_architecture import ROOT

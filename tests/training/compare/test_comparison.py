@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from model.manifest import DataSource
+from model.checkpoint.manifest import DataSource
 from training.compare.comparison import Comparison, Outcome, Run, from_json, spread, to_json
 from training.compare.report import to_markdown
 from training.fit.rows import EvalResult

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from model.manifest import DataSource
-from model.text import TEXT_COLUMNS
+from model.checkpoint.manifest import DataSource
+from model.tokenization.check import TEXT_COLUMNS
 from tests.matching import exactly
 from tests.shared_data import shared_file
 from tests.training.labelled_files import SUFFIXES, write_rows
@@ -23,7 +23,7 @@ from training.data.dataset import (
 from training.data.readers import LABEL_COLUMNS, Columns
 from training.errors import DataError, RecipeError
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "data.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "training.md"
 SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.manifest import DataSource
+from model.checkpoint.manifest import DataSource
 from training.data.dataset import Dataset
 from training.data.folds import split_folds
 from training.data.splits import text_key

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.manifest import DataSource
+from model.checkpoint.manifest import DataSource
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.data.dataset import Dataset

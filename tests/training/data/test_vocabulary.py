@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import Token, Tokenizer
+from model.tokenization.tokenizer import Token, Tokenizer
 from tests.training.tiny_runs import ROOT
 from training.data.vocabulary import (
     PAD_ID,

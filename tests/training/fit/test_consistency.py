@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from model.batch import collate
+from model.network.batch import collate
 from tests.builders import tiny_tokenizer
 from tests.training.fit.test_trainer import BAD, CPU, GOOD, RECIPE, TRUTH, still_network
+from training.device import Accelerator
 from training.errors import RecipeError
 from training.fit.objective import divergence
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows, load_steps
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 
 DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
 

@@ -16,11 +16,11 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.fake_device import DEVICE, FakeDevice
 from tests.training.tiny_plans import write_mpnet
+from training.device import Accelerator
 from training.fit.objective import batch_loss
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows, load_steps
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 from training.plan.mpnet import load_mpnet
 
 PADDED = ["good film", "a bad, bad film", "good"]

@@ -14,13 +14,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from model.batch import Batch
-from model.config import EncoderConfig
-from model.encoder import EncoderClassifier, build_encoder
-from model.encoder_layers import EncoderLayer
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import WEIGHTS, digest
-from model.tokenizer import Tokenizer
+from model.network.batch import Batch
+from model.network.config import EncoderConfig
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.layers import EncoderLayer
+from model.tokenization.tokenizer import Tokenizer
 from tests.builders import LABELS, MAX_LENGTH, tiny_checkpoint, tiny_config, tiny_tokenizer
 from tests.matching import exactly
 from tests.model.folders import edit

@@ -7,15 +7,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.batch import Batch
-from model.classifier import ClassifierOutput
-from model.encoder import EncoderClassifier
+from model.network.batch import Batch
+from model.network.classifier import ClassifierOutput
+from model.network.encoder import EncoderClassifier
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from training.device import Accelerator
 from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 
 CPU = torch.device("cpu")
 FUSED = "ScaledDotProductFlashAttentionForCpuBackward0"

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tests.builders import tiny_conv_network, tiny_network
+from training.device import Accelerator
 from training.fit.objective import batch_loss, class_weights, weight_penalty
 from training.fit.recipe import Recipe, load_recipe
 from training.fit.rows import LEFT_OUT, Rows
-from training.machine import Accelerator
 
 
 def test_the_loss_of_a_sigmoid_unit_is_its_binary_cross_entropy() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import tiny_tokenizer
+from training.device import Accelerator
 from training.fit.rows import Rows, Share, load_steps
-from training.machine import Accelerator
 
 TEXTS = ["good film", "a bad, bad film", "good"]
 PLACES = [[0, 2], [1], [2, 1, 0]]

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.batch import Batch
-from model.encoder import EncoderClassifier
-from model.tokenizer import Tokenizer
+from model.network.batch import Batch
+from model.network.encoder import EncoderClassifier
+from model.tokenization.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from training.device import Accelerator
 from training.errors import DivergedRunError, ResumeError
 from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
 from training.fit.rows import Rows
 from training.fit.trainer import Trainer
-from training.machine import Accelerator
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from model.manifest import DataSource
-from model.thresholds import ThresholdReport
+from model.checkpoint.manifest import DataSource
+from model.checkpoint.thresholds import ThresholdReport
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
 from training.measure.report import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.thresholds import threshold_reports
+from model.checkpoint.thresholds import threshold_reports
 from training.measure.metrics import measure
 from training.measure.threshold import threshold_lines
 

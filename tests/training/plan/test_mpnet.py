@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.batch import Batch
 from model.errors import CheckpointError
+from model.network.batch import Batch
 from tests.builders import VOCABULARY
 from tests.matching import exactly
 from tests.model.folders import edit

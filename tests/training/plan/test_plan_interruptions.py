@@ -10,8 +10,8 @@ import torch
 from model.files import write_whole
 from tests.training.tiny_plans import TinyPlan, write_plan
 from training.__main__ import main
+from training.device import Accelerator
 from training.errors import InterruptedRunError
-from training.machine import Accelerator
 from training.plan.plan import load_plan
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 

@@ -1,0 +1,183 @@
+"""Fetches a checkpoint folder by its name on the hub; see `model.checkpoint.hub`.
+
+Only the files that are read here are fetched, and only weights in safetensors: nothing is
+unpickled.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from model.checkpoint.hub import (
+    Listing,
+    Reference,
+    download,
+    is_reference,
+    kept_folder,
+    list_files,
+    one_at_a_time,
+    parse,
+)
+from model.errors import CheckpointError, HubError
+from model.files import CONFIG, MANIFEST, MOST_BYTES, SIGNATURE, WEIGHTS, read_object, write_object
+
+#: the record of where a folder came from
+ORIGIN = "hub.json"
+_TOKENIZER = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+_OTHERS = (*_TOKENIZER, MANIFEST, SIGNATURE)
+_INDEX = f"{WEIGHTS}.index.json"
+# Many times the largest encoder. A wrong name must not fill the disk.
+_MOST_WEIGHTS = 16_000_000_000
+
+Check = Callable[[Path], object]
+
+
+def fetch(reference: Reference, output: Path, *, check: Check) -> str:
+    """Fetches a folder, checks it, and gives it its name as a whole.
+
+    Until then it lies beside `output` under a name of its own. What an interrupted call left there
+    is completed.
+
+    Args:
+        reference: the name and the revision.
+        output: the folder to make; may be there if it is empty, or has the files of this commit.
+        check: raises a CheckpointError for a folder that is not to be accepted.
+
+    Returns:
+        The commit.
+
+    Raises:
+        HubError: it cannot be fetched, or is not accepted; then nothing is left.
+        CheckpointError: `output` holds something else.
+        OSError: the folder cannot be written.
+    """
+    if output.exists() and not output.is_dir():
+        raise CheckpointError(output, "is a file: give the path of a folder")
+    is_there = output.exists() and any(output.iterdir())
+    listing = list_files(reference)
+    if is_there:
+        if origin_of(output) == f"{reference.name}@{listing.commit}":
+            return listing.commit
+        raise CheckpointError(
+            output,
+            f"is there already, and is not {reference.name}@{listing.commit}: choose another",
+        )
+    _fetch_into(listing, output, check)
+    return listing.commit
+
+
+def kept(reference: Reference, *, check: Check) -> Path:
+    """Returns the folder of a commit, which is fetched if it is not there yet.
+
+    A commit that was fetched before needs no network.
+
+    Args:
+        reference: the name and the revision.
+        check: raises a CheckpointError for a folder that is not to be accepted.
+
+    Raises:
+        HubError: it cannot be fetched, or is not accepted; then nothing is left.
+        OSError: the folder cannot be written.
+    """
+    if reference.is_pinned and kept_folder(reference).is_dir():
+        return kept_folder(reference)
+    listing = list_files(reference)
+    folder = kept_folder(listing)
+    with one_at_a_time(folder):
+        if not folder.is_dir():
+            _fetch_into(listing, folder, check)
+    return folder
+
+
+def local_folder(value: Path, *, check: Check = lambda _: None) -> Path:
+    """Returns the folder of an option, which is a path or `hf:NAME@REVISION`.
+
+    Args:
+        value: of the option.
+        check: as for `kept`.
+
+    Raises:
+        HubError: it is a name that cannot be fetched.
+        OSError: the folder cannot be written.
+    """
+    return kept(parse(value), check=check) if is_reference(value) else value
+
+
+def origin_of(folder: Path) -> str | None:
+    """Returns `NAME@COMMIT` of a folder that was fetched, else None."""
+    path = folder / ORIGIN
+    if not path.is_file():
+        return None
+    content = read_object(path)
+    return f"{content.get('name')}@{content.get('commit')}"
+
+
+def _fetch_into(listing: Listing, output: Path, check: Check) -> None:
+    names = _choose(listing)
+    part = output.with_name(f".{output.name}.part")
+    download(listing, names, part)
+    # Of a commit that this branch had before.
+    for path in part.iterdir():
+        if path.name not in names:
+            path.unlink()
+    try:
+        check(part)
+    except CheckpointError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise HubError(
+            f"{listing.reference} ({listing.commit[:12]})",
+            f"is not accepted: {error.path.name} {error.fault}",
+        ) from error
+    if SIGNATURE not in names:  # which covers every file, so none may be added
+        write_object(
+            part / ORIGIN,
+            {
+                "name": listing.reference.name,
+                "revision": listing.reference.revision,
+                "commit": listing.commit,
+            },
+        )
+    if output.is_dir():
+        output.rmdir()  # it is empty
+    part.rename(output)
+
+
+def _choose(listing: Listing) -> list[str]:
+    """Returns the files to fetch, the small ones first.
+
+    Raises:
+        HubError: the folder has no weights in safetensors, or a file is missing or too large.
+    """
+    what = f"{listing.reference} ({listing.commit[:12]})"
+    if CONFIG not in listing.files:
+        raise HubError(what, f"has no {CONFIG}: it is no folder of transformers")
+    if WEIGHTS not in listing.files:
+        raise HubError(what, _why_no_weights(listing))
+    names = [CONFIG, *(name for name in _OTHERS if name in listing.files), WEIGHTS]
+    for name in names:
+        size = listing.files[name].size
+        most = _MOST_WEIGHTS if name == WEIGHTS else MOST_BYTES
+        if not 0 <= size <= most:
+            raise HubError(what, f"{name} has {size} bytes, at most {most} are fetched")
+    return names
+
+
+def _why_no_weights(listing: Listing) -> str:
+    if _INDEX in listing.files:
+        return f"has its weights in several files ({_INDEX}), only one {WEIGHTS} is read"
+    pickled = [name for name in listing.files if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
+    if pickled:
+        return (
+            f"has no {WEIGHTS}, only {pickled[0]}, and nothing is unpickled here: choose a "
+            "revision with safetensors (the hub's bot offers one as a pull request, "
+            "--revision refs/pr/N), or save it as safetensors with transformers"
+        )
+    return f"has no {WEIGHTS}"

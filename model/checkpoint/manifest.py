@@ -1,0 +1,229 @@
+"""Reads and seals `headlight.json`, which describes a checkpoint beside its weights and sizes."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
+
+from model.checkpoint.baseline import Baseline
+from model.checkpoint.record_types import Digest, Record, Rows, SetName, Share
+from model.checkpoint.thresholds import Thresholds
+from model.network.labels import Labels
+
+FORMAT_VERSION: Literal[1] = 1
+# A key in config.json that marks our folders; folders of other tools have no headlight.json.
+MARK = "headlight_format_version"
+# An accuracy times its rows is a whole number; more than this is no rounding of floats.
+_ROUNDING = 1e-3
+
+
+def _check_name(name: str) -> str:
+    # A path could name any file of the machine, which would then be read to its end.
+    if name in ("", ".", "..") or not name.isprintable() or "/" in name or "\\" in name:
+        raise ValueError("must be the plain name of a file in the folder")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_check_name)]
+Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class DataSource(Record):
+    """A file of training data.
+
+    Args:
+        file: its name without the folder; in a plan its path as the plan writes it.
+        rows: rows that were read from it.
+        sha256: the SHA-256 of the file on disk.
+    """
+
+    file: str
+    rows: PositiveInt
+    sha256: Digest
+
+
+class Metric(Record):
+    """The accuracy on one set, measured when the checkpoint was made.
+
+    Args:
+        name: the name of the set.
+        rows: texts of the set.
+        accuracy: share of correct labels.
+        interval: its 95 % Wilson interval.
+        log_loss: mean negative log-likelihood after calibration, in nats.
+        ece: expected calibration error after calibration, 15 bins.
+    """
+
+    name: str
+    rows: PositiveInt
+    accuracy: Share
+    interval: tuple[Share, Share]
+    log_loss: Annotated[float, Field(ge=0.0)]
+    ece: Share
+
+
+class PrecisionSet(Record):
+    """How one type of numbers did on one set, beside float32.
+
+    Args:
+        name: the name of the set.
+        rows: texts of the set.
+        accuracy: share of correct labels in the type.
+        log_loss: mean negative log-likelihood after calibration in the type, in nats.
+        float32_accuracy: the same share in float32.
+        float32_log_loss: the same log-likelihood in float32.
+        lost: texts that float32 has right and the type has wrong.
+        gained: texts that the type has right and float32 has wrong.
+    """
+
+    name: SetName
+    rows: Rows
+    accuracy: Share
+    log_loss: Loss
+    float32_accuracy: Share
+    float32_log_loss: Loss
+    lost: NonNegativeInt
+    gained: NonNegativeInt
+
+    @property
+    def change(self) -> int:
+        """Right texts that the type has more than float32; below 0 if it has fewer."""
+        return self.gained - self.lost
+
+    @model_validator(mode="after")
+    def _check_counts(self) -> Self:
+        right = _whole("accuracy", self.accuracy, self.rows)
+        exact = _whole("float32_accuracy", self.float32_accuracy, self.rows)
+        if right - exact != self.change:
+            raise ValueError(
+                f"{right} of {self.rows} rows are right, {exact} in float32, but gained minus "
+                f"lost is {self.change}: must be {right - exact}"
+            )
+        if self.lost > exact or self.gained > self.rows - exact:
+            raise ValueError(
+                f"lost is {self.lost} and gained is {self.gained}: at most the {exact} rows that "
+                f"are right in float32 can be lost, and the other {self.rows - exact} gained"
+            )
+        return self
+
+
+def _whole(name: str, share: float, rows: int) -> int:
+    """The rows that are a share of all.
+
+    Raises:
+        ValueError: they are no whole number, so nobody counted them.
+    """
+    count = round(share * rows)
+    if abs(share * rows - count) > _ROUNDING:
+        raise ValueError(
+            f"{name} is {share} of {rows} rows, which is no whole number of rows: measure again"
+        )
+    return count
+
+
+class Precision(Record):
+    """What a type of numbers was measured to cost these weights.
+
+    Args:
+        dtype: the type of the projections.
+        weights_sha256: SHA-256 of the weights file that was measured.
+        processor: the processor that measured it.
+        torch: the version of torch that did.
+        sets: what was measured; each name once.
+    """
+
+    dtype: Literal["bfloat16", "int8"]
+    weights_sha256: Digest
+    processor: str
+    torch: str
+    sets: tuple[PrecisionSet, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        _check_once("set", [one.name for one in self.sets])
+        return self
+
+
+def _check_once(what: str, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"the {what} {name} is there more than once: keep one")
+
+
+class Manifest(Record):
+    """The content of `headlight.json`.
+
+    Args:
+        format_version: version of this format.
+        labels: names of the classes, in order.
+        temperature: logits are divided by it before the softmax (Guo et al. 2017).
+        max_length: the most tokens that the model reads.
+        training_data: the files of training data.
+        seed: seed of the run.
+        recipe: every option of the run.
+        metrics: accuracy on each measured set.
+        precision: what types of fewer bits were measured to cost; each type once.
+        baseline: what the validation texts look like, and how they are answered.
+        thresholds: what thresholds on the score leave of the answers to these texts.
+        files: SHA-256 of the other files of the folder, by their plain names; it detects a
+            flipped bit.
+        sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
+    """
+
+    format_version: Literal[1] = FORMAT_VERSION
+    labels: Labels = Field(min_length=2)
+    temperature: float = Field(default=1.0, ge=1e-3, le=1e3, allow_inf_nan=False)
+    max_length: PositiveInt
+    training_data: tuple[DataSource, ...] = ()
+    seed: int | None = None
+    recipe: dict[str, Any] = Field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
+    precision: tuple[Precision, ...] = ()
+    baseline: Baseline | None = None
+    thresholds: Thresholds | None = None
+    files: dict[FileName, Digest] = Field(default_factory=dict)
+    sha256: Digest | None = None
+
+    @model_validator(mode="after")
+    def _check_types(self) -> Self:
+        _check_once("type", [record.dtype for record in self.precision])
+        return self
+
+    @model_validator(mode="after")
+    def _check_classes(self) -> Self:
+        if self.baseline is not None and set(self.baseline.scores) != set(self.labels):
+            raise ValueError(
+                f"baseline.scores are of {', '.join(self.baseline.scores)}, must be of "
+                f"{', '.join(self.labels)}"
+            )
+        if self.thresholds is not None and set(self.thresholds.texts) != set(self.labels):
+            raise ValueError(
+                f"thresholds.texts are of {', '.join(self.thresholds.texts)}, must be of "
+                f"{', '.join(self.labels)}"
+            )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content that is written to `headlight.json`.
+
+        Without a record of precision, a baseline or thresholds, its field is left out, so that
+        versions that do not know it read the folder too.
+        """
+        content = self.model_dump(mode="json")
+        for name in ("precision", "baseline", "thresholds"):
+            if not content[name]:
+                del content[name]
+        return content
+
+
+def seal(content: Mapping[str, Any]) -> str:
+    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter.
+
+    Args:
+        content: the JSON object; its own `sha256` is ignored.
+    """
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,241 @@
+"""Checks every file of a checkpoint folder, then loads it; `saving` writes the folder.
+
+    config.json            sizes; an encoder uses the names of transformers
+    model.safetensors      weights; an encoder uses the names of transformers
+    tokenizer.json         the tokenizer, with other files that transformers reads
+    headlight.json         temperature, labels, recipe, figures, digests (see model.manifest)
+
+A folder that transformers saved has no `headlight.json`; its temperature is 1.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from model.checkpoint.manifest import MARK, Manifest, seal
+from model.checkpoint.weights import check_weights, load_weights
+from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
+from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_bytes, read_object
+from model.network.architecture import (
+    Network,
+    NetworkConfig,
+    build_undrawn,
+    read_config,
+    stored_names,
+    unused_names,
+)
+from model.network.config import EncoderConfig
+from model.tokenization.sandbox import try_tokenizer
+from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+
+_VERSION_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder that passed all checks; its weights are not loaded yet.
+
+    Args:
+        path: the folder.
+        name: the name of the folder.
+        weights_sha256: the SHA-256 of the weights file, in hex.
+        config: sizes of the network.
+        manifest: the content of `headlight.json`, or defaults.
+        tokenizer: the tokenizer of the folder.
+    """
+
+    path: Path
+    name: str
+    weights_sha256: str
+    config: NetworkConfig
+    manifest: Manifest
+    tokenizer: Tokenizer
+
+    @property
+    def version(self) -> str:
+        """The first 12 hex digits of the SHA-256 of the weights file."""
+        return self.weights_sha256[:_VERSION_LENGTH]
+
+    def load_network(self) -> Network:
+        """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
+
+        Raises:
+            CheckpointError: a weight is not finite, or the file has changed since it was checked.
+        """
+        path = self.path / WEIGHTS
+        # One read: the digest and the weights come from the same bytes.
+        content = read_bytes(path)
+        found = hashlib.sha256(content).hexdigest()
+        if found != self.weights_sha256:
+            raise CheckpointError(
+                path,
+                f"is version {found[:_VERSION_LENGTH]} now, and was {self.version} when it was "
+                "checked: start again",
+            )
+        network = build_undrawn(self.config, "cpu")
+        load_weights(path, content, network, stored_name=stored_names(self.config))
+        network.requires_grad_(requires_grad=False)
+        return network.eval()
+
+
+def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
+    """Checks every file, size and digest of a folder, and that they fit together.
+
+    Args:
+        path: the checkpoint folder.
+        trial: whether a child process with limits tries the tokenizer first, so that a hostile one
+            cannot harm this process. It takes about half a second.
+
+    Raises:
+        CheckpointError: the folder or a file is missing, damaged or does not fit; the message
+            names the file and the fault.
+        UnsupportedCheckpointError: this kind of network cannot be loaded.
+    """
+    check_folder(path)
+    content = read_object(path / CONFIG)
+    config = _read_config(path / CONFIG, content)
+    manifest = _read_manifest(path, config, content)
+    digests = _check_digests(path, manifest)
+    _check_fit(path / MANIFEST, manifest, config)
+    network = _check_sizes(path / CONFIG, config)
+    check_weights(
+        path / WEIGHTS, network, stored_name=stored_names(config), unused=unused_names(config)
+    )
+    if trial:
+        try_tokenizer(path)
+    tokenizer = load_tokenizer(
+        path, max_length=manifest.max_length, padded_length=config.padded_length
+    )
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            path / "tokenizer.json",
+            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
+            f"{config.vocab_size} embeddings",
+        )
+    weights_sha256 = digests.get(WEIGHTS) or digest(path / WEIGHTS)
+    _check_precision(path / MANIFEST, manifest, config, weights_sha256)
+    _check_baseline(path / MANIFEST, manifest, weights_sha256)
+    return Checkpoint(
+        path=path,
+        name=path.resolve().name,
+        weights_sha256=weights_sha256,
+        config=config,
+        manifest=manifest,
+        tokenizer=tokenizer,
+    )
+
+
+def _check_sizes(path: Path, config: NetworkConfig) -> Network:
+    try:
+        return build_undrawn(config, "meta")
+    except RuntimeError as error:  # more bytes than torch can count
+        raise CheckpointError(
+            path, "the sizes together make a network beyond any memory"
+        ) from error
+
+
+def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:
+    try:
+        return read_config(content)
+    except ValidationError as error:
+        raise CheckpointError(path, describe_faults(error)) from error
+    except ValueError as error:
+        raise UnsupportedCheckpointError(path, str(error)) from error
+
+
+def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, Any]) -> Manifest:
+    path = folder / MANIFEST
+    limit = config.length_limit
+    if not path.is_file():
+        # transformers keeps our mark when it loads and saves a folder, and adds its version.
+        if MARK in raw_config and "transformers_version" not in raw_config:
+            raise CheckpointError(
+                path,
+                f"is missing, though {CONFIG} was written with one: copy it too, or remove "
+                f"{MARK} from {CONFIG} to do without temperature and digests",
+            )
+        return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
+    content = read_object(path)
+    try:
+        manifest = Manifest.model_validate(content)
+    except ValidationError as error:
+        raise CheckpointError(path, describe_faults(error)) from error
+    if manifest.sha256 is not None and manifest.sha256 != seal(content):
+        raise CheckpointError(
+            path,
+            "does not match its own SHA-256: it is damaged, or was changed after it was written "
+            "(whoever changes it by hand takes sha256 out)",
+        )
+    return manifest
+
+
+def _tokenizer_limit(folder: Path, limit: int) -> int:
+    path = folder / "tokenizer_config.json"
+    stated = read_object(path).get("model_max_length") if path.is_file() else None
+    # transformers writes 1e30 for "no limit"
+    return int(min(limit, stated)) if isinstance(stated, int | float) and stated >= 1 else limit
+
+
+def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
+    digests = {file: digest(folder / file) for file in manifest.files}
+    for file, expected in manifest.files.items():
+        if digests[file] != expected:
+            raise CheckpointError(
+                folder / file,
+                f"does not match its SHA-256 in {MANIFEST}: it is damaged, or was changed after "
+                "it was written",
+            )
+    return digests
+
+
+def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
+    if manifest.labels != config.labels:
+        raise CheckpointError(
+            path,
+            f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
+        )
+    limit = config.length_limit
+    if manifest.max_length > limit:
+        raise CheckpointError(
+            path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
+        )
+
+
+def _check_precision(
+    path: Path, manifest: Manifest, config: NetworkConfig, weights_sha256: str
+) -> None:
+    """Refuses a record of precision that says nothing about this folder."""
+    for record in manifest.precision:
+        if record.weights_sha256 != weights_sha256:
+            raise CheckpointError(
+                path,
+                f"its record of {record.dtype} is of version "
+                f"{record.weights_sha256[:_VERSION_LENGTH]}, and {WEIGHTS} is version "
+                f"{weights_sha256[:_VERSION_LENGTH]}: take the record and sha256 out, then measure "
+                f"again (headlight-train evaluate --record-dtype {record.dtype})",
+            )
+        if record.dtype == "int8" and not isinstance(config, EncoderConfig):
+            raise CheckpointError(
+                path,
+                f"it has a record of int8, which is for encoders, and this is a "
+                f"{config.architecture}: take the record and sha256 out",
+            )
+
+
+def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
+    """Refuses records of other weights: their answers say nothing of those of the folder's."""
+    for name, verb, record in (
+        ("baseline", "is", manifest.baseline),
+        ("thresholds", "are", manifest.thresholds),
+    ):
+        if record is None or record.weights_sha256 in (None, weights_sha256):
+            continue
+        raise CheckpointError(
+            path,
+            f"its {name} {verb} of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
+            f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take {name} and sha256 "
+            "out, then record again (headlight-train evaluate --record-baseline)",
+        )

@@ -1,0 +1,62 @@
+"""Judges by its record whether a type of fewer bits may stand in for float32."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.checkpoint.manifest import Precision
+
+# The most that the accuracy over all rows may differ from float32's.
+MOST_POINTS = 0.2
+# On fewer rows, a single one is more than that.
+LEAST_ROWS = 500
+# Squared, the number of standard deviations within which 95 % of a normal distribution lie.
+_Z_SQUARED = 1.96**2
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a type may be chosen by itself.
+
+    Args:
+        allowed: whether it may.
+        reason: a clause that says why, or why not.
+    """
+
+    allowed: bool
+    reason: str
+
+
+def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
+    """Judges a type by what was measured of it.
+
+    The accuracy over all rows must be within `MOST_POINTS` of float32's, over `LEAST_ROWS` rows or
+    more. No set alone may get worse by more than chance explains: if every text whose answer turned
+    from right to wrong or back had turned by the toss of a coin, the rows lost minus those gained
+    would stay below 1.96 times the root of their sum 19 times out of 20 (McNemar 1947).
+
+    Args:
+        dtype: the name of the type.
+        records: those of the checkpoint, each type once.
+    """
+    record = next((each for each in records if each.dtype == dtype), None)
+    if record is None:
+        return Verdict(allowed=False, reason=f"the checkpoint has no record of {dtype}")
+    rows = sum(one.rows for one in record.sets)
+    change = sum(one.change for one in record.sets)
+    measured = f"{100 * change / rows:+.2f} over {rows:,} rows"
+    if rows < LEAST_ROWS:
+        reason = f"{dtype} was measured on {rows} rows alone, of at least {LEAST_ROWS}"
+        return Verdict(allowed=False, reason=reason)
+    # Compared as whole numbers: 0.2 has no exact float.
+    if abs(change) * 1000 > round(MOST_POINTS * 10) * rows:
+        reason = f"{dtype} was not within {MOST_POINTS} points of float32 ({measured})"
+        return Verdict(allowed=False, reason=reason)
+    for one in record.sets:
+        if one.change < 0 and one.change**2 > _Z_SQUARED * (one.lost + one.gained):
+            reason = (
+                f"{dtype} lost {one.lost} rows of {one.name} and gained {one.gained}, "
+                "which is more than chance"
+            )
+            return Verdict(allowed=False, reason=reason)
+    reason = f"{dtype} was measured within {MOST_POINTS} points of float32 ({measured})"
+    return Verdict(allowed=True, reason=reason)

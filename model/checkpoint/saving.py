@@ -1,0 +1,214 @@
+"""Saves a network as a checkpoint folder, or a record in one, completely or not at all."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoint.baseline import Baseline
+from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.record_types import Record
+from model.checkpoint.thresholds import Thresholds
+from model.checkpoint.weights import save_weights
+from model.errors import CheckpointError
+from model.files import (
+    CONFIG,
+    MANIFEST,
+    SIGNATURE,
+    WEIGHTS,
+    digest,
+    read_object,
+    sync,
+    to_bytes,
+    write_object,
+    write_whole,
+)
+from model.network.architecture import Network, NetworkConfig, is_known, stored_names
+from model.tokenization.tokenizer import Tokenizer
+
+
+def save_checkpoint(
+    path: Path,
+    *,
+    network: Network,
+    config: NetworkConfig,
+    tokenizer: Tokenizer,
+    manifest: Manifest,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
+
+    Args:
+        path: the checkpoint folder.
+        network: the network with its weights.
+        config: the sizes.
+        tokenizer: the tokenizer.
+        manifest: the content of `headlight.json`; this function fills in its digests.
+        dtype: the type of the stored weights.
+
+    Raises:
+        CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
+        OSError: the folder could not be written; the old content is still there.
+    """
+    check_place(path)
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        save_weights(
+            fresh / WEIGHTS, network.state_dict(), dtype=dtype, stored_name=stored_names(config)
+        )
+        write_object(fresh / CONFIG, {**config.to_json(), MARK: FORMAT_VERSION})
+        (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+        write_object(
+            fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
+        )
+        files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
+        filled: dict[str, object] = {"files": files}
+        of_weights = {"weights_sha256": files[WEIGHTS]}
+        for name in ("baseline", "thresholds"):
+            record: Baseline | Thresholds | None = getattr(manifest, name)
+            if record is not None:
+                filled[name] = record.model_copy(update=of_weights)
+        content = manifest.model_copy(update=filled).to_json()
+        write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
+        for file in [*fresh.iterdir(), fresh]:
+            sync(file)
+        old = Path(scratch) / "old"
+        try:
+            if path.exists():
+                path.rename(old)
+            fresh.rename(path)
+        finally:
+            if old.exists() and not path.exists():
+                old.rename(path)
+    sync(path.parent)
+
+
+def check_place(path: Path) -> None:
+    """Refuses a path where writing a checkpoint would remove other files.
+
+    Args:
+        path: where a checkpoint will be written.
+
+    Raises:
+        CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise CheckpointError(path, "is a file: give the path of a folder")
+    if any(path.iterdir()) and not _is_checkpoint(path):
+        raise CheckpointError(
+            path,
+            f"holds other files than a checkpoint's (no {MANIFEST}, nor {WEIGHTS} with the "
+            f"{CONFIG} of a network that is known here): only an empty folder or a checkpoint is "
+            "replaced",
+        )
+
+
+def _is_checkpoint(path: Path) -> bool:
+    if (path / MANIFEST).is_file():
+        return True
+    try:
+        # Many programs have a file named config.json.
+        return (path / WEIGHTS).is_file() and is_known(read_object(path / CONFIG))
+    except CheckpointError:
+        return False
+
+
+def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
+    """Writes a record of precision into `headlight.json`, in place of an older one of its type.
+
+    The file is replaced whole and sealed anew; no other file changes. A folder of transformers gets
+    a `headlight.json`.
+
+    Args:
+        checkpoint: the folder, as it was when it was measured.
+        record: of its weights.
+
+    Raises:
+        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
+    """
+    others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
+    records = sorted([*others, record], key=lambda each: each.dtype)
+    _save_records(checkpoint, {"precision": [each.model_dump(mode="json") for each in records]})
+
+
+def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresholds) -> None:
+    """Writes a baseline and thresholds into `headlight.json`, in place of older ones.
+
+    The file is replaced as `save_precision` does it, once for both.
+
+    Args:
+        checkpoint: the folder, as it was when it was measured.
+        baseline: of its answers.
+        thresholds: what they leave of the same answers.
+
+    Raises:
+        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
+    """
+    mine = {"weights_sha256": checkpoint.weights_sha256}
+    records: dict[str, Record] = {"baseline": baseline, "thresholds": thresholds}
+    _save_records(
+        checkpoint,
+        {
+            field: record.model_copy(update=mine).model_dump(mode="json")
+            for field, record in records.items()
+        },
+    )
+
+
+def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None:
+    check_recordable(checkpoint.path)
+    path = checkpoint.path / MANIFEST
+    now = open_checkpoint(checkpoint.path)
+    if (now.weights_sha256, now.config, now.manifest) != (
+        *(checkpoint.weights_sha256, checkpoint.config, checkpoint.manifest),
+    ):
+        raise CheckpointError(
+            checkpoint.path, "was changed while it was measured: nothing is recorded; measure again"
+        )
+    # What is there is kept as it was written; only these fields and the seal change.
+    content = read_object(path) if path.is_file() else now.manifest.to_json()
+    content.pop("sha256", None)
+    content.update(records)
+    try:
+        write_whole(path, to_bytes({**content, "sha256": seal(content)}))
+        sync(path.parent)
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be written: {error.strerror}") from error
+
+
+def check_recordable(folder: Path) -> None:
+    """Refuses a folder whose `headlight.json` must not change.
+
+    Args:
+        folder: of a checkpoint.
+
+    Raises:
+        CheckpointError: it is signed, or cannot be written.
+    """
+    if (folder / SIGNATURE).exists():
+        how = f"headlight-train sign {folder} --key PRIVATE.pem"
+        raise CheckpointError(
+            folder / SIGNATURE,
+            f"covers {MANIFEST}, so a record there would make the signature wrong: remove "
+            f"{SIGNATURE}, record, and sign again ({how})",
+        )
+    if not os.access(folder, os.W_OK):
+        raise CheckpointError(folder, "cannot be written: a record needs the right to write there")
+
+
+def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
+    """Returns the content of `tokenizer_config.json`, for other tools that read the folder."""
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": max_length,
+        **tokenizer.special_tokens(),
+    }

@@ -1,0 +1,1 @@
+"""Parses options and shows progress for all commands."""

@@ -1,0 +1,1 @@
+"""Explains predictions by attention, gradients and interventions."""

@@ -1,0 +1,137 @@
+"""Computes the steps from the queries and keys of one head to its weights and its result.
+
+Legend: T tokens, H heads, D features of one head's queries, keys and values.
+
+The steps are those of Vaswani et al. 2017, section 3.2, for the row of one query.
+`model.network.reference` has the same steps for whole batches.
+
+Like gradients, steps use the float32 network from which the serving network was made. The serving
+network may compute in 16 or 8 bits; its weights then differ by rounding.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.errors import NotFiniteError
+from model.network.attention import AttentionInputs
+from model.network.batch import Batch, collate
+from model.network.shared_weights import SharedWeights
+from model.tokenization.tokenizer import Encoding
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSteps:
+    """How one head makes the row of weights of one query.
+
+    Args:
+        encoding: the text as the model read it, with its tokens.
+        layer: number of the layer.
+        head: number of the head.
+        query: number of the token whose row it is.
+        scale: 1 / √D, the factor of every product of a query and a key.
+        query_vector: the query of that token, float32 [D].
+        keys: the key of each token, float32 [T, D].
+        scores: the products of the query with each key, times `scale`, float32 [T].
+        weights: the softmax of the scores, float32 [T].
+        values: the value of each token, float32 [T, D].
+        result: the sum of the values, each times its weight, float32 [D]. A head that is switched
+            off counts as 0 after this step.
+    """
+
+    encoding: Encoding
+    layer: int
+    head: int
+    query: int
+    scale: float
+    query_vector: Floats
+    keys: Floats
+    scores: Floats
+    weights: Floats
+    values: Floats
+    result: Floats
+
+
+class HeadInspector:
+    """Steps of the heads of one checkpoint; several threads may use it at once.
+
+    Args:
+        network: on `device`.
+        num_layers: layers with attention.
+        num_heads: H of each layer.
+        head_dim: D.
+        pad_token_id: the id that pads a batch.
+        device: where the network is.
+    """
+
+    def __init__(
+        self,
+        network: SharedWeights,
+        *,
+        num_layers: int,
+        num_heads: int,
+        head_dim: int,
+        pad_token_id: int,
+        device: torch.device,
+    ) -> None:
+        self.head_dim = head_dim
+        self._network = network
+        self._num_layers = num_layers
+        self._num_heads = num_heads
+        self._pad_token_id = pad_token_id
+        self._device = device
+
+    def count_numbers(self, length: int) -> int:
+        """Counts the numbers of the steps over a text of `length` tokens."""
+        per_token = 2 * self.head_dim + 2  # a key, a value, a score and a weight
+        return length * per_token + 2 * self.head_dim
+
+    def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
+        """Runs the network up to one layer, and the steps of one head for one query.
+
+        Args:
+            encoding: the text, perhaps with heads switched off.
+            layer: number of the layer.
+            head: number of the head.
+            query: number of the token whose row is wanted.
+
+        Raises:
+            IndexError: there is no such layer, head or token.
+            NotFiniteError: the network overflowed.
+        """
+        length = len(encoding.input_ids)
+        _check(layer, self._num_layers, "layer", "the model")
+        _check(head, self._num_heads, "head", "the model")
+        _check(query, length, "token", "the text")
+        batch = self._batch(encoding)
+        with self._network.use() as network, torch.no_grad():
+            found = _compute(network.attention_inputs(batch, layer), head, query, length)
+        steps = [tensor.float().cpu().numpy() for tensor in found]
+        if not all(np.isfinite(step).all() for step in steps):
+            raise NotFiniteError(1, 1, what="steps of a head")
+        return HeadSteps(encoding, layer, head, query, 1 / math.sqrt(self.head_dim), *steps)
+
+    def _batch(self, encoding: Encoding) -> Batch:
+        return collate([encoding], pad_token_id=self._pad_token_id, device=self._device)
+
+
+def _compute(inputs: AttentionInputs, head: int, query: int, length: int) -> list[Tensor]:
+    """Computes the steps in the order of the fields of `HeadSteps`."""
+    # What stands behind the text is padding. A mask hides it, so its weights are 0.
+    states = inputs.hidden_states[:, :length]  # [1, T, hidden size]
+    projected = inputs.attention.project(states, states, states)
+    queries, keys, values = (part[0, head] for part in projected)  # [T, D]
+    scores = keys @ queries[query] / math.sqrt(keys.shape[-1])  # [T]
+    weights = scores.softmax(dim=-1)  # [T]
+    return [queries[query], keys, scores, weights, values, weights @ values]
+
+
+def _check(number: int, count: int, kind: str, owner: str) -> None:
+    if not 0 <= number < count:
+        raise IndexError(f"{kind} {number} does not exist: {owner} has 0 to {count - 1}")

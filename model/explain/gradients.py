@@ -1,0 +1,298 @@
+"""Differentiates the log-odds of a label by the embeddings of a text or by attention heads.
+
+Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
+
+f is the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated probability p. It is
+computed from the logits, because p rounds to 1 when a model is sure.
+
+The network that serves may be packed or compute in 16 bits. So derivatives use the float32 network
+that it was made from. Both share the embeddings. `model.network.shared_weights` says when its
+weights are in memory.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.errors import NotFiniteError
+from model.network.architecture import Network
+from model.network.batch import Batch, collate
+from model.network.prediction import Prediction, make_predictions
+from model.network.shared_weights import SharedWeights
+from model.tokenization.tokenizer import Encoding
+
+_MOST_BASELINES = 512  # of texts with as many different lengths
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The two ends of a path: a text and its baseline.
+
+    Args:
+        encoding: the text.
+        prediction: what the model says of the text.
+        label: the class whose log-odds f are differentiated.
+        value: f of the text.
+        baseline_value: f of the baseline.
+        text: embeddings of the tokens, float32 [T, D].
+        baseline: the same, with padding in place of every token that is not special.
+    """
+
+    encoding: Encoding
+    prediction: Prediction
+    label: str
+    value: float
+    baseline_value: float
+    text: Tensor
+    baseline: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class HeadImportance:
+    """How much the log-odds f of a label depend on each head, for one text.
+
+    Args:
+        prediction: what the model says of the text.
+        label: the class.
+        importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
+            layer l.
+    """
+
+    prediction: Prediction
+    label: str
+    importance: NDArray[np.float64]
+
+
+class Gradients:
+    """Derivatives for one checkpoint; several threads may use them at once.
+
+    Args:
+        network: on `device`.
+        labels: names of the C classes.
+        temperature: logits are divided by it before the softmax.
+        num_layers: L, layers with attention.
+        num_heads: H of each layer.
+        pad_token_id: the id whose embedding is the baseline.
+        device: where the network is.
+    """
+
+    def __init__(
+        self,
+        network: SharedWeights,
+        *,
+        labels: Sequence[str],
+        temperature: float,
+        num_layers: int,
+        num_heads: int,
+        pad_token_id: int,
+        device: torch.device,
+    ) -> None:
+        self._network = network
+        self._labels = tuple(labels)
+        self._temperature = temperature
+        self._num_layers = num_layers
+        self._num_heads = num_heads
+        self._pad_token_id = pad_token_id
+        self._device = device
+        self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
+
+    def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
+        """Classifies a text and its baseline.
+
+        The baseline is the same for all texts of a length, so its logits are kept.
+
+        Args:
+            encoding: the text, encoded with its tokens.
+            label: the class to explain; None means the predicted one.
+
+        Raises:
+            ValueError: the model has no such label, or the encoding has no tokens.
+            NotFiniteError: the network overflowed.
+        """
+        text, baseline, key = self._embed(encoding)
+        with self._network.use() as network, torch.no_grad():
+            below = self._of_baseline(network, encoding, baseline, key)
+            logits = network(self._batch(encoding, 1), token_embeddings=text[None]).logits  # [1, C]
+        return self._ends(encoding, label, logits[0], text, baseline, below)
+
+    def at_text(
+        self, encoding: Encoding, *, label: str | None = None
+    ) -> tuple[Ends, NDArray[np.float64]]:
+        """Classifies a text and computes gradient x input, in one pass with the gradient.
+
+        Args:
+            encoding: the text, encoded with its tokens.
+            label: the class to explain; None means the predicted one.
+
+        Returns:
+            The ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
+
+        Raises:
+            ValueError: the model has no such label, or the encoding has no tokens.
+            NotFiniteError: the network or a gradient overflowed.
+        """
+        text, baseline, key = self._embed(encoding)
+        with self._network.use() as network:
+            below = self._of_baseline(network, encoding, baseline, key)
+            with torch.enable_grad():
+                at = text[None].clone().requires_grad_()  # [1, T, D]
+                logits = network(self._batch(encoding, 1), token_embeddings=at).logits  # [1, C]
+                ends = self._ends(encoding, label, logits[0].detach(), text, baseline, below)
+                (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+        return ends, self._shares(gradient, ends, np.ones(1))
+
+    def along(
+        self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Computes a weighted sum over places on the straight path from baseline to text.
+
+        Each term is the gradient of f at a place, times the difference between text and baseline.
+
+        Args:
+            ends: the ends of the path.
+            places: K places, from 0 (the baseline) to 1 (the text).
+            weights: K weights, one for each place.
+
+        Returns:
+            The sum for each token, float64 [T]; 0 for special tokens, which do not change.
+
+        Raises:
+            NotFiniteError: a gradient overflowed.
+        """
+        steps = torch.tensor(places, dtype=torch.float32, device=self._device)
+        at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
+        with self._network.use() as network, torch.enable_grad():
+            at.requires_grad_()
+            batch = self._batch(ends.encoding, len(places))
+            logits = network(batch, token_embeddings=at).logits  # [K, C]
+            # Each term of the sum depends on one row, so each row gets its own gradient.
+            (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+        return self._shares(gradient, ends, weights)
+
+    def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
+        """Classifies a text and computes how much f depends on each head.
+
+        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?", average the
+        derivative of the loss over a data set. This is the derivative of f for one text.
+
+        Args:
+            encoding: the text.
+            label: the class to explain; None means the predicted one.
+
+        Raises:
+            ValueError: the model has no such label.
+            NotFiniteError: the network overflowed.
+        """
+        heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
+        with self._network.use() as network, torch.enable_grad():
+            heads.requires_grad_()
+            logits = network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
+            prediction = self._predict(logits.detach(), encoding)
+            label = prediction.label if label is None else label
+            (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
+        return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
+
+    def release(self) -> None:
+        """Drops weights that are kept for the next gradients."""
+        self._network.release()
+
+    def probe(self, encoding: Encoding) -> None:
+        """Runs both kinds of gradients once and raises their errors.
+
+        Args:
+            encoding: a short text, encoded with its tokens.
+        """
+        self.along(self.ends(encoding), np.ones(1), np.ones(1))
+        self.at_text(encoding)
+        self.head_importance(encoding)
+
+    def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, bytes]:
+        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes.
+
+        Raises:
+            ValueError: the encoding has no tokens.
+        """
+        if encoding.tokens is None:
+            raise ValueError("which tokens are special is not known: encode with with_tokens=True")
+        ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]
+        special = torch.tensor([token.special for token in encoding.tokens], dtype=torch.bool)
+        padded = torch.where(special, ids, self._pad_token_id)  # [T]
+        with self._network.use() as network, torch.no_grad():
+            both = network.embed_tokens(torch.stack([ids, padded]).to(self._device))  # [2, T, D]
+        return both[0], both[1], padded.numpy().tobytes()
+
+    def _of_baseline(
+        self, network: Network, encoding: Encoding, baseline: Tensor, key: bytes
+    ) -> Tensor:
+        """The logits of a baseline, [C]; keeps them, and drops the oldest beyond some."""
+        logits = self._baselines.get(key)
+        if logits is None:
+            with torch.no_grad():
+                alone = network(self._batch(encoding, 1), token_embeddings=baseline[None])
+            # Several threads share the dictionary, so each change of it is one call.
+            self._baselines[key] = logits = alone.logits[0].clone()
+            if len(self._baselines) > _MOST_BASELINES:
+                self._baselines.popitem(last=False)
+        return logits
+
+    def _ends(
+        self,
+        encoding: Encoding,
+        label: str | None,
+        logits: Tensor,
+        text: Tensor,
+        baseline: Tensor,
+        baseline_logits: Tensor,
+    ) -> Ends:
+        prediction = self._predict(logits[None], encoding)
+        label = prediction.label if label is None else label
+        log_odds = self._log_odds(torch.stack([logits, baseline_logits]), label).cpu().numpy()
+        value, baseline_value = _finite(log_odds, what="log-odds").tolist()
+        return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
+
+    def _shares(
+        self, gradient: Tensor, ends: Ends, weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The weighted sum over K gradients [K, T, D], times the way between the ends."""
+        difference = (ends.text - ends.baseline).double()  # [T, D]
+        by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
+        shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
+        return _finite(shares + 0.0)  # 0 instead of -0
+
+    def _batch(self, encoding: Encoding, size: int) -> Batch:
+        return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)
+
+    def _predict(self, logits: Tensor, encoding: Encoding) -> Prediction:
+        (prediction,) = make_predictions(
+            logits.cpu().numpy(), [encoding], labels=self._labels, temperature=self._temperature
+        )
+        if isinstance(prediction, NotFiniteError):
+            raise prediction
+        return prediction
+
+    def _log_odds(self, logits: Tensor, label: str) -> Tensor:
+        """Computes f of each of B rows, float64 [B]."""
+        if label not in self._labels:
+            raise ValueError(
+                f"label {label!r} does not exist: the model has {', '.join(self._labels)}"
+            )
+        index = self._labels.index(label)
+        scaled = logits.double() / self._temperature  # [B, C]
+        others = torch.cat([scaled[:, :index], scaled[:, index + 1 :]], dim=1)  # [B, C - 1]
+        return scaled[:, index] - others.logsumexp(dim=1)
+
+
+def _finite(numbers: NDArray[np.float64], *, what: str = "gradients") -> NDArray[np.float64]:
+    """Returns numbers of one text if all are finite.
+
+    Raises:
+        NotFiniteError: one is not.
+    """
+    if not np.isfinite(numbers).all():
+        raise NotFiniteError(1, 1, what=what)
+    return numbers

@@ -1,0 +1,1 @@
+"""Builds the networks and the batches that they read."""

@@ -1,0 +1,113 @@
+"""Maps `model_type` to sizes, network and names of parameters."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from model.checkpoint.weights import own_name
+from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.families import KINDS
+
+NetworkConfig = EncoderConfig | ConvAttentionConfig
+Network = EncoderClassifier | ConvAttentionClassifier
+
+_CONFIGS: Mapping[str, type[EncoderConfig] | type[ConvAttentionConfig]] = {
+    **dict.fromkeys(KINDS, EncoderConfig),
+    "conv_attention": ConvAttentionConfig,
+}
+
+
+def read_config(content: Mapping[str, Any]) -> NetworkConfig:
+    """Reads the content of a `config.json`.
+
+    Args:
+        content: the JSON object.
+
+    Raises:
+        pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
+        ValueError: this kind of network cannot be loaded.
+    """
+    if not is_known(content):
+        *most, last = map(repr, _CONFIGS)
+        raise ValueError(
+            f"model_type is {content.get('model_type')!r}, only {', '.join(most)} and {last} can "
+            "be loaded"
+        )
+    return _CONFIGS[content["model_type"]].from_json(content)
+
+
+def is_known(content: Mapping[str, Any]) -> bool:
+    """Tells whether a `config.json` names a kind of network that can be loaded."""
+    kind = content.get("model_type")
+    return isinstance(kind, str) and kind in _CONFIGS
+
+
+def build_network(config: NetworkConfig) -> Network:
+    """Builds the network of a configuration; its weights are neither drawn nor loaded.
+
+    Args:
+        config: the sizes.
+    """
+    if isinstance(config, ConvAttentionConfig):
+        return build_conv_attention(config)
+    return build_encoder(config)
+
+
+def build_undrawn(config: NetworkConfig, device: str) -> Network:
+    """Builds the network of a configuration; what its weights hold is not defined.
+
+    Args:
+        config: the sizes.
+        device: `cpu`, or `meta`, where weights have only shapes.
+
+    Raises:
+        RuntimeError: a weight has more bytes than torch can count.
+    """
+    with torch.device(device), _NoDrawing():
+        return build_network(config)
+
+
+class _NoDrawing(TorchFunctionMode):
+    """Leaves out the functions of `torch.nn.init`, which draw fresh weights.
+
+    To draw a normal number on the meta device, torch imports its compiler and a library for
+    symbolic algebra. They take 80 MB, and nothing here uses them.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever the function returns
+        del types
+        given = kwargs or {}
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+def stored_names(config: NetworkConfig) -> Callable[[str], str]:
+    """Returns the function from our name of a parameter to its name in the weights file.
+
+    An encoder uses the names of transformers; other networks use our own.
+
+    Args:
+        config: the sizes.
+    """
+    return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
+
+
+def unused_names(config: NetworkConfig) -> frozenset[str]:
+    """Returns the names of weights that a file may hold though the network has no place for them.
+
+    Args:
+        config: the sizes.
+    """
+    return KINDS[config.kind].unused if isinstance(config, EncoderConfig) else frozenset()

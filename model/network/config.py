@@ -1,0 +1,291 @@
+"""Reads and writes the sizes of a network as `config.json`.
+
+An encoder uses the names of transformers.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from model.network.families import KINDS, Kind, KindName, Pooling
+from model.network.labels import Labels
+
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
+# Far above any encoder. A damaged file that exceeds these limits must not fill the memory.
+Size = Annotated[int, Field(ge=1, le=10_000_000)]
+LayerCount = Annotated[int, Field(ge=1, le=1_000)]
+_MAX_LABELS = 100_000
+
+
+class EncoderConfig(BaseModel):
+    """Sizes of an encoder with a classifier on its first token.
+
+    The names are those of transformers' BERT. Other entries of `config.json` are ignored: they do
+    not change the forward pass.
+
+    Args:
+        kind: the `model_type`; see `model.network.families`.
+        vocab_size: rows of the token embedding.
+        hidden_size: features of a token.
+        num_hidden_layers: layers of the encoder.
+        num_attention_heads: heads of each layer; they divide `hidden_size`.
+        intermediate_size: features inside the feed-forward part.
+        max_position_embeddings: rows of the position embedding; see `length_limit`.
+        type_vocab_size: rows of the segment embedding, of which only the first is used; 0 for a
+            kind that has no segments.
+        hidden_act: the activation of the feed-forward part.
+        hidden_dropout_prob: dropout after the embeddings and each sublayer, in training.
+        attention_probs_dropout_prob: dropout of attention weights, in training.
+        classifier_dropout: dropout before the classifier; None means `hidden_dropout_prob`.
+        layer_norm_eps: added to the variance in layer normalisation.
+        initializer_range: standard deviation of fresh weights.
+        pad_token_id: the id that pads a batch.
+        labels: names of the classes, in order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    # The residual connection adds the input of attention to its output.
+    residual_share: ClassVar[float] = 0.5
+
+    kind: KindName = "bert"
+    vocab_size: Size
+    hidden_size: Size
+    num_hidden_layers: LayerCount
+    num_attention_heads: Size
+    intermediate_size: Size
+    max_position_embeddings: Size = 512
+    type_vocab_size: int = Field(default=2, ge=0, le=10_000_000)
+    hidden_act: Activation = "gelu"
+    hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
+    attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
+    classifier_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    # Published encoders have 1e-12 to 1e-5, and 1e-3 is the default of Keras. A large value makes
+    # every text alike; one that float32 rounds to 0 divides by zero.
+    layer_norm_eps: float = Field(default=1e-12, ge=1e-15, le=1e-2)
+    initializer_range: float = Field(default=0.02, gt=0.0, le=10.0)
+    pad_token_id: int = Field(default=0, ge=0)
+    labels: Labels = Field(min_length=2, strict=False)
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size ({self.hidden_size}) is not divisible by num_attention_heads "
+                f"({self.num_attention_heads})"
+            )
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError(f"labels must differ, got {', '.join(self.labels)}")
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(
+                f"pad_token_id ({self.pad_token_id}) must be below vocab_size ({self.vocab_size})"
+            )
+        if self._kind.has_segments != (self.type_vocab_size > 0):
+            needed = "at least 1" if self._kind.has_segments else "0"
+            raise ValueError(
+                f"type_vocab_size ({self.type_vocab_size}) must be {needed} for {self.kind}"
+            )
+        if self.length_limit < 1:
+            raise ValueError(
+                f"max_position_embeddings ({self.max_position_embeddings}) must be above the "
+                f"{self.position_offset} rows before the first position"
+            )
+        return self
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[self.kind]
+
+    @property
+    def architecture(self) -> str:
+        """The name of the network's class in transformers."""
+        return self._kind.architecture
+
+    @property
+    def pooling(self) -> Pooling:
+        """The function between the two linear layers of the head."""
+        return self._kind.pooling
+
+    @property
+    def position_offset(self) -> int:
+        """Rows of the position embedding before that of the first token."""
+        return self.pad_token_id + 1 if self._kind.counts_from_padding else 0
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that give attention weights."""
+        return self.num_hidden_layers
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of each layer."""
+        return self.num_attention_heads
+
+    @property
+    def head_dim(self) -> int:
+        """Features of one head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def length_limit(self) -> int:
+        """The most tokens that the network can read."""
+        return self.max_position_embeddings - self.position_offset
+
+    @property
+    def padded_length(self) -> None:
+        """None: texts may have any length."""
+        return
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Reads the content of a `config.json` that transformers or this project wrote.
+
+        Args:
+            content: the JSON object.
+
+        Raises:
+            pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
+            ValueError: the network is not an encoder of this kind.
+        """
+        kind = KINDS.get(str(content.get("model_type")))
+        if kind is None:
+            raise ValueError(
+                f"model_type is {content.get('model_type')!r}, only "
+                f"{', '.join(map(repr, KINDS))} can be loaded"
+            )
+        if content.get("position_embedding_type", "absolute") != "absolute":
+            raise ValueError(
+                f"position_embedding_type is {content['position_embedding_type']!r}, "
+                "only 'absolute' can be loaded"
+            )
+        if content.get("is_decoder") or content.get("add_cross_attention"):
+            raise ValueError("the network is a decoder, only encoders can be loaded")
+        if content.get("problem_type") not in (None, "single_label_classification"):
+            raise ValueError(
+                f"problem_type is {content['problem_type']!r}, "
+                "only 'single_label_classification' can be loaded"
+            )
+        return cls(**{**kind.read(content), "kind": kind.name, "labels": _labels(content)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content of a `config.json` that transformers reads as its own."""
+        return {
+            "architectures": [self.architecture],
+            "model_type": self.kind,
+            # Weights may be stored in 16 bits; this makes transformers compute in 32.
+            "dtype": "float32",
+            **self._kind.write(self.model_dump(exclude={"kind", "labels"})),
+            "problem_type": "single_label_classification",
+            **_label_maps(self.labels),
+        }
+
+
+class ConvAttentionConfig(BaseModel):
+    """Sizes of the classifier of the seed course.
+
+    Args:
+        vocab_size: rows of the embedding; row 0 is padding.
+        embedding_size: features of a word.
+        num_filters: filters of the convolution.
+        kernel_size: words that a filter sees.
+        num_heads: heads of the one attention layer.
+        head_dim: features of one head.
+        max_length: words of every text after padding.
+        mask_padding: whether attention ignores padding.
+        labels: names of the classes, in order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    architecture: ClassVar[str] = "ConvAttentionClassifier"
+    # There is no residual connection: only the output of attention goes on.
+    residual_share: ClassVar[float] = 0.0
+
+    vocab_size: Size = 3001
+    embedding_size: Size = 32
+    num_filters: Size = 100
+    kernel_size: Size = 4
+    num_heads: Size = 4
+    head_dim: Size = 128
+    max_length: Size = 32
+    mask_padding: bool = True
+    labels: Labels = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _classes_differ(self) -> Self:
+        if len(set(self.labels)) < max(2, len(self.labels)):
+            raise ValueError(
+                f"labels must be 2 or more different names, got {', '.join(self.labels)}"
+            )
+        return self
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that give attention weights."""
+        return 1
+
+    @property
+    def hidden_size(self) -> int:
+        """Features of a word at the input of attention."""
+        return self.num_filters
+
+    @property
+    def length_limit(self) -> int:
+        """The most words that the network can read."""
+        return self.max_length
+
+    @property
+    def padded_length(self) -> int | None:
+        """The length of every text if attention reads padding, else None."""
+        return None if self.mask_padding else self.max_length
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Reads the content of a `config.json`.
+
+        Args:
+            content: the JSON object.
+
+        Raises:
+            pydantic.ValidationError: a size is of the wrong type or does not fit.
+            ValueError: the labels are not an object of class numbers to names.
+        """
+        return cls(**{**content, "labels": _labels(content)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the content of a `config.json`."""
+        return {
+            "architectures": [self.architecture],
+            "model_type": "conv_attention",
+            **self.model_dump(exclude={"labels"}),
+            **_label_maps(self.labels),
+        }
+
+
+def _label_maps(labels: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
+def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
+    id2label = content.get("id2label")
+    if id2label is None:
+        count = content.get("num_labels", 2)
+        if not isinstance(count, int) or not 2 <= count <= _MAX_LABELS:
+            raise ValueError(f"num_labels is {count!r}, must be from 2 to {_MAX_LABELS}")
+        return tuple(f"LABEL_{index}" for index in range(count))
+    if not isinstance(id2label, dict) or not all(
+        isinstance(label, str) for label in id2label.values()
+    ):
+        raise ValueError("id2label must be an object of class numbers to names")
+    if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
+        raise ValueError(f"id2label must name the classes 0 to {len(id2label) - 1}, each once")
+    if len(id2label) < 2:
+        raise ValueError(
+            f"id2label must name at least 2 classes, names {len(id2label)}: a network with one "
+            "output is a regression, which has no classes to choose from"
+        )
+    return tuple(id2label[str(index)] for index in range(len(id2label)))

@@ -1,0 +1,237 @@
+"""Classifies token ids with a transformer encoder in the layout of BERT and its relatives.
+
+Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
+
+Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. `families` names the
+relatives. The residual stream and the layer norms are float32, whatever type the projections
+compute in. With a bfloat16 residual, the probabilities of a text alone and in a batch differ by
+more than a hundredth.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from model.network.attention import AttentionInputs
+from model.network.batch import Batch
+from model.network.classifier import ClassifierOutput
+from model.network.config import Activation, EncoderConfig
+from model.network.families import Pooling
+from model.network.layers import Embeddings, EncoderLayer
+from model.network.masks import join_masks, mask_bias
+
+POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"tanh": torch.tanh, "relu": torch.relu}
+)
+
+
+class EncoderClassifier(nn.Module):
+    """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
+
+    Args:
+        vocab_size: rows of the token embedding.
+        hidden_size: D.
+        num_layers: encoder layers.
+        num_heads: H of each layer.
+        intermediate_size: F.
+        num_labels: C.
+        max_position_embeddings: rows of the position embedding.
+        type_vocab_size: rows of the segment embedding; 0 means there is none.
+        position_offset: rows of the position embedding before that of the first token.
+        pooling: the function between pooler and classifier.
+        activation: of the feed-forward parts.
+        dropout: after the embeddings and each sublayer, in training.
+        attention_dropout: of attention weights, in training.
+        classifier_dropout: before the classifier, in training.
+        layer_norm_eps: added to the variance.
+        pad_token_id: the id that pads a batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int,
+        hidden_size: int,
+        num_layers: int,
+        num_heads: int,
+        intermediate_size: int,
+        num_labels: int,
+        max_position_embeddings: int = 512,
+        type_vocab_size: int = 2,
+        position_offset: int = 0,
+        pooling: Pooling = "tanh",
+        activation: Activation = "gelu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        classifier_dropout: float = 0.1,
+        layer_norm_eps: float = 1e-12,
+        pad_token_id: int = 0,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.embeddings = Embeddings(
+            vocab_size=vocab_size,
+            hidden_size=hidden_size,
+            max_position_embeddings=max_position_embeddings,
+            type_vocab_size=type_vocab_size,
+            position_offset=position_offset,
+            layer_norm_eps=layer_norm_eps,
+            dropout=dropout,
+            pad_token_id=pad_token_id,
+        )
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                hidden_size=hidden_size,
+                num_heads=num_heads,
+                intermediate_size=intermediate_size,
+                activation=activation,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                layer_norm_eps=layer_norm_eps,
+            )
+            for _ in range(num_layers)
+        )
+        self.pooler = nn.Linear(hidden_size, hidden_size)
+        self.pooling = pooling
+        self.classifier_dropout = nn.Dropout(classifier_dropout)
+        self.classifier = nn.Linear(hidden_size, num_labels)
+
+    def embed_tokens(self, input_ids: Tensor) -> Tensor:
+        """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
+        return self.embeddings.embed_tokens(input_ids)
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        need_weights: bool = False,
+        token_embeddings: Tensor | None = None,
+        head_mask: Tensor | None = None,
+    ) -> ClassifierOutput:
+        """Classifies a batch.
+
+        Args:
+            batch: B texts of at most T tokens.
+            need_weights: takes the explicit path through every layer and returns its weights.
+            token_embeddings: replace the output of `embed_tokens`, float32 [B, T, D].
+            head_mask: factor of each head's output, float32 [L, H]; None means that of the batch.
+
+        Returns:
+            Logits, float32 [B, C], and if requested the weights of each layer [B, H, T, T].
+        """
+        head_mask = batch.head_mask if head_mask is None else head_mask
+        hidden_states = self.embeddings(batch.input_ids, tokens=token_embeddings)  # [B, T, D]
+        bias = self._bias(batch)
+        weights = []
+        for index, layer in enumerate(self.layers):
+            hidden_states, layer_weights = layer(
+                hidden_states,
+                bias=bias,
+                need_weights=need_weights,
+                head_mask=None if head_mask is None else head_mask[index],
+                # The classifier reads only the first token of the last layer.
+                cls_only=index == len(self.layers) - 1 and not need_weights,
+            )
+            if layer_weights is not None:
+                weights.append(layer_weights)
+        pooled = POOLINGS[self.pooling](self.pooler(hidden_states[:, 0]))  # [B, D]
+        logits = self.classifier(self.classifier_dropout(pooled))  # [B, C]
+        return ClassifierOutput(logits.float(), tuple(weights))
+
+    def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
+        """Runs the layers before one of them.
+
+        Args:
+            batch: B texts of at most T tokens.
+            layer: number of a layer, from 0; it and those behind it are not run.
+
+        Returns:
+            What attention of the layer computes with; hidden states are [B, T, D].
+        """
+        hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
+        bias, head_mask = self._bias(batch), batch.head_mask
+        for index, each in enumerate(self.layers[:layer]):
+            mask = None if head_mask is None else head_mask[index]
+            hidden_states, _ = each(hidden_states, bias=bias, need_weights=False, head_mask=mask)
+        chosen = cast("EncoderLayer", self.layers[layer])
+        inputs = hidden_states.to(chosen.intermediate.weight.dtype)
+        return AttentionInputs(chosen.attention, inputs)
+
+    def _bias(self, batch: Batch) -> Tensor | None:
+        """Turns the padding of a batch into what is added to scores."""
+        batch_size, length = batch.input_ids.shape
+        masked = join_masks(
+            batch.key_padding_mask,
+            None,
+            batch_size=batch_size,
+            num_heads=self.num_heads,
+            query_length=length,
+            key_length=length,
+        )
+        return mask_bias(masked, next(self.layers.parameters()).dtype)
+
+    def initialize(self, *, std: float, generator: torch.Generator) -> None:
+        """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms.
+
+        Args:
+            std: standard deviation of the matrices.
+            generator: the source of randomness.
+        """
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=std, generator=generator)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                with torch.no_grad():
+                    module.weight[module.padding_idx].zero_()
+            if isinstance(module, nn.LayerNorm):
+                nn.init.ones_(module.weight)
+                nn.init.zeros_(module.bias)
+
+    def avoid_onednn_gelu(self) -> None:
+        """Computes GELU without oneDNN, which compiles and keeps code for each size of batch."""
+        for layer in self.layers:
+            if isinstance(layer, EncoderLayer):
+                layer.gelu_by_erf = True
+
+    def compute_in(self, dtype: torch.dtype) -> None:
+        """Converts the projections of the layers, where nearly all work is, to another type.
+
+        Embeddings, norms, pooler and classifier stay float32.
+
+        Args:
+            dtype: the type of the projections.
+        """
+        for layer in self.layers:
+            for module in layer.modules():
+                if isinstance(module, nn.Linear):
+                    module.to(dtype)
+
+
+def build_encoder(config: EncoderConfig) -> EncoderClassifier:
+    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
+    classifier_dropout = config.classifier_dropout
+    return EncoderClassifier(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        num_labels=len(config.labels),
+        max_position_embeddings=config.max_position_embeddings,
+        type_vocab_size=config.type_vocab_size,
+        position_offset=config.position_offset,
+        pooling=config.pooling,
+        activation=config.hidden_act,
+        dropout=config.hidden_dropout_prob,
+        attention_dropout=config.attention_probs_dropout_prob,
+        classifier_dropout=(
+            config.hidden_dropout_prob if classifier_dropout is None else classifier_dropout
+        ),
+        layer_norm_eps=config.layer_norm_eps,
+        pad_token_id=config.pad_token_id,
+    )

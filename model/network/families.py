@@ -1,0 +1,203 @@
+"""Names what differs between the kinds of encoders of transformers: heads, tables, names.
+
+All of them are one network here, `model.network.encoder`: post-norm layers, learned positions, and
+a classifier of two linear layers on the first token.
+
+- DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between the two linear layers of its
+  head. BERT's pooler is such a layer with a tangent.
+- RoBERTa (Liu et al. 2019) counts positions from the id of its padding, so the first rows of the
+  table belong to no token of a text. XLM-RoBERTa (Conneau et al. 2020) is the same network.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+KindName = Literal["bert", "distilbert", "roberta", "xlm-roberta"]
+#: the function between the two linear layers of the head
+Pooling = Literal["tanh", "relu"]
+
+_OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
+_BERT_LAYER = MappingProxyType(
+    {
+        "attention.query.": "attention.self.query.",
+        "attention.key.": "attention.self.key.",
+        "attention.value.": "attention.self.value.",
+        "attention.output.": "attention.output.dense.",
+        "attention_norm.": "attention.output.LayerNorm.",
+        "intermediate.": "intermediate.dense.",
+        "output.": "output.dense.",
+        "output_norm.": "output.LayerNorm.",
+    }
+)
+_DISTILBERT_LAYER = MappingProxyType(
+    {
+        "attention.query.": "attention.q_lin.",
+        "attention.key.": "attention.k_lin.",
+        "attention.value.": "attention.v_lin.",
+        "attention.output.": "attention.out_lin.",
+        "attention_norm.": "sa_layer_norm.",
+        "intermediate.": "ffn.lin1.",
+        "output.": "ffn.lin2.",
+        "output_norm.": "output_layer_norm.",
+    }
+)
+_EMBEDDINGS = MappingProxyType(
+    {
+        "embeddings.tokens.": "embeddings.word_embeddings.",
+        "embeddings.positions.": "embeddings.position_embeddings.",
+        "embeddings.types.": "embeddings.token_type_embeddings.",
+        "embeddings.norm.": "embeddings.LayerNorm.",
+    }
+)
+# Older releases of transformers stored these constants beside the weights.
+_CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")
+_DISTILBERT_SIZES = MappingProxyType(
+    {
+        "hidden_size": "dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+        "hidden_dropout_prob": "dropout",
+        "attention_probs_dropout_prob": "attention_dropout",
+        "classifier_dropout": "seq_classif_dropout",
+    }
+)
+_DISTILBERT_EPS = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of encoder.
+
+    Args:
+        name: `model_type` in `config.json`.
+        architecture: the class of transformers.
+        prefix: of the encoder's weights in the file.
+        layers: where the layers stand behind the prefix.
+        layer_names: our prefix of a name within a layer, and theirs.
+        head_names: our prefix of a name of the head, and theirs with the whole name.
+        pooling: the function between the two linear layers of the head.
+        has_segments: whether there is a table of segments.
+        counts_from_padding: whether the position of the first token is one more than the id of
+            padding.
+        fields: names of `config.json` by those of BERT, where they differ.
+        defaults: what a `config.json` that does not say it means, if not what BERT's does.
+        fixed: what no `config.json` says.
+        unused: weights that the file may hold though nothing reads them.
+    """
+
+    name: KindName
+    architecture: str
+    prefix: str
+    layers: str
+    layer_names: Mapping[str, str]
+    head_names: Mapping[str, str]
+    pooling: Pooling = "tanh"
+    has_segments: bool = True
+    counts_from_padding: bool = False
+    fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    unused: frozenset[str] = frozenset()
+
+    def stored_name(self, name: str) -> str:
+        """Maps our name of an encoder's parameter to its name in the weights file.
+
+        Args:
+            name: a name of `EncoderClassifier.named_parameters`.
+
+        Raises:
+            KeyError: the network has no such parameter.
+        """
+        in_layer = _OUR_LAYER.fullmatch(name)
+        if in_layer is not None:
+            own = _rename(in_layer[2], self.layer_names)
+            return f"{self.prefix}{self.layers}.{in_layer[1]}.{own}"
+        if name.startswith("embeddings."):
+            return self.prefix + _rename(name, _EMBEDDINGS)
+        return _rename(name, self.head_names)
+
+    def read(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a `config.json` under the names of BERT."""
+        named = {ours: content[theirs] for ours, theirs in self.fields.items() if theirs in content}
+        rest = {key: value for key, value in content.items() if key not in self.fields}
+        return {**self.defaults, **rest, **named, **self.fixed}
+
+    def write(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns sizes under the names of this kind's `config.json`, without what it fixes."""
+        return {
+            self.fields.get(key, key): value
+            for key, value in content.items()
+            if key not in self.fixed
+        }
+
+
+def _rename(name: str, table: Mapping[str, str]) -> str:
+    for ours, theirs in table.items():
+        if name.startswith(ours):
+            return theirs + name.removeprefix(ours)
+    raise KeyError(name)
+
+
+def _constants(prefix: str) -> frozenset[str]:
+    return frozenset(prefix + name for name in _CONSTANTS)
+
+
+def _roberta(name: KindName, architecture: str) -> Kind:
+    prefix = "roberta."
+    return Kind(
+        name=name,
+        architecture=architecture,
+        prefix=prefix,
+        layers="encoder.layer",
+        layer_names=_BERT_LAYER,
+        head_names=MappingProxyType(
+            {"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."}
+        ),
+        counts_from_padding=True,
+        defaults=MappingProxyType({"pad_token_id": 1}),
+        # Of the pretrained network; many classifiers still carry it along.
+        unused=_constants(prefix) | {f"{prefix}pooler.dense.{part}" for part in ("weight", "bias")},
+    )
+
+
+BERT = Kind(
+    name="bert",
+    architecture="BertForSequenceClassification",
+    prefix="bert.",
+    layers="encoder.layer",
+    layer_names=_BERT_LAYER,
+    head_names=MappingProxyType({"pooler.": "bert.pooler.dense.", "classifier.": "classifier."}),
+    unused=_constants("bert."),
+)
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            BERT,
+            Kind(
+                name="distilbert",
+                architecture="DistilBertForSequenceClassification",
+                prefix="distilbert.",
+                layers="transformer.layer",
+                layer_names=_DISTILBERT_LAYER,
+                head_names=MappingProxyType(
+                    {"pooler.": "pre_classifier.", "classifier.": "classifier."}
+                ),
+                pooling="relu",
+                has_segments=False,
+                fields=_DISTILBERT_SIZES,
+                # What transformers assumes where the file does not say it.
+                defaults=MappingProxyType({"classifier_dropout": 0.2}),
+                fixed=MappingProxyType({"type_vocab_size": 0, "layer_norm_eps": _DISTILBERT_EPS}),
+                unused=_constants("distilbert."),
+            ),
+            _roberta("roberta", "RobertaForSequenceClassification"),
+            _roberta("xlm-roberta", "XLMRobertaForSequenceClassification"),
+        )
+    }
+)

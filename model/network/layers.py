@@ -1,0 +1,201 @@
+"""Defines the parts of a transformer encoder in the BERT layout: embeddings and layers.
+
+Legend: B batch, T tokens, Q query length, D hidden size, H heads, F intermediate size.
+
+`model.network.encoder` names the papers and the types of the numbers.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional
+
+from model.network.attention import AttentionOutput, MultiHeadAttention
+from model.network.config import Activation
+
+_GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
+    "gelu": "none",
+    "gelu_new": "tanh",
+    "gelu_pytorch_tanh": "tanh",
+}
+
+
+class Embeddings(nn.Module):
+    """The normalised sum of the embeddings of tokens, positions and the first segment.
+
+    P is the number of positions.
+
+    Args:
+        vocab_size: rows of the token embedding.
+        hidden_size: D.
+        max_position_embeddings: rows of the position embedding.
+        type_vocab_size: rows of the segment embedding; 0 means there is none.
+        position_offset: rows of the position embedding before that of the first token.
+        layer_norm_eps: added to the variance.
+        dropout: share of the features that training drops.
+        pad_token_id: the row that stays zero in training.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int,
+        hidden_size: int,
+        max_position_embeddings: int,
+        type_vocab_size: int,
+        position_offset: int,
+        layer_norm_eps: float,
+        dropout: float,
+        pad_token_id: int,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab_size, hidden_size, padding_idx=pad_token_id)
+        self.positions = nn.Embedding(max_position_embeddings, hidden_size)
+        self.types = nn.Embedding(type_vocab_size, hidden_size) if type_vocab_size else None
+        self.position_offset = position_offset
+        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
+        """Embeds token ids.
+
+        Args:
+            input_ids: int64 [B, T].
+            tokens: replace the embeddings of the ids, float32 [B, T, D].
+
+        Returns:
+            float32 [B, T, D].
+        """
+        places = self.places(input_ids.shape[1])  # [T, D]
+        tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
+        embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
+        return embedded
+
+    def places(self, length: int | None = None) -> Tensor:
+        """Sums the embeddings of positions and the first segment.
+
+        Args:
+            length: T; None means all positions.
+
+        Returns:
+            float32 [T, D].
+        """
+        stop = None if length is None else self.position_offset + length
+        positions = self.positions.weight[self.position_offset : stop]  # [T, D]
+        return positions if self.types is None else positions + self.types.weight[0]
+
+    def embed_tokens(self, input_ids: Tensor) -> Tensor:
+        """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
+        # A network that serves may keep the table in 16 bits.
+        embedded: Tensor = self.tokens(input_ids).float()
+        return embedded
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and a feed-forward part, each followed by a residual connection and a norm.
+
+    Args:
+        hidden_size: D.
+        num_heads: H.
+        intermediate_size: F.
+        activation: of the feed-forward part.
+        dropout: share of each sublayer's result that training drops.
+        attention_dropout: share of the attention weights that training drops.
+        layer_norm_eps: added to the variance.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_size: int,
+        num_heads: int,
+        intermediate_size: int,
+        activation: Activation = "gelu",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_eps: float = 1e-12,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(
+            num_heads=num_heads, query_size=hidden_size, dropout=attention_dropout
+        )
+        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.intermediate = nn.Linear(hidden_size, intermediate_size)
+        self.output = nn.Linear(intermediate_size, hidden_size)
+        self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
+        self.dropout = nn.Dropout(dropout)
+        self.activation = activation
+        self.gelu_by_erf = False
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        *,
+        bias: Tensor | None,
+        need_weights: bool,
+        head_mask: Tensor | None = None,
+        cls_only: bool = False,
+    ) -> AttentionOutput:
+        """Runs one layer.
+
+        Args:
+            hidden_states: float32 [B, T, D].
+            bias: the output of `model.network.masks.mask_bias`, added to the scores of attention.
+            need_weights: whether to return the attention weights.
+            head_mask: factor of each head's output, float [H] or [B, H]; None means 1 for all.
+            cls_only: computes only the first token, which attends to all. Then Q is 1, else T.
+
+        Returns:
+            Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
+        """
+        dtype = self.intermediate.weight.dtype
+        inputs = hidden_states.to(dtype)
+        queries = inputs  # [B, Q, D]
+        if cls_only:
+            hidden_states, queries = hidden_states[:, :1], inputs[:, :1]
+        attended = self.attention.attend(
+            queries, inputs, inputs, bias=bias, need_weights=need_weights, head_mask=head_mask
+        )
+        hidden_states = self.attention_norm(hidden_states + self.dropout(attended.hidden_states))
+        inner = self._activate(self.intermediate(hidden_states.to(dtype)))  # [B, Q, F]
+        hidden_states = self.output_norm(hidden_states + self.dropout(self.output(inner)))
+        return AttentionOutput(hidden_states, attended.attention_weights)
+
+    def _activate(self, inner: Tensor) -> Tensor:
+        approximate = _GELU_APPROXIMATE.get(self.activation)
+        if approximate == "none" and self.gelu_by_erf:
+            if inner.requires_grad:
+                activated: Tensor = _GeluByErf.apply(inner)  # type: ignore[no-untyped-call]
+                return activated
+            return inner * _normal_cdf(inner)
+        if approximate is not None:
+            return functional.gelu(inner, approximate=approximate)
+        return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)
+
+
+class _GeluByErf(torch.autograd.Function):
+    """GELU by the error function, with its derivative in few passes over memory."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, inner: Tensor) -> Tensor:
+        """Computes x Phi(x), and keeps both factors."""
+        cdf = _normal_cdf(inner)
+        ctx.save_for_backward(inner, cdf)
+        return inner * cdf
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
+        """Multiplies by Phi(x) + x phi(x)."""
+        inner, cdf = ctx.saved_tensors  # type: ignore[attr-defined]
+        density = (inner * inner).mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
+        derivative: Tensor = density.mul_(inner).add_(cdf)
+        return derivative.mul_(gradient)
+
+
+def _normal_cdf(values: Tensor) -> Tensor:
+    """Phi, the distribution function of the standard normal distribution, of each number."""
+    return torch.erf(values * math.sqrt(0.5)).mul_(0.5).add_(0.5)

@@ -1,0 +1,144 @@
+"""Turns logits into predictions: labels with calibrated probabilities.
+
+Legend: B batch, C classes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import NotFiniteError
+from model.tokenization.tokenizer import Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The answer of the model for one text.
+
+    Args:
+        label: the most probable class.
+        score: its probability.
+        probabilities: calibrated, of every class in the order of the labels; they sum to 1.
+        token_count: tokens that the model read, special tokens included; of several windows all
+            together, so that those where two overlap count twice.
+        truncated: whether a part of the text was cut off.
+        _logits: what the network said of every class. Its name begins with an underscore, so that
+            orjson does not write it into answers.
+        _windows: how many windows of the text the model read. An answer has it if it was asked for.
+    """
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+    token_count: int
+    truncated: bool
+    _logits: Sequence[float] = field(default=(), repr=False, compare=False)
+    _windows: int = field(default=1, repr=False)
+
+    @property
+    def windows(self) -> int:
+        """How many windows of the text the model read; 1 for a text that fits."""
+        return self._windows
+
+    @property
+    def logits(self) -> Sequence[float]:
+        """What the network said of every class, before temperature and softmax."""
+        return self._logits
+
+
+def make_predictions(
+    logits: NDArray[np.float32],
+    encodings: Sequence[Encoding],
+    *,
+    labels: Sequence[str],
+    temperature: float,
+) -> list[Prediction | NotFiniteError]:
+    """Turns logits into predictions; a text that overflowed gets an error in its place.
+
+    Args:
+        logits: of the texts [B, C].
+        encodings: B texts.
+        labels: names of the C classes.
+        temperature: logits are divided by it before the softmax.
+
+    Returns:
+        For each text its prediction, or the error of logits that are not finite numbers.
+    """
+    rows: list[list[float]] = logits.tolist()
+    bad = sum(not all(map(math.isfinite, row)) for row in rows)
+    predictions: list[Prediction | NotFiniteError] = []
+    for row, encoding in zip(rows, encodings, strict=True):
+        if bad and not all(map(math.isfinite, row)):
+            predictions.append(NotFiniteError(bad, len(logits)))
+            continue
+        predictions.append(
+            _predict(
+                row,
+                labels,
+                temperature,
+                token_count=len(encoding.input_ids),
+                truncated=encoding.truncated,
+            )
+        )
+    return predictions
+
+
+def join_predictions(windows: Sequence[Prediction], *, temperature: float) -> Prediction:
+    """Puts the predictions of the windows of a text together.
+
+    The logits of the text are the mean of those of its windows, each weighted by its tokens
+    (docs/decisions/0025-long-texts.md).
+
+    Args:
+        windows: the predictions of all windows of one text, at least one.
+        temperature: logits are divided by it before the softmax.
+
+    Returns:
+        The prediction of the text; of one window, its own.
+    """
+    if len(windows) == 1:
+        return windows[0]
+    tokens = sum(each.token_count for each in windows)
+    columns = zip(*(each.logits for each in windows), strict=True)
+    logits = [
+        math.fsum(logit * each.token_count for logit, each in zip(column, windows, strict=True))
+        / tokens
+        for column in columns
+    ]
+    return _predict(
+        logits,
+        list(windows[0].probabilities),
+        temperature,
+        token_count=tokens,
+        truncated=any(each.truncated for each in windows),
+        windows=len(windows),
+    )
+
+
+def _predict(
+    logits: Sequence[float],
+    labels: Sequence[str],
+    temperature: float,
+    *,
+    token_count: int,
+    truncated: bool,
+    windows: int = 1,
+) -> Prediction:
+    # Python's floats make probabilities sum to 1 to the last digit that JSON shows.
+    most = max(logits)
+    powers = [math.exp((logit - most) / temperature) for logit in logits]
+    whole = math.fsum(powers)
+    shares = [power / whole for power in powers]
+    score = max(shares)
+    return Prediction(
+        label=labels[shares.index(score)],
+        score=score,
+        probabilities=dict(zip(labels, shares, strict=True)),
+        token_count=token_count,
+        truncated=truncated,
+        _logits=logits,
+        _windows=windows,
+    )

@@ -1,0 +1,147 @@
+"""Keeps the weights of a network in 16 bits where that is exact, and widens them while in use.
+
+A checkpoint in 16 bits has float32 weights that fit into 16 bits exactly. So nothing is lost here,
+and what is computed does not change by a bit. Weights that do not fit stay float32.
+"""
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from model.allocator import return_memory
+from model.network.architecture import Network
+from model.network.encoder import EncoderClassifier
+
+# An attribution runs many passes, and a client often asks for several. Widening takes as long as a
+# pass of a short sentence.
+_LINGER_SECONDS = 10.0
+
+
+class SharedWeights:
+    """A float32 network that several threads may use at once.
+
+    Args:
+        network: float32, in evaluation mode.
+        compact: whether the weights of its layers are kept in 16 bits between uses. It changes the
+            network, so nobody else may run it.
+        linger_seconds: how long the wide weights are kept after their last use.
+    """
+
+    def __init__(
+        self, network: Network, *, compact: bool, linger_seconds: float = _LINGER_SECONDS
+    ) -> None:
+        self._network = network
+        self._narrow: list[nn.Parameter] = []
+        if compact and isinstance(network, EncoderClassifier):
+            self._narrow = _narrow(network.layers)
+        self._linger_seconds = linger_seconds
+        self._lock = threading.Lock()
+        self._wide: Network | None = None if self._narrow else network
+        self._users = 0
+        self._timer: threading.Timer | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the float32 weights are in memory."""
+        return self._wide is not None
+
+    @contextmanager
+    def use(self) -> Iterator[Network]:
+        """Lends the float32 network for the duration of the block."""
+        with self._lock:
+            self._users += 1
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._wide is None:
+                self._wide = self._widen()
+            wide = self._wide
+        try:
+            yield wide
+        finally:
+            del wide
+            self._give_back()
+
+    def release(self) -> None:
+        """Drops the float32 weights at once instead of some seconds after their last use.
+
+        Does nothing while somebody uses them.
+        """
+        with self._lock:
+            if self._users or not self._narrow:
+                return
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._wide = None
+        return_memory()
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users or not self._narrow:
+                return
+            self._timer = threading.Timer(self._linger_seconds, self._drop)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _drop(self) -> None:
+        with self._lock:
+            # The timer may be cancelled too late.
+            if self._users or threading.current_thread() is not self._timer:
+                return
+            self._timer = None
+            self._wide = None
+        return_memory()
+
+    def _widen(self) -> Network:
+        """Copies the network; all but the narrow weights is shared."""
+        # One block, which goes back to the system as soon as it is free.
+        block = torch.empty(sum(each.numel() for each in self._narrow), dtype=torch.float32)
+        memo: dict[int, object] = {id(each): each for each in self._network.parameters()}
+        at = 0
+        for narrow in self._narrow:
+            wide = block[at : at + narrow.numel()].view(narrow.shape)
+            memo[id(narrow)] = _frozen(wide.copy_(narrow))
+            at += narrow.numel()
+        return copy.deepcopy(self._network, memo)
+
+
+def narrow_embeddings(network: Network) -> None:
+    """Keeps the embeddings of an encoder's tokens in 16 bits if that is exact.
+
+    The encoder widens the few rows that a text needs.
+
+    Args:
+        network: float32; it is changed.
+    """
+    if isinstance(network, EncoderClassifier):
+        _narrow(network.embeddings.tokens)
+
+
+def _narrow(part: nn.Module) -> list[nn.Parameter]:
+    """Replaces the weights of linear maps and embeddings that fit into 16 bits; returns them."""
+    found = []
+    for module in part.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            narrow = _narrowed(module.weight.detach())
+            if narrow is not None:
+                module.weight = _frozen(narrow)
+                found.append(module.weight)
+    return found
+
+
+def _narrowed(weight: Tensor) -> Tensor | None:
+    for dtype in (torch.float16, torch.bfloat16):
+        narrow = weight.to(dtype)
+        if torch.equal(narrow.float(), weight):
+            return narrow
+    return None
+
+
+def _frozen(weight: Tensor) -> nn.Parameter:
+    return nn.Parameter(weight, requires_grad=False)

@@ -1,0 +1,84 @@
+"""Tries the tokenizer of a folder in a process of its own before anything serves it.
+
+A tokenizer that fills the memory or never ends takes its whole process along. Here that is a child
+with limits, and the folder is refused by name.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from model.errors import CheckpointError, UnsupportedCheckpointError
+
+# A script, not a module: `-m` would import the package, and with it torch.
+_SCRIPT = Path(__file__).with_name("sandbox_child.py")
+# What it means if the child ends by one of these signals.
+_CAUSES = {"SIGABRT": "most likely out of memory", "SIGXCPU": "out of processor time"}
+# Processor time is limited inside. This ends a child that sleeps, or that waits for its turn.
+_MOST_SECONDS = 120.0
+
+
+def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
+    """Opens the tokenizer of a checkpoint folder in a child process, and encodes hard texts.
+
+    Args:
+        folder: the checkpoint folder.
+        timeout: seconds until the child is killed.
+
+    Raises:
+        CheckpointError: the folder was refused there, or the child died; names the file.
+        UnsupportedCheckpointError: a part of the tokenizer is not supported.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        path = folder / "vocab.txt"
+    # -P: no module of the folder where the script stands or that the service started in.
+    command = [sys.executable, "-P", str(_SCRIPT), str(folder.absolute())]
+    try:
+        finished = subprocess.run(  # noqa: S603 - the interpreter, our script, a path
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        told = _told(error.stdout or b"")
+        raise CheckpointError(
+            path, f"did not end within {timeout:g} s of its trial, {_step(told)}"
+        ) from error
+    except OSError as error:
+        raise CheckpointError(
+            path, f"cannot be tried: no process could be started: {error.strerror}"
+        ) from error
+    told = _told(finished.stdout)
+    if "fault" in told:
+        kind = UnsupportedCheckpointError if told["unsupported"] else CheckpointError
+        raise kind(folder / told["file"], told["fault"])
+    if "failure" in told:
+        raise CheckpointError(path, f"fails in its trial, {_step(told)}: {told['failure']}")
+    if finished.returncode != 0 or told.get("step") != "end":
+        raise CheckpointError(path, f"{_end(finished.returncode)} in its trial, {_step(told)}")
+
+
+def _told(output: bytes) -> dict[str, Any]:
+    """The last whole line that the child wrote."""
+    lines = output.split(b"\n")[:-1]
+    told: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return told
+
+
+def _step(told: dict[str, Any]) -> str:
+    step = told.get("step")
+    if step is None:
+        return "while it was opened"
+    return f"at the text of {step}"
+
+
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        return f"was ended by signal {-status}"
+    return f"was ended by {name} ({_CAUSES[name]})" if name in _CAUSES else f"was ended by {name}"

@@ -1,0 +1,119 @@
+"""Divides a text into its sentences, as spans of the text.
+
+`sentencex` finds where sentences end. This module gives it a text in blocks, because its time grows
+with the square of a text that is full of opening quotation marks, and turns what it finds into
+spans that hold all of the text but the white space around them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sentencex
+
+from model.errors import TooManySentencesError
+from model.tokenization.check import is_blank
+
+#: the most sentences of a text unless a setting says another number
+MAX_SENTENCES = 1024
+
+_LANGUAGE = "en"
+# Characters that are looked at in one call: a few milliseconds at worst.
+_BLOCK = 2048
+# By so many characters the reading gets on with each call, and so many it reads twice.
+_LEAST, _AGAIN = _BLOCK // 2, _BLOCK // 8
+# `sentencex` breaks on white space of several bytes behind a full stop. In a string of Python every
+# character is one place, so this changes no offset.
+_ODD_SPACE = re.compile(r"[^\S \t\n\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text.
+
+    Args:
+        start: index of its first character, in Unicode code points.
+        end: index after its last character.
+    """
+
+    start: int
+    end: int
+
+
+def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Span]:
+    """Divides a text into its sentences.
+
+    Every character that is not white space is in one span. No span begins or ends with white
+    space, and each has a character that a model can read. A text without the end of a sentence is
+    one sentence.
+
+    Args:
+        text: not blank (see `model.tokenization.check.check_text`).
+        max_sentences: the most that it may have.
+
+    Returns:
+        The sentences in order, at least one.
+
+    Raises:
+        TooManySentencesError: it has more.
+    """
+    spans: list[Span] = []
+    waiting: int | None = None  # begin of what nobody can see: it belongs to the next sentence
+    for start, end in _pieces(_ODD_SPACE.sub(" ", text)):
+        piece = text[start:end]
+        start += len(piece) - len(piece.lstrip())
+        end -= len(piece) - len(piece.rstrip())
+        if start >= end:
+            continue
+        begin = start if waiting is None else waiting
+        if is_blank(text[start:end]):
+            waiting = begin
+            continue
+        waiting = None
+        spans.append(Span(begin, end))
+        if len(spans) > max_sentences:
+            raise TooManySentencesError(max_sentences)
+    if waiting is not None and spans:
+        spans[-1] = Span(spans[-1].start, len(text.rstrip()))
+    return spans
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where each sentence begins and ends, white space included; they leave no gap."""
+    start = 0  # of the sentence
+    at = judged = 0  # of the block, and of what no block has judged before
+    while True:
+        stop = _end_of_block(text, at)
+        for end in _ends(text[at:stop]):
+            if at + end >= judged and at + end > start:
+                yield start, at + end
+                start = at + end
+        if stop == len(text):
+            break
+        # The last sentence of a block may go on, so it is read again from its start. If it is long,
+        # only its end is. So each call gets on.
+        if start - at >= _LEAST:
+            at = judged = start
+        else:
+            at, judged = stop - _AGAIN, stop
+    yield start, len(text)
+
+
+def _end_of_block(text: str, start: int) -> int:
+    """Where a block ends: between two words if it can."""
+    stop = start + _BLOCK
+    if stop >= len(text):
+        return len(text)
+    space = max(text.rfind(space, start + _LEAST, stop) for space in " \n")
+    return stop if space < 0 else space + 1
+
+
+def _ends(block: str) -> list[int]:
+    """Where the sentences of a block end, but for the last one."""
+    try:
+        boundaries = sentencex.get_sentence_boundaries(_LANGUAGE, block)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of its Rust code is no Exception
+        return []  # an odd text still has an answer, if not one for each sentence
+    return [boundary["end_index"] for boundary in boundaries[:-1]]

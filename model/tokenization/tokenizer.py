@@ -1,0 +1,375 @@
+"""Encodes text as token ids, with offsets into the text as the user wrote it.
+
+Hugging Face `tokenizers` splits the text. This module adds truncation on either side that is
+reported, windows over a long text, word indices by white space, and the rule that text is only
+text: a `[SEP]` typed by a user is five characters, never the separator.
+"""
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
+
+import tokenizers
+from tokenizers import normalizers
+
+from model.errors import (
+    CheckpointError,
+    InputError,
+    NoSuchWindowError,
+    TextTooLongError,
+    TokenizerError,
+    TooManyWindowsError,
+)
+from model.tokenization.excerpt import MARGIN, Excerpt, check_growth, excerpts
+from model.tokenization.reader import read_tokenizer_files
+from model.tokenization.windows import divide, most_tokens
+from model.tokenization.wordpiece import SPECIAL_TOKENS
+
+Truncation = Literal["right", "left", "error"]
+
+_NON_SPACE = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text.
+
+    Args:
+        text: the token as the vocabulary spells it (`##ing` continues a word).
+        start: offset of its first character in the text, in Unicode code points.
+        end: offset after its last character; both offsets are 0 for a special token.
+        special: True for a token that the tokenizer adds (`[CLS]`, `[SEP]`).
+        word: index of its word, a run of non-space characters; None if special.
+    """
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    word: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as token ids.
+
+    Args:
+        input_ids: the ids that the model reads, special tokens included, at most `max_length`.
+        truncated: whether a part of the text was cut off.
+        tokens: one `Token` for each id, if requested.
+        text: the whole text as it was given, if tokens were requested; their offsets point into
+            it.
+        window: number of the window that this is, from 0.
+        windows: into how many windows the text was divided; None if it was not to be.
+        head_mask: factor of each head's output, [L][H]; None means 1 for all.
+    """
+
+    input_ids: list[int]
+    truncated: bool
+    tokens: tuple[Token, ...] | None = None
+    text: str | None = None
+    window: int = 0
+    windows: int | None = None
+    head_mask: tuple[tuple[float, ...], ...] | None = None
+
+
+def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
+    """Counts the tokens that stand for what the vocabulary lacks.
+
+    Args:
+        encodings: any number of texts.
+        unknown_id: the id of that token; None if the vocabulary has none.
+    """
+    if unknown_id is None:
+        return 0
+    return sum(encoding.input_ids.count(unknown_id) for encoding in encodings)
+
+
+class Tokenizer:
+    """The tokenizer of one model.
+
+    Args:
+        backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
+        max_length: the most tokens that the model reads, special tokens included.
+        pad_token_id: the id that pads a batch.
+        padded_length: for a model that reads padding like words: every text is padded to this
+            many tokens. Padding tokens are special and count. None means no padding.
+        special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
+            that the vocabulary lacks do not count.
+
+    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
+
+    Raises:
+        ValueError: `max_length` leaves no room for a token of the text.
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        *,
+        max_length: int,
+        pad_token_id: int = 0,
+        padded_length: int | None = None,
+        special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+    ) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True
+        self._backend = backend
+        # BERT's own makes at most three characters of one.
+        is_bounded = isinstance(backend.normalizer, normalizers.BertNormalizer | None)
+        self._normalize = None if is_bounded else backend.normalizer.normalize_str
+        template = backend.encode("a", add_special_tokens=True)
+        specials = list(
+            zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
+        )
+        leading = list(takewhile(lambda item: item[2] == 1, specials))
+        trailing = list(takewhile(lambda item: item[2] == 1, reversed(specials[len(leading) :])))
+        trailing.reverse()
+        self._leading = [token_id for token_id, _, _ in leading]
+        self._trailing = [token_id for token_id, _, _ in trailing]
+        self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
+        self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
+        # A network must read at least one token: this one replaces a text that gives none.
+        unknown_id = backend.token_to_id(special_tokens["unk_token"])
+        self._nothing_id = pad_token_id if unknown_id is None else unknown_id
+        self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
+        self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
+        self.unknown_id = _unknown_id(backend, unknown_id)
+        self._special_tokens = special_tokens
+        self._padded_length = padded_length or 0
+        self.max_length = max_length
+        self.pad_token_id = pad_token_id
+        self._room = max_length - len(leading) - len(trailing)
+        if self._room < 1:
+            raise ValueError(
+                f"max_length is {max_length}, but {len(leading) + len(trailing)} special tokens "
+                f"leave no room for text: it must be at least {len(leading) + len(trailing) + 1}"
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id in an encoding.
+
+        This covers the vocabulary, added tokens, and the tokens around every text, whose ids
+        `tokenizer.json` states separately.
+        """
+        known = self._backend.get_vocab(with_added_tokens=True).values()
+        return max([*known, *self._leading, *self._trailing], default=-1) + 1
+
+    def encode(
+        self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
+    ) -> Encoding:
+        """Encodes one text.
+
+        Args:
+            text: valid Unicode (see `model.tokenization.check.check_text`).
+            truncation: the end to cut off if the text does not fit, or `error`.
+            with_tokens: whether to return offsets and words.
+
+        Raises:
+            TextTooLongError: `truncation` is `error` and the text does not fit.
+            TextGrowsError: the normalizer makes the text several times as long.
+            TokenizerError: the tokenizer breaks on this text.
+        """
+        from_end = truncation == "left"
+        excerpt, encoded = self._split(text, self._room, from_end=from_end, with_tokens=with_tokens)
+        surplus = len(encoded.ids) - self._room
+        kept = slice(None)
+        if surplus > 0:
+            if truncation == "error":
+                raise TextTooLongError(
+                    len(encoded.ids) + self.max_length - self._room,
+                    self.max_length,
+                    at_least=not excerpt.whole,
+                )
+            kept = slice(surplus, None) if from_end else slice(self._room)
+        return Encoding(
+            self._input_ids(encoded, kept),
+            truncated=surplus > 0,
+            tokens=self._tokens(text, excerpt, encoded, kept) if with_tokens else None,
+            text=text if with_tokens else None,
+        )
+
+    def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
+        """Encodes the whole of a text, in windows that overlap; see `model.tokenization.windows`.
+
+        Args:
+            text: valid Unicode (see `model.tokenization.check.check_text`).
+            max_windows: the most that it may have, at least 1.
+
+        Returns:
+            The windows in order, without tokens; one for a text that fits.
+
+        Raises:
+            TooManyWindowsError: it takes more.
+            TextGrowsError: the normalizer makes the text several times as long.
+            TokenizerError: the tokenizer breaks on this text.
+        """
+        _, encoded, windows = self._divide(text, max_windows, with_tokens=False)
+        return [
+            Encoding(
+                self._input_ids(encoded, kept),
+                truncated=False,
+                window=number,
+                windows=len(windows),
+            )
+            for number, kept in enumerate(windows)
+        ]
+
+    def encode_window(self, text: str, number: int, *, max_windows: int) -> Encoding:
+        """Encodes one of the windows of a text, with its tokens.
+
+        Args:
+            text: valid Unicode (see `model.tokenization.check.check_text`).
+            number: of the window, from 0.
+            max_windows: the most that the text may have, at least 1.
+
+        Returns:
+            The window. Offsets and words are those of the whole text.
+
+        Raises:
+            NoSuchWindowError: the text has no window of this number.
+            TooManyWindowsError: it takes more.
+            TextGrowsError: the normalizer makes the text several times as long.
+            TokenizerError: the tokenizer breaks on this text.
+        """
+        excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
+        if not 0 <= number < len(windows):
+            raise NoSuchWindowError(number, len(windows))
+        return Encoding(
+            self._input_ids(encoded, windows[number]),
+            truncated=False,
+            tokens=self._tokens(text, excerpt, encoded, windows[number]),
+            text=text,
+            window=number,
+            windows=len(windows),
+        )
+
+    def _divide(
+        self, text: str, max_windows: int, *, with_tokens: bool
+    ) -> tuple[Excerpt, tokenizers.Encoding, list[slice]]:
+        """Encodes a text that has to fit into so many windows, and divides its tokens."""
+        most = most_tokens(self._room, max_windows)
+        excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
+        windows = divide(len(encoded.ids), self._room)
+        if len(windows) > max_windows:
+            raise TooManyWindowsError(
+                len(windows), max_windows, self.max_length, at_least=not excerpt.whole
+            )
+        return excerpt, encoded, windows
+
+    def _split(
+        self, text: str, room: int, *, from_end: bool, with_tokens: bool
+    ) -> tuple[Excerpt, tokenizers.Encoding]:
+        """Encodes no more of a text than decides which `room` tokens are kept."""
+        # Batch calls let other threads run meanwhile; the fast one computes no offsets.
+        encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
+        for excerpt in excerpts(len(text), room=room, from_end=from_end):
+            part = text[excerpt.start : excerpt.stop]
+            with _no_panic():
+                if self._normalize is not None:
+                    check_growth(part, self._normalize)
+                (encoded,) = encode([part], add_special_tokens=False)
+            if len(encoded.ids) - room >= MARGIN:
+                break
+        return excerpt, encoded
+
+    def _input_ids(self, encoded: tokenizers.Encoding, kept: slice) -> list[int]:
+        """The ids that the model reads of some tokens, with special tokens and padding."""
+        ids = [*self._leading, *encoded.ids[kept], *self._trailing] or [self._nothing_id]
+        return ids + [self.pad_token_id] * (self._padded_length - len(ids))
+
+    def _tokens(
+        self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
+    ) -> tuple[Token, ...]:
+        words = _NON_SPACE.finditer(text, 0, excerpt.stop)
+        word_ends = array("q", (word.end() for word in words))
+        last = len(word_ends) - 1
+        # A token of another tokenizer may begin with the space before its word. The count of
+        # words that end before the token still gives the right word.
+        inner = tuple(
+            Token(
+                token,
+                excerpt.start + start,
+                excerpt.start + end,
+                False,
+                min(bisect_right(word_ends, excerpt.start + start), last),
+            )
+            for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
+        )
+        tokens = (*self._leading_tokens, *inner, *self._trailing_tokens) or (self._nothing,)
+        return tokens + (self._padding,) * (self._padded_length - len(tokens))
+
+    def token_id(self, token: str) -> int | None:
+        """Returns the id of a token, or None if the vocabulary lacks it."""
+        token_id: int | None = self._backend.token_to_id(token)
+        return token_id
+
+    def special_tokens(self) -> dict[str, str]:
+        """Returns the special tokens of this vocabulary by the roles that transformers knows."""
+        return {
+            role: token
+            for role, token in self._special_tokens.items()
+            if self.token_id(token) is not None
+        }
+
+    def to_json(self) -> str:
+        """Returns the content of `tokenizer.json`."""
+        content: str = self._backend.to_str(pretty=False)
+        return content
+
+
+def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | None:
+    """The id of the model's own token for what its vocabulary lacks, else of that role's."""
+    own = getattr(backend.model, "unk_token", None)
+    found: int | None = None if own is None else backend.token_to_id(own)
+    return by_role if found is None else found
+
+
+@contextmanager
+def _no_panic() -> Iterator[None]:
+    """Turns whatever the tokenizer raises into an error that callers know.
+
+    A panic of its Rust code is no `Exception`, so it would pass every handler of errors.
+
+    Raises:
+        TokenizerError: it raised something.
+    """
+    try:
+        yield
+    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise TokenizerError(type(error).__name__) from error
+
+
+def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
+    """Reads the tokenizer of a checkpoint folder.
+
+    Args:
+        folder: has the files that transformers reads; see `model.tokenization.reader`.
+        max_length: the most tokens that the model reads.
+        padded_length: the length of every text, for a model that reads padding.
+
+    Raises:
+        CheckpointError: a file is missing, damaged or contradicts another.
+        UnsupportedCheckpointError: this class of tokenizer is not supported.
+    """
+    files = read_tokenizer_files(folder)
+    try:
+        return Tokenizer(
+            files.backend,
+            max_length=max_length,
+            pad_token_id=files.pad_token_id,
+            padded_length=padded_length,
+            special_tokens=files.special_tokens,
+        )
+    except ValueError as error:
+        raise CheckpointError(files.path, str(error)) from error

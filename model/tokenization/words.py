@@ -1,0 +1,73 @@
+"""Groups tokens into words, and sums numbers of tokens by word.
+
+Legend: T tokens, W entries (words and single special tokens).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.tokenization.tokenizer import Token
+
+Number = TypeVar("Number", bound=np.floating[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, in order.
+
+    Args:
+        tokens: W entries. A special token stays as it is. The entry of a word has in `text` its
+            characters as the user wrote them, as far as they were read, and in `word` its
+            number.
+        groups: the indices of each entry's tokens: neighbours, each token in one group.
+    """
+
+    tokens: tuple[Token, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+
+def group_words(text: str, tokens: Sequence[Token]) -> Words:
+    """Joins the tokens of each word; of a truncated word, the part that was read.
+
+    Args:
+        text: the encoded text; offsets point into it.
+        tokens: T tokens of its encoding, at least one.
+    """
+    # A special token belongs to no word, so it is its own group.
+    places = groupby(
+        range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
+    )
+    groups = tuple(tuple(group) for _, group in places)
+    return Words(tuple(_join(text, [tokens[at] for at in group]) for group in groups), groups)
+
+
+def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArray[Number]:
+    """Sums over the tokens of each entry.
+
+    Args:
+        values: T numbers along `axis`.
+        words: the words of the same tokens.
+        axis: the axis of the tokens.
+
+    Returns:
+        W numbers along `axis`, in the type of `values`.
+    """
+    starts = [group[0] for group in words.groups]
+    sums: NDArray[Number] = np.add.reduceat(values, starts, axis=axis)
+    return sums
+
+
+def _join(text: str, tokens: Sequence[Token]) -> Token:
+    if tokens[0].special:
+        return tokens[0]
+    start = min(token.start for token in tokens)
+    end = max(token.end for token in tokens)
+    # Tokens of some tokenizers contain the space before their word.
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    end = max(start, len(text[:end].rstrip()))
+    return Token(text[start:end], start, end, special=False, word=tokens[0].word)

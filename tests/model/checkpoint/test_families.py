@@ -1,0 +1,255 @@
+"""DistilBERT, RoBERTa and XLM-RoBERTa classifiers of transformers are served like BERT's."""
+
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from model.checkpoint.opening import open_checkpoint
+from model.explain.attribution import attribute
+from model.loading import load_predictor
+from model.network.batch import collate
+from model.predictor import AttentionOptions, Predictor
+from model.tokenization.tokenizer import load_tokenizer
+from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of
+from tests.model.parity import ask
+
+CPU = torch.device("cpu")
+# Ours are plain text there, and special in transformers.
+PLAIN = [text for text in TEXTS if "<s>" not in text]
+ARCHITECTURES = {
+    "distilbert": "DistilBertForSequenceClassification",
+    "roberta": "RobertaForSequenceClassification",
+    "xlm-roberta": "XLMRobertaForSequenceClassification",
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {kind: save_family(root / kind, kind) for kind in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def predictors(folders: dict[str, Path]) -> dict[str, Predictor]:
+    return {
+        kind: load_predictor(open_checkpoint(folder, trial=True), device=CPU, dtype=torch.float32)
+        for kind, folder in folders.items()
+    }
+
+
+def transformers_of(folder: Path) -> tuple[Any, Any]:
+    theirs = AutoModelForSequenceClassification.from_pretrained(
+        folder, attn_implementation="eager"
+    ).eval()
+    return theirs, AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_folder_of_transformers_is_described(kind: str, predictors: dict[str, Predictor]) -> None:
+    info = predictors[kind].info
+
+    assert info.architecture == ARCHITECTURES[kind]
+    assert info.labels == LABELS
+    assert (info.num_layers, info.num_heads, info.hidden_size) == (2, 2, 16)
+    assert info.max_length == MAX_LENGTH
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_parameter_is_counted(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    theirs, _ = transformers_of(folders[kind])
+    assert predictors[kind].info.parameters == theirs.num_parameters()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_ids_offsets_logits_and_maps_are_those_of_transformers(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    theirs, their_tokenizer = transformers_of(folders[kind])
+    predictor = predictors[kind]
+    encodings = [predictor.encode(text, with_tokens=True) for text in PLAIN]
+    expected = their_tokenizer(PLAIN, truncation=True, return_offsets_mapping=True)
+
+    assert [encoding.input_ids for encoding in encodings] == expected["input_ids"]
+    for encoding, offsets in zip(encodings, expected["offset_mapping"], strict=True):
+        assert encoding.tokens is not None
+        assert [(token.start, token.end) for token in encoding.tokens] == offsets
+    assert max(len(encoding.input_ids) for encoding in encodings) == MAX_LENGTH
+    padded = collate(encodings, pad_token_id=theirs.config.pad_token_id)
+    assert padded.key_padding_mask is not None
+    logits, attentions = ask(theirs, padded)
+    predictions = predictor.predict(encodings)
+    explanations = predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
+    alone = [predictor.predict([encoding])[0] for encoding in encodings]
+    for row, encoding in enumerate(encodings):
+        probabilities = dict(zip(LABELS, logits[row].softmax(dim=-1).tolist(), strict=True))
+        assert predictions[row].probabilities == pytest.approx(probabilities, abs=1e-4)
+        assert alone[row].probabilities == pytest.approx(probabilities, abs=1e-4)
+        explanation = explanations[row]
+        assert explanation.prediction.probabilities == pytest.approx(probabilities, abs=1e-4)
+        length = len(encoding.input_ids)
+        maps = torch.stack(attentions)[:, row, :, :length, :length].numpy()
+        np.testing.assert_allclose(explanation.attention, maps, rtol=0, atol=1e-4)
+    # The weights are wide enough that this could fail.
+    assert np.ptp([prediction.probabilities["negative"] for prediction in predictions]) > 0.05
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_the_modules_give_the_logits_of_transformers(kind: str, folders: dict[str, Path]) -> None:
+    theirs, _ = transformers_of(folders[kind])
+    checkpoint = open_checkpoint(folders[kind])
+    encodings = [checkpoint.tokenizer.encode(text) for text in PLAIN]
+    batch = collate(encodings, pad_token_id=checkpoint.tokenizer.pad_token_id)
+    logits, attentions = ask(theirs, batch)
+
+    with torch.inference_mode():
+        ours = checkpoint.load_network()(batch, need_weights=True)
+
+    torch.testing.assert_close(ours.logits, logits, rtol=0, atol=1e-4)
+    # RoBERTa's padding has no position of its own, so what padding asks differs.
+    assert batch.key_padding_mask is not None
+    real = ~batch.key_padding_mask
+    for our_weights, their_weights in zip(ours.attention_weights, attentions, strict=True):
+        torch.testing.assert_close(
+            our_weights.transpose(1, 2)[real],
+            their_weights.transpose(1, 2)[real],
+            rtol=0,
+            atol=1e-4,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_types_of_fewer_bits_are_near(
+    kind: str, dtype: torch.dtype, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    rounded = load_predictor(open_checkpoint(folders[kind]), device=CPU, dtype=dtype)
+    encodings = [rounded.encode(text) for text in PLAIN]
+
+    exact = predictors[kind].predict(encodings)
+    for near, far in zip(rounded.predict(encodings), exact, strict=True):
+        assert near.probabilities == pytest.approx(far.probabilities, abs=0.1)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_attributions_are_the_gradients_of_transformers(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    theirs, _ = transformers_of(folders[kind])
+    predictor = predictors[kind]
+    encoding = predictor.encode(TEXTS[0], with_tokens=True)
+    ids = torch.tensor([encoding.input_ids])
+    table = theirs.get_input_embeddings().weight.detach()
+    embeddings = table[ids].requires_grad_()
+    logits = theirs(inputs_embeds=embeddings).logits[0].double()
+    index = int(logits.argmax())
+    others = [other for other in range(len(LABELS)) if other != index]
+    log_odds = logits[index] - logits[others].logsumexp(dim=0)
+    (gradient,) = torch.autograd.grad(log_odds, embeddings)
+    difference = table[ids] - table[theirs.config.pad_token_id]
+    expected = (gradient * difference).sum(dim=-1)[0].numpy()
+    expected[[0, -1]] = 0.0  # special tokens do not change
+
+    found = attribute(predictor.gradients, encoding, method="gradient_x_input")
+
+    assert found.label == LABELS[index]
+    assert found.value == pytest.approx(float(log_odds.detach()), abs=1e-4)
+    np.testing.assert_allclose(found.attributions, expected, rtol=1e-3, atol=1e-4)
+    integrated = attribute(predictor.gradients, encoding, steps=256)
+    assert abs(integrated.gap) < 0.05 * abs(integrated.attributions).sum()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_head_has_an_importance(kind: str, predictors: dict[str, Predictor]) -> None:
+    predictor = predictors[kind]
+    encoding = predictor.encode(TEXTS[0], with_tokens=True)
+
+    found = predictor.gradients.head_importance(encoding)
+
+    assert found.prediction.probabilities == pytest.approx(
+        predictor.predict([encoding])[0].probabilities, abs=1e-4
+    )
+    assert found.importance.shape == (2, 2)
+    assert (found.importance > 0).all()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_special_token_that_is_typed_is_text(
+    kind: str, predictors: dict[str, Predictor], folders: dict[str, Path]
+) -> None:
+    predictor = predictors[kind]
+    _, theirs = transformers_of(folders[kind])
+
+    for text in ["<s>", "x<s>y </s> <pad><mask><unk>", "\uff1cs\uff1e", "[SEP] [CLS][PAD]"]:
+        encoding = predictor.encode(text, with_tokens=True)
+        special = {*theirs.all_special_ids} - {theirs.unk_token_id}
+        assert special.isdisjoint(encoding.input_ids[1:-1]), text
+        assert encoding.tokens is not None
+        assert [token.special for token in encoding.tokens[1:-1]] == [False] * (
+            len(encoding.tokens) - 2
+        )
+
+
+@pytest.mark.parametrize("truncation", ["right", "left"])
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_truncation_is_that_of_transformers(
+    kind: str, truncation: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    _, theirs = transformers_of(folders[kind])
+    theirs.truncation_side = truncation
+    for text in PLAIN:
+        expected = theirs(text, truncation=True, return_offsets_mapping=True)
+        side: Any = truncation
+        ours = predictors[kind].encode(text, truncation=side, with_tokens=True)
+        assert ours.input_ids == expected["input_ids"]
+        assert ours.tokens is not None
+        assert [(token.start, token.end) for token in ours.tokens] == expected["offset_mapping"]
+        assert ours.truncated == (len(theirs(text)["input_ids"]) > MAX_LENGTH)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_words_are_runs_of_what_is_no_space(kind: str, predictors: dict[str, Predictor]) -> None:
+    text = "A warm  film 🎬x"
+    encoding = predictors[kind].encode(text, with_tokens=True)
+
+    assert encoding.tokens is not None
+    words = text.split()
+    for token in encoding.tokens[1:-1]:
+        assert token.word is not None
+        assert text[token.start : token.end].strip() in words[token.word]
+    assert {token.word for token in encoding.tokens} == {None, 0, 1, 2, 3}
+
+
+TAGS = ("<s>", "</s>", "<pad>", "<unk>", "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def names_no_special_token(text: str) -> bool:
+    """There they become the special token itself, here they are text."""
+    return not any(tag in normalize("NFKC", text) for tag in TAGS)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_any_text_has_the_ids_and_offsets_of_transformers(
+    kind: str, tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    theirs = tokenizer_of(kind, tmp_path, max_length=100_000)
+    ours = load_tokenizer(folders[kind], max_length=100_000)
+
+    @settings(max_examples=200)
+    @given(st.text().filter(names_no_special_token))
+    def check(text: str) -> None:
+        expected = theirs(text, return_offsets_mapping=True)
+        encoding = ours.encode(text, with_tokens=True)
+        assert encoding.input_ids == expected["input_ids"]
+        assert encoding.tokens is not None
+        assert [(token.start, token.end) for token in encoding.tokens] == expected["offset_mapping"]
+
+    check()

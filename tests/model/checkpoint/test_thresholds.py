@@ -1,0 +1,162 @@
+"""The counts by threshold in `headlight.json`: how they are made, checked, written and told."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.opening import open_checkpoint
+from model.checkpoint.thresholds import Threshold, Thresholds, count_thresholds, threshold_reports
+from model.errors import CheckpointError
+from model.files import MANIFEST
+from tests.builders import tiny_checkpoint, tiny_manifest, tiny_thresholds
+from tests.matching import exactly
+from tests.model.folders import edit
+
+LABELS = ("negative", "neutral", "positive")
+DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
+
+
+def test_answers_are_counted_by_hand() -> None:
+    probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8], [0.0, 0.05, 0.95]])
+
+    found = count_thresholds(probabilities, np.array([0, 0, 2]), labels=LABELS, sets=["dev"])
+
+    assert (found.sets, found.rows) == (("dev",), 3)
+    assert found.texts == {"negative": 2, "neutral": 0, "positive": 1}
+    assert [left.threshold for left in found.by_threshold] == [
+        *(0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+    ]
+    assert found.by_threshold[0] == Threshold(
+        threshold=0.0,
+        answers={"negative": 1, "neutral": 0, "positive": 2},
+        right={"negative": 1, "neutral": 0, "positive": 1},
+    )
+    # A score of the threshold itself is left, as with `abstain_below`.
+    assert [left.answers["positive"] for left in found.by_threshold] == [2, 2, 2, 2, 2, 1, 1, 0, 0]
+
+
+@given(
+    st.integers(2, 5).flatmap(
+        lambda classes: st.lists(
+            st.tuples(
+                st.lists(st.floats(0.01, 1.0), min_size=classes, max_size=classes),
+                st.integers(0, classes - 1),
+            ),
+            min_size=1,
+            max_size=30,
+        )
+    )
+)
+def test_a_record_tells_what_evaluate_prints(rows: list[tuple[list[float], int]]) -> None:
+    values = np.array([row for row, _ in rows])
+    probabilities = values / values.sum(axis=1, keepdims=True)
+    truth = np.array([label for _, label in rows])
+    labels = [f"class {number}" for number in range(values.shape[1])]
+
+    found = count_thresholds(probabilities, truth, labels=labels, sets=["dev"])
+
+    kept = Thresholds.model_validate_json(found.model_dump_json())
+    assert kept == found
+    assert kept.reports() == threshold_reports(probabilities, truth, labels)
+
+
+def left_at(threshold: float, answers: tuple[int, int], right: tuple[int, int]) -> dict[str, Any]:
+    """A threshold as a record has it."""
+    names = ("negative", "positive")
+    return {
+        "threshold": threshold,
+        "answers": dict(zip(names, answers, strict=True)),
+        "right": dict(zip(names, right, strict=True)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"rows": 999}, "texts count 1000, and rows is 999: must be the same"),
+        (
+            {"by_threshold": [left_at(0.5, (500, 501), (0, 0))]},
+            "answers at 0.5 are 1001, must be at most 1000",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (500, 500), (401, 0))]},
+            "right of negative at 0.5 is 401, must be at most 400",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (500, 100), (0, 101))]},
+            "right of positive at 0.5 is 101, must be at most 100",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (1, 1), (0, 0)), left_at(0.5, (1, 1), (0, 0))]},
+            "the thresholds must ascend",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (1, 1), (0, 0)), left_at(0.9, (2, 1), (0, 0))]},
+            "answers of negative are more at 0.9 than at 0.5: a higher threshold leaves fewer",
+        ),
+        (
+            {"by_threshold": [{"threshold": 0.5, "answers": {"negative": 1}, "right": {}}]},
+            "answers at 0.5 are of negative, must be of negative, positive",
+        ),
+    ],
+)
+def test_what_cannot_be_true_is_refused(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        tiny_thresholds(**changes)
+    (found,) = caught.value.errors(include_url=False)
+    assert found["msg"] == f"Value error, {fault}"
+
+
+def test_another_class_is_refused() -> None:
+    with pytest.raises(ValidationError) as caught:
+        tiny_manifest(labels=["bad", "good"], thresholds=tiny_thresholds())
+    (found,) = caught.value.errors(include_url=False)
+    assert found["msg"] == (
+        "Value error, thresholds.texts are of negative, positive, must be of bad, good"
+    )
+
+
+def test_without_thresholds_the_field_is_not_written() -> None:
+    assert "thresholds" not in tiny_manifest().to_json()
+    assert tiny_manifest(thresholds=tiny_thresholds()).to_json()["thresholds"]["rows"] == 1000
+
+
+def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
+    manifest = tiny_manifest(thresholds=tiny_thresholds())
+
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
+
+    of_weights = {"weights_sha256": checkpoint.weights_sha256}
+    assert checkpoint.manifest.thresholds == tiny_thresholds(**of_weights)
+
+
+def test_thresholds_of_other_weights_are_refused(folder: Path) -> None:
+    version = open_checkpoint(folder).version
+    other = tiny_thresholds(weights_sha256="0" * 64).model_dump(mode="json")
+    edit(folder / MANIFEST, thresholds=other, sha256=None)
+    message = (
+        f"{folder / MANIFEST}: its thresholds are of version 000000000000, and model.safetensors "
+        f"is version {version}: take thresholds and sha256 out, then record again "
+        "(headlight-train evaluate --record-baseline)"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(folder)
+
+
+def test_the_model_that_ships_has_those_of_its_validation_rows() -> None:
+    content = Manifest.model_validate_json((DEFAULT / MANIFEST).read_text(encoding="utf-8"))
+    thresholds = content.thresholds
+    assert thresholds is not None
+    assert (thresholds.sets, thresholds.rows) == (("validation",), 2500)
+    assert thresholds.weights_sha256 == content.files["model.safetensors"]
+    (validation,) = [metric for metric in content.metrics if metric.name == "validation"]
+    first = thresholds.reports()[0]
+    assert (first["threshold"], first["share"]) == (0.5, 1.0)
+    assert first["accuracy"] == pytest.approx(validation.accuracy)

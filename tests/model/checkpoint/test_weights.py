@@ -1,0 +1,313 @@
+"""The weights file: names, shapes, types and finite numbers."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import BertConfig, BertForSequenceClassification, BertModel
+
+from model.checkpoint.weights import (
+    check_weights,
+    load_encoder_weights,
+    load_weights,
+    save_weights,
+    transformers_name,
+)
+from model.errors import CheckpointError
+from model.network.encoder import EncoderClassifier
+from tests.builders import tiny_config, tiny_network
+from tests.matching import exactly
+
+Change = Callable[[dict[str, Tensor]], None]
+QUERY = "bert.encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save_weights(path, tiny_network().state_dict(), dtype=torch.float32)
+    return path
+
+
+def change(path: Path, edit: Change) -> None:
+    weights = load_file(path)
+    edit(weights)
+    save_file(weights, path)
+
+
+def same(ours: EncoderClassifier, other: EncoderClassifier) -> bool:
+    theirs = other.state_dict()
+    return all(weight.equal(theirs[name]) for name, weight in ours.state_dict().items())
+
+
+def test_the_names_are_those_of_transformers() -> None:
+    theirs = BertForSequenceClassification(BertConfig(**tiny_config().to_json()))
+
+    ours = {
+        transformers_name(name): tuple(parameter.shape)
+        for name, parameter in tiny_network().named_parameters()
+    }
+    assert ours == {name: tuple(weight.shape) for name, weight in theirs.named_parameters()}
+
+
+@pytest.mark.parametrize("name", ["something.else", "layers.0.something.else", "layers.x.output."])
+def test_a_name_that_is_not_ours_has_no_counterpart(name: str) -> None:
+    with pytest.raises(KeyError):
+        transformers_name(name)
+
+
+def test_saved_and_loaded_is_the_same(path: Path) -> None:
+    network = tiny_network(seed=1)
+    load_weights(path, path.read_bytes(), network)
+
+    assert same(network, tiny_network())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_of_16_bits_are_widened(dtype: torch.dtype, path: Path) -> None:
+    save_weights(path, tiny_network().state_dict(), dtype=dtype)
+    assert {weight.dtype for weight in load_file(path).values()} == {dtype}
+    network = tiny_network(seed=1)
+    load_weights(path, path.read_bytes(), network)
+
+    assert {weight.dtype for weight in network.parameters()} == {torch.float32}
+    expected = tiny_network().to(dtype).float()
+    assert same(network, expected)
+
+
+def test_weights_of_64_bits_are_narrowed(path: Path) -> None:
+    save_weights(path, tiny_network().state_dict(), dtype=torch.float64)
+    network = tiny_network(seed=1)
+    load_weights(path, path.read_bytes(), network)
+
+    assert same(network, tiny_network())
+
+
+def test_constants_of_old_releases_are_passed_over(path: Path) -> None:
+    def add(weights: dict[str, Tensor]) -> None:
+        weights["bert.embeddings.position_ids"] = torch.arange(32).unsqueeze(0)
+        weights["bert.embeddings.token_type_ids"] = torch.zeros(1, 32, dtype=torch.int64)
+
+    change(path, add)
+    network = tiny_network(seed=1)
+    load_weights(path, path.read_bytes(), network)
+
+    assert same(network, tiny_network())
+
+
+def with_old_names(weights: dict[str, Tensor]) -> None:
+    for name in list(weights):
+        old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        old = old.replace("LayerNorm.bias", "LayerNorm.beta")
+        weights[old] = weights.pop(name)
+
+
+def test_names_of_the_first_releases_are_read(path: Path) -> None:
+    change(path, with_old_names)
+    assert "bert.embeddings.LayerNorm.gamma" in load_file(path)
+    network = tiny_network(seed=1)
+    load_weights(path, path.read_bytes(), network)
+
+    assert same(network, tiny_network())
+
+
+def remove(*names: str) -> Change:
+    def edit(weights: dict[str, Tensor]) -> None:
+        for name in names:
+            del weights[name]
+
+    return edit
+
+
+def replace(name: str, weight: Tensor) -> Change:
+    def edit(weights: dict[str, Tensor]) -> None:
+        weights[name] = weight
+
+    return edit
+
+
+def no_layer_1(weights: dict[str, Tensor]) -> None:
+    for name in [name for name in weights if name.startswith("bert.encoder.layer.1.")]:
+        del weights[name]
+
+
+def layer_2(weights: dict[str, Tensor]) -> None:
+    for name in [name for name in weights if name.startswith("bert.encoder.layer.1.")]:
+        weights[name.replace("layer.1", "layer.2")] = weights[name].clone()
+
+
+LAYER_NAMES = "{0}attention.output.LayerNorm.bias, {0}attention.output.LayerNorm.weight, "
+LAYER_NAMES += "{0}attention.output.dense.bias and 13 more"
+
+
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (remove("classifier.bias"), "lacks classifier.bias, which config.json asks for"),
+        (
+            remove("bert.pooler.dense.weight", "bert.pooler.dense.bias"),
+            "lacks bert.pooler.dense.bias, bert.pooler.dense.weight, which config.json asks for",
+        ),
+        (
+            no_layer_1,
+            f"lacks {LAYER_NAMES.format('bert.encoder.layer.1.')}, which config.json asks for",
+        ),
+        (
+            layer_2,
+            f"holds {LAYER_NAMES.format('bert.encoder.layer.2.')}, which config.json has no "
+            "place for",
+        ),
+        (
+            replace("bert.extra", torch.zeros(1)),
+            "holds bert.extra, which config.json has no place for",
+        ),
+        (
+            replace(QUERY, torch.zeros(8, 4)),
+            f"{QUERY} has shape (8, 4), config.json asks for (8, 8)",
+        ),
+        (
+            replace(QUERY, torch.zeros(8, 8, dtype=torch.int8)),
+            f"{QUERY} has type I8, must be one of BF16, F16, F32, F64",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
+    change(path, edit)
+
+    message = exactly(f"{path}: {fault}")
+    with pytest.raises(CheckpointError, match=message):
+        check_weights(path, tiny_network())
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (float("nan"), torch.float32),
+        (float("inf"), torch.float32),
+        (float("-inf"), torch.bfloat16),
+        (1e300, torch.float64),  # finite, but not in 32 bits
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused(
+    value: float, dtype: torch.dtype, path: Path
+) -> None:
+    weight = torch.zeros(8, 8, dtype=dtype)
+    weight[3, 4] = value
+    change(path, replace(QUERY, weight))
+
+    check_weights(path, tiny_network())  # reads no weights
+    message = exactly(f"{path}: {QUERY} holds values that are not finite float32 numbers")
+    with pytest.raises(CheckpointError, match=message):
+        load_weights(path, path.read_bytes(), tiny_network())
+    with pytest.raises(CheckpointError, match=message):
+        load_encoder_weights(path, tiny_network())
+
+
+@pytest.mark.parametrize("size", [0, 4, 100, -1])
+def test_a_file_cut_short_is_refused(size: int, path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:size])
+
+    with pytest.raises(
+        CheckpointError, match=f"^{re.escape(str(path))}: is damaged or cut short: "
+    ):
+        check_weights(path, tiny_network())
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+
+    with pytest.raises(CheckpointError, match=exactly(f"{path}: is missing")):
+        check_weights(path, tiny_network())
+
+
+def test_a_pickle_is_never_read(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(b"not even a pickle")
+    path = tmp_path / "model.safetensors"
+    message = (
+        f"{path}: is missing; pytorch_model.bin is there, but nothing is unpickled here: save the "
+        "model as safetensors"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        check_weights(path, tiny_network())
+
+
+def expected_from_encoder(*fresh: str) -> EncoderClassifier:
+    """A network of seed 0 but for its head, which is of seed 1."""
+    network, other = tiny_network(), tiny_network(seed=1).state_dict()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name in fresh:
+                parameter.copy_(other[name])
+    return network
+
+
+HEAD = ("classifier.weight", "classifier.bias")
+POOLER = ("pooler.weight", "pooler.bias")
+
+
+def plain_encoder(weights: dict[str, Tensor]) -> None:
+    """As `BertModel` saves itself: no prefix, no classifier."""
+    del weights["classifier.weight"], weights["classifier.bias"]
+    for name in list(weights):
+        weights[name.removeprefix("bert.")] = weights.pop(name)
+    weights["embeddings.position_ids"] = torch.arange(32).unsqueeze(0)
+
+
+def masked_language_model(weights: dict[str, Tensor]) -> None:
+    """As the first BERT was published: no pooler, another head, old names."""
+    for name in [*HEAD, "bert.pooler.dense.weight", "bert.pooler.dense.bias"]:
+        del weights[name]
+    weights["cls.predictions.bias"] = torch.zeros(97)
+    with_old_names(weights)
+
+
+@pytest.mark.parametrize(
+    ("edit", "fresh"),
+    [
+        (lambda _weights: None, ()),
+        (plain_encoder, HEAD),
+        (masked_language_model, (*POOLER, *HEAD)),
+        (replace("classifier.weight", torch.zeros(5, 8)), ("classifier.weight",)),
+    ],
+)
+def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path: Path) -> None:
+    change(path, edit)
+    network = tiny_network(seed=1)
+
+    assert tuple(load_encoder_weights(path, network)) == fresh
+    assert same(network, expected_from_encoder(*fresh))
+
+
+def test_an_encoder_of_transformers_gives_its_weights(tmp_path: Path) -> None:
+    theirs = BertModel(BertConfig(**tiny_config().to_json()))
+    theirs.save_pretrained(tmp_path)
+    network = tiny_network()
+
+    assert load_encoder_weights(tmp_path / "model.safetensors", network) == list(HEAD)
+    for name, parameter in network.named_parameters():
+        if name not in HEAD:
+            theirs_name = transformers_name(name).removeprefix("bert.")
+            assert parameter.equal(theirs.get_parameter(theirs_name))
+
+
+@pytest.mark.parametrize(
+    ("edit", "fault"),
+    [
+        (remove(QUERY), f"{QUERY} is missing, the network needs (8, 8)"),
+        (
+            replace(QUERY, torch.zeros(4, 8)),
+            f"{QUERY} has shape (4, 8), the network needs (8, 8)",
+        ),
+    ],
+)
+def test_an_encoder_that_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
+    change(path, edit)
+
+    with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
+        load_encoder_weights(path, tiny_network())

@@ -1,0 +1,133 @@
+"""Options: their values in our words, and the version of each program."""
+
+import argparse
+from collections.abc import Callable
+from importlib.metadata import version
+
+import pytest
+
+from model.cli.arguments import LineParser, number, positive, whole
+from service.__main__ import main as serve
+from training.__main__ import main as train
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [(whole, "-3", -3), (number, "1e-3", 0.001), (positive, "7", 7)],
+)
+def test_what_fits(kind: Callable[[str], float], text: str, value: float) -> None:
+    assert kind(text) == value
+    assert type(kind(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        (whole, "1.5", "must be a whole number, got '1.5'"),
+        (number, "many", "must be a number, got 'many'"),
+        (positive, "0", "must be a whole number of at least 1, got '0'"),
+    ],
+)
+def test_what_does_not_fit_names_the_option_that_was_typed(
+    capsys: pytest.CaptureFixture[str],
+    kind: Callable[[str], float],
+    text: str,
+    message: str,
+) -> None:
+    parser = LineParser(prog="a-program")
+    parser.add_argument("--some-option", type=kind)
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--some-option", text])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"a-program: argument --some-option: {message}; see a-program --help\n"
+    )
+    with pytest.raises(argparse.ArgumentTypeError):
+        kind(text)
+
+
+@pytest.mark.parametrize(("main", "name"), [(serve, "headlight-serve"), (train, "headlight-train")])
+def test_each_program_tells_its_version(
+    capsys: pytest.CaptureFixture[str], main: Callable[[list[str]], int], name: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr() == (f"{name} {version('headlight')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("main", "typed", "hint"),
+    [
+        (serve, ["--prot", "1"], "; did you mean --port?"),
+        (serve, ["--max-sentence=5"], "; did you mean --max-sentences?"),
+        (serve, ["surplus"], ""),
+        (serve, ["--xyzzy"], ""),
+        (serve, [""], ""),
+        (train, ["fit", "f", "--output", "o", "--checkpont", "c"], ""),
+        (train, ["verify", "folder", "--key", "k", "--kex", "k"], "; did you mean --key?"),
+        (train, ["fit", "f", "--output", "o", "--epoch=3"], "; did you mean --epochs?"),
+    ],
+)
+def test_an_unknown_option_is_told_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+    main: Callable[[list[str]], int],
+    typed: list[str],
+    hint: str,
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(typed)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "unrecognized arguments: " in told
+    assert ("did you mean" in told) == bool(hint)
+    assert hint in told
+
+
+def test_an_unknown_option_of_a_subcommand_names_the_help_of_the_subcommand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train(["fit", "rows.csv", "--output", "o", "--epoch", "3", "--seeed=1"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "headlight-train fit: unrecognized arguments: --epoch 3 --seeed=1; did you mean --epochs?; "
+        "see headlight-train fit --help\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (
+            ["fit", "f", "--output", "o", "--dtype", "float23"],
+            "headlight-train fit: argument --dtype: must be one of auto, float32, bfloat16, got "
+            "'float23'; did you mean float32?; see headlight-train fit --help\n",
+        ),
+        (
+            ["compare", "f", "--output", "o", "--hold-out", "first"],
+            "headlight-train compare: argument --hold-out: must be one of last, random, got "
+            "'first'; see headlight-train compare --help\n",
+        ),
+    ],
+)
+def test_a_value_that_is_no_choice_is_told_the_choices_and_the_nearest(
+    capsys: pytest.CaptureFixture[str], typed: list[str], told: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train(typed)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("fti", "fit"), ("evalute", "evaluate")])
+def test_a_misspelt_subcommand_is_told_the_nearest(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train([typed, "rows.csv"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("headlight-train: argument COMMAND: must be one of fit, search, ")
+    assert told.endswith(f", got '{typed}'; did you mean {meant}?; see headlight-train --help\n")

@@ -1,0 +1,146 @@
+"""Views of attention, against the plain definition of each."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from model.explain.views import (
+    Level,
+    Reduce,
+    join_words,
+    reduce_weights,
+    reduced_shape,
+    rollout,
+    view_name,
+)
+from model.tokenization.words import Words
+
+_LINEAR: list[Reduce] = ["none", "mean", "rollout"]
+
+
+def raw(layers: int, heads: int, length: int, seed: int) -> NDArray[np.float32]:
+    """Weights whose rows sum to 1, some of them sharp."""
+    chance = np.random.default_rng(seed)
+    rows = chance.dirichlet(np.full(length, 0.3), size=(layers, heads, length))
+    return rows.astype(np.float32)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[NDArray[np.float32], list[tuple[int, ...]]]:
+    """Raw weights, and a split of their tokens into words."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    ends = np.cumsum(sizes)
+    groups = [tuple(range(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
+    attention = raw(
+        draw(st.integers(1, 3)), draw(st.integers(1, 3)), sum(sizes), draw(st.integers(0, 99))
+    )
+    return attention, groups
+
+
+def by_definition(
+    attention: NDArray[np.float32], groups: list[tuple[int, ...]]
+) -> NDArray[np.float64]:
+    """Words by loops: columns summed, rows averaged."""
+    layers, heads, _, _ = attention.shape
+    joined = np.zeros((layers, heads, len(groups), len(groups)))
+    for query, asking in enumerate(groups):
+        for key, asked in enumerate(groups):
+            block = attention[:, :, asking][..., asked].astype(np.float64)  # [L, H, asking, asked]
+            joined[:, :, query, key] = block.sum(axis=-1).mean(axis=-1)
+    return joined
+
+
+@given(cases())
+def test_words_are_sums_of_columns_and_means_of_rows(
+    case: tuple[NDArray[np.float32], list[tuple[int, ...]]],
+) -> None:
+    attention, groups = case
+    np.testing.assert_allclose(
+        join_words(attention, Words((), tuple(groups))), by_definition(attention, groups), atol=1e-6
+    )
+
+
+@given(cases(), st.sampled_from(_LINEAR), st.booleans())
+def test_rows_still_sum_to_one(
+    case: tuple[NDArray[np.float32], list[tuple[int, ...]]], reduce: Reduce, words: bool
+) -> None:
+    attention, groups = case
+    view = reduce_weights(
+        attention, reduce=reduce, words=Words((), tuple(groups)) if words else None
+    )
+    length = len(groups) if words else attention.shape[-1]
+    layers, heads = reduced_shape(reduce, *attention.shape[:2])
+    assert view.shape == (layers, heads, length, length)
+    assert view.dtype == np.float32
+    np.testing.assert_allclose(view.sum(axis=-1), 1, atol=1e-5)
+    assert view.min() >= 0
+    assert view.max() <= 1
+
+
+@given(cases())
+def test_the_mean_and_the_largest_are_over_the_heads_of_each_layer(
+    case: tuple[NDArray[np.float32], list[tuple[int, ...]]],
+) -> None:
+    attention, groups = case
+    mean = reduce_weights(attention, reduce="mean", words=None)
+    np.testing.assert_allclose(mean[:, 0], attention.mean(axis=1), atol=1e-6)
+    largest = reduce_weights(attention, reduce="max", words=None)
+    np.testing.assert_array_equal(largest[:, 0], attention.max(axis=1))
+    # of words, not words of the largest: else a weight could exceed 1
+    words = reduce_weights(attention, reduce="max", words=Words((), tuple(groups)))
+    np.testing.assert_allclose(words[:, 0], by_definition(attention, groups).max(axis=1), atol=1e-6)
+
+
+def test_a_rollout_by_hand() -> None:
+    first = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])  # mean: all 0.5
+    second = np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]])
+    attention = np.stack([first, second]).astype(np.float32)
+    # 0.5 A + 0.5 I: [[0.75, 0.25], [0.25, 0.75]], then [[1, 0], [0.5, 0.5]] times it.
+    np.testing.assert_allclose(rollout(attention), [[0.75, 0.25], [0.5, 0.5]], atol=1e-7)
+
+
+def test_a_rollout_without_a_residual_connection_is_the_attention_alone() -> None:
+    attention = raw(layers=2, heads=3, length=4, seed=0)
+    first, second = attention.mean(axis=1)
+
+    found = reduce_weights(attention, reduce="rollout", words=None, residual_share=0.0)
+    np.testing.assert_allclose(found[0, 0], second @ first, atol=1e-6)
+    # Half and half by default, as around an encoder's attention.
+    np.testing.assert_array_equal(
+        reduce_weights(attention, reduce="rollout", words=None)[0, 0],
+        rollout(attention, residual_share=0.5),
+    )
+
+
+def test_a_rollout_of_words_follows_tokens() -> None:
+    attention = raw(2, 2, 4, seed=3)
+    groups = [(0,), (1, 2), (3,)]
+    found = reduce_weights(attention, reduce="rollout", words=Words((), tuple(groups)))
+    expected = by_definition(rollout(attention)[None, None], groups)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    other_way = rollout(join_words(attention, Words((), tuple(groups))))
+    assert np.abs(found[0, 0] - other_way).max() > 0.01
+
+
+def test_raw_weights_are_left_as_they_are() -> None:
+    attention = raw(2, 2, 4, seed=1)
+    attention[0, 0, 0, 0] = np.nextafter(np.float32(1), np.float32(2))
+    assert reduce_weights(attention, reduce="none", words=None) is attention
+
+
+@pytest.mark.parametrize(
+    ("reduce", "level", "name"),
+    [
+        ("none", "token", "raw"),
+        ("mean", "token", "mean"),
+        ("max", "token", "max"),
+        ("rollout", "token", "rollout"),
+        ("none", "word", "word"),
+        ("mean", "word", "mean+word"),
+        ("rollout", "word", "rollout+word"),
+    ],
+)
+def test_names(reduce: Reduce, level: Level, name: str) -> None:
+    assert view_name(reduce, level) == name

@@ -1,0 +1,458 @@
+"""Multi-head attention against torch's own, on the same weights."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from model.errors import ConfigurationError
+from model.network.attention import MultiHeadAttention, Score
+from model.network.masks import causal_mask
+from tests.matching import exactly
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def padding(lengths: list[int], longest: int) -> Tensor:
+    return torch.arange(longest) >= torch.tensor(lengths).unsqueeze(1)
+
+
+def sized(**sizes: int) -> MultiHeadAttention:
+    return MultiHeadAttention(**sizes, bias=True, dropout=0.0, score="scaled_dot_product")
+
+
+def build(*, seed: int = 0, **sizes: int) -> MultiHeadAttention:
+    attention = sized(**sizes)
+    for number, parameter in enumerate(attention.parameters()):
+        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(100 * seed + number))
+    return attention.eval()
+
+
+def as_torch(ours: MultiHeadAttention, *, key_size: int, value_size: int) -> nn.MultiheadAttention:
+    """Torch's module with the same weights."""
+    size = ours.query.in_features
+    theirs = nn.MultiheadAttention(
+        size, ours.num_heads, kdim=key_size, vdim=value_size, batch_first=True
+    )
+    with torch.no_grad():
+        if theirs.in_proj_weight is None:
+            theirs.q_proj_weight.copy_(ours.query.weight)
+            theirs.k_proj_weight.copy_(ours.key.weight)
+            theirs.v_proj_weight.copy_(ours.value.weight)
+        else:
+            theirs.in_proj_weight.copy_(
+                torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
+            )
+        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key.bias, ours.value.bias]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    return theirs.eval()
+
+
+@st.composite
+def problems(draw_: st.DrawFn) -> dict[str, int]:
+    return {
+        "num_heads": draw_(st.integers(1, 4)),
+        "head_dim": draw_(st.integers(1, 5)),
+        "batch_size": draw_(st.integers(1, 3)),
+        "query_length": draw_(st.integers(1, 6)),
+        "key_length": draw_(st.integers(1, 6)),
+        "key_size": draw_(st.integers(1, 9)),
+        "value_size": draw_(st.integers(1, 9)),
+        "seed": draw_(st.integers(0, 1000)),
+    }
+
+
+@given(sizes=problems(), padded=st.booleans(), data=st.data())
+def test_same_as_torch_on_the_same_weights(
+    sizes: dict[str, int], padded: bool, data: st.DataObject
+) -> None:
+    heads, batch_size, seed = sizes["num_heads"], sizes["batch_size"], sizes["seed"]
+    key_size, value_size = sizes["key_size"], sizes["value_size"]
+    size = heads * sizes["head_dim"]
+    ours = build(
+        num_heads=heads, query_size=size, key_size=key_size, value_size=value_size, seed=seed
+    )
+    theirs = as_torch(ours, key_size=key_size, value_size=value_size)
+    query = draw(batch_size, sizes["query_length"], size, seed=seed)
+    key = draw(batch_size, sizes["key_length"], key_size, seed=seed + 1)
+    value = draw(batch_size, sizes["key_length"], value_size, seed=seed + 2)
+    mask = None
+    if padded:
+        each = st.integers(1, sizes["key_length"])
+        lengths = data.draw(st.lists(each, min_size=batch_size, max_size=batch_size))
+        mask = padding(lengths, sizes["key_length"])
+
+    with torch.no_grad():
+        explicit = ours(query, key, value, key_padding_mask=mask, need_weights=True)
+        fused = ours(query, key, value, key_padding_mask=mask)
+        expected, expected_weights = theirs(
+            query, key, value, key_padding_mask=mask, average_attn_weights=False
+        )
+
+    torch.testing.assert_close(explicit.hidden_states, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(fused.hidden_states, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(explicit.attention_weights, expected_weights, rtol=1e-5, atol=1e-6)
+    assert fused.attention_weights is None
+    weights = explicit.attention_weights
+    shape = (batch_size, heads, sizes["query_length"], sizes["key_length"])
+    assert weights.shape == shape
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(shape[:3]), rtol=0, atol=1e-5)
+    if mask is not None:
+        assert weights[mask[:, None, None, :].expand(shape)].eq(0.0).all()
+
+
+@given(
+    num_heads=st.integers(1, 4),
+    head_dim=st.integers(1, 5),
+    value_head_dim=st.integers(1, 5),
+    output_size=st.integers(1, 7),
+    query_length=st.integers(1, 5),
+    key_length=st.integers(1, 5),
+)
+def test_sizes_that_torch_cannot_have(
+    num_heads: int,
+    head_dim: int,
+    value_head_dim: int,
+    output_size: int,
+    query_length: int,
+    key_length: int,
+) -> None:
+    """Heads that do not divide the query, values of another size: by the formula, head by head."""
+    attention = build(
+        num_heads=num_heads,
+        query_size=5,
+        key_size=3,
+        value_size=4,
+        head_dim=head_dim,
+        value_head_dim=value_head_dim,
+        output_size=output_size,
+    )
+    query, key = draw(2, query_length, 5), draw(2, key_length, 3, seed=1)
+    value = draw(2, key_length, 4, seed=2)
+
+    with torch.no_grad():
+        explicit = attention(query, key, value, need_weights=True)
+        fused = attention(query, key, value)
+        queries, keys, values = attention.query(query), attention.key(key), attention.value(value)
+    contexts = []
+    for head in range(num_heads):
+        of_head = slice(head * head_dim, (head + 1) * head_dim)
+        scores = queries[..., of_head] @ keys[..., of_head].transpose(1, 2) / math.sqrt(head_dim)
+        weights = scores.softmax(dim=-1)
+        torch.testing.assert_close(
+            explicit.attention_weights[:, head], weights, rtol=1e-5, atol=1e-6
+        )
+        contexts.append(weights @ values[..., head * value_head_dim : (head + 1) * value_head_dim])
+    with torch.no_grad():
+        expected = attention.output(torch.cat(contexts, dim=-1))
+
+    assert expected.shape == (2, query_length, output_size)
+    torch.testing.assert_close(explicit.hidden_states, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(fused.hidden_states, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_default_sizes() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=6)
+
+    assert attention.head_dim == attention.value_head_dim == 3
+    shapes = {name: tuple(weight.shape) for name, weight in attention.named_parameters()}
+    assert shapes == {
+        "query.weight": (6, 6),
+        "query.bias": (6,),
+        "key.weight": (6, 6),
+        "key.bias": (6,),
+        "value.weight": (6, 6),
+        "value.bias": (6,),
+        "output.weight": (6, 6),
+        "output.bias": (6,),
+    }
+
+
+def test_values_are_of_the_size_of_keys_unless_said() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=6, key_size=5)
+
+    assert attention.value.in_features == 5
+
+
+def test_without_bias() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=6, bias=False)
+
+    assert [name for name, _ in attention.named_parameters()] == [
+        "query.weight",
+        "key.weight",
+        "value.weight",
+        "output.weight",
+    ]
+
+
+def test_returned_weights_are_those_before_dropout() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8, dropout=0.5)
+    hidden_states = draw(3, 7, 8)
+    with torch.no_grad():
+        expected = attention.eval()(hidden_states, hidden_states, hidden_states, need_weights=True)
+        torch.manual_seed(0)
+        dropped = attention.train()(hidden_states, hidden_states, hidden_states, need_weights=True)
+
+    assert dropped.attention_weights.equal(expected.attention_weights)
+    assert not dropped.hidden_states.allclose(expected.hidden_states)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_dropout_only_in_training(need_weights: bool) -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8, dropout=0.5)
+    states = draw(3, 7, 8)
+
+    def run() -> Tensor:
+        output: Tensor = attention(states, states, states, need_weights=need_weights)[0]
+        return output
+
+    with torch.no_grad():
+        attention.train()
+        torch.manual_seed(0)
+        first, second = run(), run()
+        attention.eval()
+        third, fourth = run(), run()
+
+    assert not first.allclose(second)
+    assert third.equal(fourth)
+
+
+def test_both_paths_give_the_same_gradients() -> None:
+    attention = build(num_heads=2, query_size=8)
+    mask = padding([5, 3], 5)
+    gradients = []
+    for need_weights in (False, True):
+        states = draw(2, 5, 8).requires_grad_()
+        output = attention(states, states, states, key_padding_mask=mask, need_weights=need_weights)
+        output.hidden_states.square().sum().backward()
+        assert states.grad is not None
+        gradients.append(states.grad)
+
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
+
+
+def test_what_padding_holds_does_not_matter() -> None:
+    attention = build(num_heads=2, query_size=8)
+    mask = padding([5, 3], 5)
+    states = draw(2, 5, 8)
+    other = states.masked_fill(mask.unsqueeze(-1), 1e4)
+    with torch.no_grad():
+        for need_weights in (False, True):
+            before = attention(
+                states, states, states, key_padding_mask=mask, need_weights=need_weights
+            )
+            after = attention(
+                states, other, other, key_padding_mask=mask, need_weights=need_weights
+            )
+            assert after.hidden_states.equal(before.hidden_states)
+
+
+def test_weights_are_float32_and_sum_to_1_in_bfloat16() -> None:
+    attention = build(num_heads=2, query_size=8).bfloat16()
+    states = draw(2, 200, 8).bfloat16()
+    with torch.no_grad():
+        output = attention(states, states, states, need_weights=True)
+
+    assert output.hidden_states.dtype == torch.bfloat16
+    assert output.attention_weights.dtype == torch.float32
+    torch.testing.assert_close(
+        output.attention_weights.sum(dim=-1), torch.ones(2, 2, 200), rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "num_heads",
+        "query_size",
+        "key_size",
+        "value_size",
+        "head_dim",
+        "value_head_dim",
+        "output_size",
+    ],
+)
+@pytest.mark.parametrize("size", [0, -3])
+def test_sizes_below_1_are_refused(name: str, size: int) -> None:
+    sizes = {"num_heads": 2, "query_size": 8, name: size}
+
+    with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got {size}")):
+        sized(**sizes)
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    message = (
+        "query_size (8) is not divisible by num_heads (3): choose sizes that divide, or give "
+        "head_dim"
+    )
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        MultiHeadAttention(num_heads=3, query_size=8)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5, math.nan])
+def test_dropout_that_is_no_share_is_refused(dropout: float) -> None:
+    message = f"dropout must be at least 0 and below 1, got {dropout}"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        MultiHeadAttention(num_heads=2, query_size=8, dropout=dropout)
+
+
+def test_mask_of_another_type_is_refused() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8)
+    states = draw(2, 5, 8)
+    message = "key_padding_mask must be bool (True = masked), got torch.int64"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        attention(states, states, states, key_padding_mask=torch.zeros(2, 5, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (5, 2), (1, 5), (2, 1, 1, 5)])
+def test_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8)
+    states = draw(2, 5, 8)
+    message = f"key_padding_mask must have shape (2, 5), got {shape}"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        attention(states, states, states, key_padding_mask=torch.zeros(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
+@pytest.mark.parametrize("given", [{}, {"head_dim": 5}, {"key_size": 3}, {"output_size": 7}])
+def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Score) -> None:
+    """And from then on all is as if they had been given."""
+    query, key, value = draw(2, 4, 6), draw(2, 5, 3, seed=1), draw(2, 5, 3, seed=2)
+    sizes: dict[str, Any] = {"key_size": 3, "value_size": 3, **given}
+    eager = MultiHeadAttention(num_heads=2, query_size=6, score=score, **sizes)
+    open_sizes: dict[str, Any] = dict(given)
+    lazy = MultiHeadAttention(num_heads=2, query_size=None, score=score, **open_sizes)
+
+    lazy(query, key, value)
+
+    shapes = {name: tuple(weight.shape) for name, weight in eager.named_parameters()}
+    assert {name: tuple(weight.shape) for name, weight in lazy.named_parameters()} == shapes
+    assert (lazy.head_dim, lazy.value_head_dim) == (eager.head_dim, eager.value_head_dim)
+    lazy.load_state_dict(eager.state_dict())
+    with torch.no_grad():
+        found, expected = lazy(query, key, value)[0], eager(query, key, value)[0]
+    assert found.equal(expected)
+
+
+def test_what_is_inferred_must_divide_too() -> None:
+    lazy = MultiHeadAttention(num_heads=4, query_size=None)
+    states = draw(1, 3, 10)
+    message = (
+        "query_size (10) is not divisible by num_heads (4): choose sizes that divide, or give "
+        "head_dim"
+    )
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        lazy(states, states, states)
+
+
+def test_a_saved_module_fills_a_lazy_one() -> None:
+    eager = build(num_heads=2, query_size=6)
+    lazy = MultiHeadAttention(num_heads=2, query_size=None)
+    lazy.load_state_dict(eager.state_dict())
+    states = draw(2, 4, 6)
+
+    with torch.no_grad():
+        found, expected = lazy(states, states, states)[0], eager(states, states, states)[0]
+
+    assert found.equal(expected)
+
+
+def test_the_additive_score_never_returns_weights_unasked() -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8, score="additive")
+    states = draw(2, 5, 8)
+
+    assert attention(states, states, states).attention_weights is None
+    assert tuple(attention.additive.weight.shape) == (2, 4)
+
+
+def test_four_heads_of_128_over_100_inputs() -> None:
+    attention = MultiHeadAttention(num_heads=4, query_size=100, head_dim=128)
+
+    assert sum(weight.numel() for weight in attention.parameters()) == 206_436
+    states = draw(2, 32, 100)
+    assert attention(states, states, states).hidden_states.shape == (2, 32, 100)
+
+
+def test_an_unknown_score_is_refused() -> None:
+    message = "score must be scaled_dot_product or additive, got cosine"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        MultiHeadAttention(num_heads=2, query_size=8, score="cosine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((2, 4, 9), (2, 5, 8), (2, 5, 8)), "query must have 8 features, got 9"),
+        (((2, 4, 8), (2, 5, 7), (2, 5, 8)), "key must have 8 features, got 7"),
+        (((2, 4, 8), (2, 5, 8), (2, 5, 6)), "value must have 8 features, got 6"),
+        (((2, 4, 8), (3, 5, 8), (3, 5, 8)), "key must have the batch size of query, 2, got 3"),
+        (((2, 4, 8), (2, 5, 8), (1, 5, 8)), "value must have the batch size of query, 2, got 1"),
+        (
+            ((2, 4, 8), (2, 5, 8), (2, 6, 8)),
+            "key and value must have the same length, got 5 and 6",
+        ),
+        (
+            ((4, 8), (2, 5, 8), (2, 5, 8)),
+            "query must have 3 dimensions, [batch, length, features], got 2: (4, 8)",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(
+    shapes: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    attention = MultiHeadAttention(num_heads=2, query_size=8)
+    query, key, value = (torch.zeros(shape) for shape in shapes)
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        attention(query, key, value)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_causal_mask_hides_what_comes_later(need_weights: bool) -> None:
+    attention = build(num_heads=2, query_size=8)
+    states = draw(2, 6, 8)
+    changed = states.clone()
+    changed[:, 4:] = 1e3
+
+    with torch.no_grad():
+        before, after = (
+            attention(
+                each, each, each, attention_mask=causal_mask(6), need_weights=need_weights
+            ).hidden_states
+            for each in (states, changed)
+        )
+
+    torch.testing.assert_close(before[:, :4], after[:, :4], rtol=1e-5, atol=1e-5)
+    assert not before[:, 4:].allclose(after[:, 4:])
+
+
+def test_heads_can_be_masked_one_by_one() -> None:
+    attention = build(num_heads=2, query_size=8)
+    states = draw(1, 3, 8)
+    mask = torch.zeros(1, 2, 3, 3, dtype=torch.bool)
+    mask[0, 1, 2, 0] = True
+
+    with torch.no_grad():
+        free = attention(states, states, states, need_weights=True).attention_weights
+        masked = attention(
+            states, states, states, attention_mask=mask, need_weights=True
+        ).attention_weights
+
+    assert masked[0, 1, 2, 0] == 0.0
+    torch.testing.assert_close(masked[0, 0], free[0, 0])
+    torch.testing.assert_close(masked[0, 1, :2], free[0, 1, :2])
+    rest = free[0, 1, 2, 1:]
+    torch.testing.assert_close(masked[0, 1, 2, 1:], rest / rest.sum())

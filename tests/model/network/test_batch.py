@@ -1,0 +1,104 @@
+"""Padding of encodings to one batch."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.network.batch import collate
+from model.tokenization.tokenizer import Encoding
+from tests.matching import exactly
+
+
+def encodings(*rows: list[int]) -> list[Encoding]:
+    return [Encoding(input_ids=row, truncated=False) for row in rows]
+
+
+def test_shorter_texts_are_padded_on_the_right() -> None:
+    batch = collate(encodings([2, 7, 3], [2, 3], [2, 8, 9, 3]), pad_token_id=5)
+
+    assert batch.input_ids.dtype == torch.int64
+    assert batch.input_ids.tolist() == [[2, 7, 3, 5], [2, 3, 5, 5], [2, 8, 9, 3]]
+    assert batch.key_padding_mask is not None
+    assert batch.key_padding_mask.dtype == torch.bool
+    assert batch.key_padding_mask.tolist() == [
+        [False, False, False, True],
+        [False, False, True, True],
+        [False, False, False, False],
+    ]
+
+
+def test_equal_lengths_need_no_mask() -> None:
+    batch = collate(encodings([2, 7, 3], [2, 8, 3]), pad_token_id=0)
+
+    assert batch.input_ids.tolist() == [[2, 7, 3], [2, 8, 3]]
+    assert batch.key_padding_mask is None
+
+
+def test_a_padding_id_inside_a_text_is_no_padding() -> None:
+    batch = collate(encodings([2, 0, 3], [2, 3]), pad_token_id=0)
+
+    assert batch.key_padding_mask is not None
+    assert batch.key_padding_mask.tolist() == [[False, False, False], [False, False, True]]
+
+
+def test_fixed_length() -> None:
+    batch = collate(encodings([2, 3], [2, 3]), pad_token_id=1, pad_to=4)
+
+    assert batch.input_ids.tolist() == [[2, 3, 1, 1], [2, 3, 1, 1]]
+    assert batch.key_padding_mask is not None
+    assert batch.key_padding_mask.tolist() == [[False, False, True, True]] * 2
+
+
+def test_fixed_length_that_all_have_needs_no_mask() -> None:
+    batch = collate(encodings([2, 3]), pad_token_id=1, pad_to=2)
+
+    assert batch.key_padding_mask is None
+
+
+@pytest.mark.parametrize("pad_to", [0, 2])
+def test_fixed_length_that_is_too_short_is_refused(pad_to: int) -> None:
+    message = f"pad_to is {pad_to}, but the longest text has 3 tokens"
+
+    with pytest.raises(ValueError, match=exactly(message)):
+        collate(encodings([2, 7, 3], [2, 3]), pad_token_id=0, pad_to=pad_to)
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match=exactly("a batch needs at least one encoding, got 0")):
+        collate([], pad_token_id=0)
+
+
+@pytest.mark.parametrize("rows", [[[2, 7, 3], [2, 3]], [[2, 3]]])
+def test_tensors_go_to_the_device(rows: list[list[int]]) -> None:
+    on_cpu = collate(encodings(*rows), pad_token_id=0, device=torch.device("cpu"))
+    elsewhere = collate(encodings(*rows), pad_token_id=0, device=torch.device("meta"))
+
+    assert on_cpu.input_ids.device.type == "cpu"
+    assert elsewhere.input_ids.device.type == "meta"
+    assert (elsewhere.key_padding_mask is None) == (len(rows) == 1)
+    if elsewhere.key_padding_mask is not None:
+        assert elsewhere.key_padding_mask.device.type == "meta"
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=9), min_size=1, max_size=6),
+    pad_token_id=st.integers(0, 99),
+)
+def test_every_row_can_be_read_back(rows: list[list[int]], pad_token_id: int) -> None:
+    batch = collate(encodings(*rows), pad_token_id=pad_token_id)
+
+    mask = batch.key_padding_mask
+    if mask is None:
+        mask = torch.zeros_like(batch.input_ids, dtype=torch.bool)
+    assert [
+        ids[~padded].tolist() for ids, padded in zip(batch.input_ids, mask, strict=True)
+    ] == rows
+    assert batch.input_ids[mask].eq(pad_token_id).all()
+
+
+def test_a_text_without_tokens_is_refused() -> None:
+    message = "text 1 of the batch has no tokens, needs at least 1"
+
+    with pytest.raises(ValueError, match=exactly(message)):
+        collate(encodings([2, 3], []), pad_token_id=0)

@@ -1,0 +1,261 @@
+"""Which `config.json` is read, and which is refused why."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from model.network.config import EncoderConfig
+from tests.builders import LABELS, VOCABULARY, tiny_config
+from tests.matching import exactly
+
+KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta'"
+ONE = "a network with one output is a regression, which has no classes to choose from"
+CONTENT: dict[str, Any] = {
+    "model_type": "bert",
+    "vocab_size": 100,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
+
+
+def faults(content: dict[str, Any]) -> list[tuple[str, str]]:
+    """Place and message of each fault that pydantic finds."""
+    with pytest.raises(ValidationError) as caught:
+        EncoderConfig.from_json(content)
+    return [
+        (".".join(map(str, fault["loc"])), fault["msg"])
+        for fault in caught.value.errors(include_url=False)
+    ]
+
+
+def test_what_transformers_leaves_out_has_its_defaults() -> None:
+    config = EncoderConfig.from_json(CONTENT)
+
+    assert config.model_dump() == {
+        "kind": "bert",
+        "vocab_size": 100,
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "classifier_dropout": None,
+        "layer_norm_eps": 1e-12,
+        "initializer_range": 0.02,
+        "pad_token_id": 0,
+        "labels": ("LABEL_0", "LABEL_1"),
+    }
+
+
+def test_an_old_config_of_transformers() -> None:
+    """As release 4 wrote it, with much that does not change the forward pass."""
+    config = EncoderConfig.from_json(
+        {
+            **CONTENT,
+            "_name_or_path": "somewhere/some-bert",
+            "architectures": ["BertForSequenceClassification"],
+            "add_cross_attention": False,
+            "is_decoder": False,
+            "gradient_checkpointing": False,
+            "hidden_act": "gelu_new",
+            "hidden_dropout_prob": 0,
+            "id2label": {"1": "good", "0": "bad", "2": "fair"},
+            "label2id": {"bad": 0, "good": 1, "fair": 2},
+            "position_embedding_type": "absolute",
+            "problem_type": "single_label_classification",
+            "torch_dtype": "float32",
+            "transformers_version": "4.6.0.dev0",
+            "use_cache": True,
+        }
+    )
+
+    assert config.labels == ("bad", "good", "fair")
+    assert config.hidden_act == "gelu_new"
+    assert config.hidden_dropout_prob == 0.0
+
+
+def test_classes_without_names_are_counted() -> None:
+    config = EncoderConfig.from_json({**CONTENT, "num_labels": 3})
+
+    assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+
+
+def test_more_than_ten_classes_keep_their_order() -> None:
+    names = [f"class {index}" for index in range(12)]
+    id2label = {str(index): name for index, name in enumerate(names)}
+
+    assert EncoderConfig.from_json({**CONTENT, "id2label": id2label}).labels == tuple(names)
+
+
+def test_written_as_transformers_reads_it() -> None:
+    assert tiny_config().to_json() == {
+        "architectures": ["BertForSequenceClassification"],
+        "model_type": "bert",
+        "dtype": "float32",
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+        "max_position_embeddings": 32,
+        "type_vocab_size": 2,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "classifier_dropout": None,
+        "layer_norm_eps": 1e-12,
+        "initializer_range": 0.02,
+        "pad_token_id": 0,
+        "problem_type": "single_label_classification",
+        "id2label": {"0": "negative", "1": "positive"},
+        "label2id": {"negative": 0, "positive": 1},
+    }
+
+
+shares = st.floats(0.0, 1.0, exclude_max=True)
+names = st.text(
+    st.characters(
+        exclude_categories=["Cc", "Cs", "Zl", "Zp"],
+        exclude_characters="<>\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+    ),
+    max_size=200,
+).filter(str.strip)
+
+
+@given(
+    st.builds(
+        tiny_config,
+        num_hidden_layers=st.integers(1, 1000),
+        max_position_embeddings=st.integers(1, 10_000_000),
+        hidden_act=st.sampled_from(["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]),
+        hidden_dropout_prob=shares,
+        classifier_dropout=st.none() | shares,
+        layer_norm_eps=st.floats(1e-15, 1e-2),
+        pad_token_id=st.integers(0, len(VOCABULARY) - 1),
+        labels=st.lists(names, min_size=2, max_size=20, unique=True),
+    )
+)
+def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
+    content = json.loads(json.dumps(config.to_json()))
+
+    assert EncoderConfig.from_json(content) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "albert"}, f"model_type is 'albert', only {KINDS} can be loaded"),
+        ({"model_type": None}, f"model_type is None, only {KINDS} can be loaded"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type is 'relative_key', only 'absolute' can be loaded",
+        ),
+        ({"is_decoder": True}, "the network is a decoder, only encoders can be loaded"),
+        ({"add_cross_attention": True}, "the network is a decoder, only encoders can be loaded"),
+        (
+            {"problem_type": "multi_label_classification"},
+            "problem_type is 'multi_label_classification', only 'single_label_classification' "
+            "can be loaded",
+        ),
+        (
+            {"problem_type": "regression"},
+            "problem_type is 'regression', only 'single_label_classification' can be loaded",
+        ),
+        (
+            {"problem_type": []},
+            "problem_type is [], only 'single_label_classification' can be loaded",
+        ),
+        ({"num_labels": 1}, "num_labels is 1, must be from 2 to 100000"),
+        ({"num_labels": "3"}, "num_labels is '3', must be from 2 to 100000"),
+        ({"num_labels": 10**12}, "num_labels is 1000000000000, must be from 2 to 100000"),
+        ({"id2label": ["a", "b"]}, "id2label must be an object of class numbers to names"),
+        ({"id2label": {"0": 0, "1": 1}}, "id2label must be an object of class numbers to names"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0 to 1, each once"),
+        ({"id2label": {"a": "a", "b": "b"}}, "id2label must name the classes 0 to 1, each once"),
+        ({"id2label": {"0": "a"}}, f"id2label must name at least 2 classes, names 1: {ONE}"),
+        ({"id2label": {}}, f"id2label must name at least 2 classes, names 0: {ONE}"),
+    ],
+)
+def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=exactly(message)):
+        EncoderConfig.from_json({**CONTENT, **changes})
+
+
+@pytest.mark.parametrize("name", [name for name in CONTENT if name != "model_type"])
+def test_a_missing_size_is_refused(name: str) -> None:
+    content = {key: value for key, value in CONTENT.items() if key != name}
+
+    assert faults(content) == [(name, "Field required")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("vocab_size", 0, "Input should be greater than or equal to 1"),
+        ("vocab_size", 10_000_001, "Input should be less than or equal to 10000000"),
+        ("vocab_size", 100.0, "Input should be a valid integer"),
+        ("vocab_size", "100", "Input should be a valid integer"),
+        ("vocab_size", True, "Input should be a valid integer"),
+        ("hidden_size", -8, "Input should be greater than or equal to 1"),
+        ("num_hidden_layers", 0, "Input should be greater than or equal to 1"),
+        ("num_hidden_layers", 1001, "Input should be less than or equal to 1000"),
+        ("num_attention_heads", 0, "Input should be greater than or equal to 1"),
+        ("intermediate_size", None, "Input should be a valid integer"),
+        ("max_position_embeddings", 0, "Input should be greater than or equal to 1"),
+        ("type_vocab_size", -1, "Input should be greater than or equal to 0"),
+        (
+            "hidden_act",
+            "tanh",
+            "Input should be 'gelu', 'gelu_new', 'gelu_pytorch_tanh', 'relu' or 'silu'",
+        ),
+        ("hidden_dropout_prob", 1.0, "Input should be less than 1"),
+        ("hidden_dropout_prob", float("nan"), "Input should be a finite number"),
+        ("attention_probs_dropout_prob", -0.1, "Input should be greater than or equal to 0"),
+        ("classifier_dropout", 1.0, "Input should be less than 1"),
+        ("layer_norm_eps", 0.0, "Input should be greater than or equal to 0.000000000000001"),
+        ("layer_norm_eps", float("inf"), "Input should be a finite number"),
+        ("initializer_range", -0.02, "Input should be greater than 0"),
+        ("pad_token_id", -1, "Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> None:
+    assert faults({**CONTENT, name: value}) == [(name, message)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"num_attention_heads": 3},
+            "hidden_size (8) is not divisible by num_attention_heads (3)",
+        ),
+        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "labels must differ, got a, b, a"),
+        ({"pad_token_id": 100}, "pad_token_id (100) must be below vocab_size (100)"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    assert faults({**CONTENT, **changes}) == [("", f"Value error, {message}")]
+
+
+def test_all_faults_are_listed() -> None:
+    content = {**CONTENT, "vocab_size": 0, "hidden_size": "8"}
+
+    assert [place for place, _ in faults(content)] == ["vocab_size", "hidden_size"]
+
+
+def test_a_config_cannot_change() -> None:
+    config = tiny_config()
+
+    with pytest.raises(ValidationError):
+        config.hidden_size = 16  # type: ignore[misc]
+    assert config.labels == LABELS

@@ -1,0 +1,229 @@
+"""The classifier of the seed course: its sizes, its padding, its two forms."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from model import Batch, ConvAttentionClassifier, ConvAttentionConfig
+from model.errors import ConfigurationError
+from model.network.conv_attention import build_conv_attention
+from tests.builders import tiny_conv_config, tiny_conv_network
+from tests.matching import exactly
+
+
+def ids(*rows: list[int]) -> Tensor:
+    return torch.tensor(rows)
+
+
+def count(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_it_has_the_parameters_of_the_course() -> None:
+    network = ConvAttentionClassifier()
+
+    assert {name: count(part) for name, part in network.named_children()} == {
+        "embedding": 96_032,
+        "convolution": 12_900,
+        "attention": 206_436,
+        "classifier": 3_201,
+    }
+    assert count(network) == 318_569
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameters"),
+    [
+        ({"num_heads": None}, 96_032 + 12_900 + 3_201),
+        ({"num_filters": None, "num_heads": None}, 96_032 + 32 * 32 + 1),
+        ({"num_heads": 1}, 96_032 + 12_900 + 4 * 100 * 128 + 3 * 128 + 100 + 3_201),
+    ],
+)
+def test_parts_can_be_left_out(changes: dict[str, int | None], parameters: int) -> None:
+    network = ConvAttentionClassifier(**changes)  # type: ignore[arg-type]
+
+    assert count(network) == parameters
+    output = network(Batch(ids([1, 2, 3]), None), need_weights=True)
+    assert output.logits.shape == (1, 2)
+    assert len(output.attention_weights) == (0 if changes["num_heads"] is None else 1)
+
+
+def test_the_convolution_keeps_every_position_as_torch_does() -> None:
+    network = tiny_conv_network()
+    assert network.convolution is not None
+    states = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(UserWarning, match="same.*even kernel"):
+        expected = torch.nn.functional.conv1d(
+            states.transpose(1, 2),
+            network.convolution.weight,
+            network.convolution.bias,
+            padding="same",
+        )
+
+    found = network._convolve(network.convolution, states)
+
+    torch.testing.assert_close(found, expected.transpose(1, 2))
+
+
+def test_a_softmax_of_the_logits_is_the_sigmoid_of_the_unit() -> None:
+    network = tiny_conv_network()
+    with torch.no_grad():
+        logits = network(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
+
+    assert logits[:, 0].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(logits.softmax(dim=-1)[:, 1], logits[:, 1].sigmoid())
+    target = torch.tensor([0, 1])
+    torch.testing.assert_close(
+        torch.nn.functional.cross_entropy(logits, target),
+        torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 1], target.float()),
+    )
+
+
+def test_the_same_alone_and_in_a_batch() -> None:
+    network = tiny_conv_network()
+    padding = torch.tensor([[False] * 5, [False, False, True, True, True]])
+    with torch.no_grad():
+        together = network(Batch(ids([1, 2, 3, 4, 5], [6, 7, 0, 0, 0]), padding), need_weights=True)
+        alone = network(Batch(ids([6, 7]), None), need_weights=True)
+
+    torch.testing.assert_close(together.logits[1:], alone.logits)
+    torch.testing.assert_close(
+        together.attention_weights[0][1:, :, :2, :2], alone.attention_weights[0]
+    )
+
+
+def test_weights_are_of_the_words_alone_and_sum_to_1() -> None:
+    network = tiny_conv_network()
+    with torch.no_grad():
+        (weights,) = network(Batch(ids([1, 2, 3]), None), need_weights=True).attention_weights
+
+    assert weights.shape == (1, 2, 3, 3)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(1, 2, 3), rtol=0, atol=1e-6)
+
+
+def test_both_paths_agree() -> None:
+    network = tiny_conv_network()
+    batch = Batch(ids([1, 2, 3]), None)
+    with torch.no_grad():
+        fused, explicit = network(batch), network(batch, need_weights=True)
+
+    assert fused.attention_weights == ()
+    torch.testing.assert_close(fused.logits, explicit.logits, rtol=1e-5, atol=1e-5)
+
+
+def test_the_form_of_the_course_attends_to_padding() -> None:
+    network = tiny_conv_network(tiny_conv_config(mask_padding=False))
+    whole = ids([1, 2, 3] + [0] * 5)
+    with torch.no_grad():
+        padded = network(Batch(whole, None), need_weights=True)
+        short = network(Batch(ids([1, 2, 3]), torch.tensor([[False, False, True]])))
+
+    (weights,) = padded.attention_weights
+    assert weights.shape == (1, 2, 8, 8)
+    assert weights[..., 3:].gt(0.0).all()
+    torch.testing.assert_close(short.logits, padded.logits)
+
+
+def test_a_text_that_is_too_long_is_refused() -> None:
+    network = tiny_conv_network()
+
+    with pytest.raises(
+        ConfigurationError, match=exactly("a text of at most 8 words is read, got 9")
+    ):
+        network(Batch(torch.ones(1, 9, dtype=torch.int64), None))
+
+
+@pytest.mark.parametrize(
+    "name", ["vocab_size", "embedding_size", "num_filters", "kernel_size", "max_length"]
+)
+def test_sizes_below_1_are_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got 0")):
+        ConvAttentionClassifier(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_fresh_weights_follow_from_the_seed() -> None:
+    def draw(seed: int) -> dict[str, Tensor]:
+        network = build_conv_attention(tiny_conv_config())
+        network.initialize(generator=torch.Generator().manual_seed(seed))
+        return network.state_dict()
+
+    first, again, other = draw(0), draw(0), draw(1)
+
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["attention.query.weight"], other["attention.query.weight"])
+    assert first["embedding.weight"][0].eq(0.0).all()
+    assert first["embedding.weight"].abs().max() <= 0.05
+    assert first["convolution.bias"].eq(0.0).all()
+    glorot = math.sqrt(6 / (4 * 8 + 4 * 8))  # fans of 4 words of 8 features, to 8 filters
+    assert 0.5 * glorot < first["convolution.weight"].abs().max() <= glorot
+
+
+def test_only_the_attention_computes_in_bfloat16() -> None:
+    network = tiny_conv_network()
+    batch = Batch(ids([1, 2, 3]), None)
+    with torch.no_grad():
+        before = network(batch).logits
+        network.compute_in(torch.bfloat16)
+        output = network(batch, need_weights=True)
+
+    assert network.attention is not None
+    assert {weight.dtype for weight in network.attention.parameters()} == {torch.bfloat16}
+    assert network.embedding.weight.dtype == network.classifier.weight.dtype == torch.float32
+    assert output.logits.dtype == output.attention_weights[0].dtype == torch.float32
+    torch.testing.assert_close(output.logits, before, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("labels", [("one",), ("a", "b", "a"), ("a", "a")])
+def test_classes_differ(labels: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="labels must be 2 or more different names, got"):
+        ConvAttentionConfig(labels=labels)
+
+
+def test_more_than_two_classes_have_a_unit_each() -> None:
+    network = build_conv_attention(tiny_conv_config(labels=("a", "b", "c")))
+    network.initialize(generator=torch.Generator().manual_seed(0))
+
+    logits = network(Batch(ids([1, 2, 3]), None)).logits
+
+    assert network.classifier.out_features == 3
+    assert logits.shape == (1, 3)
+    assert logits.abs().min() > 0
+    with pytest.raises(ConfigurationError, match="num_labels must be at least 2, got 1"):
+        ConvAttentionClassifier(num_labels=1)
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+def test_sizes_survive_the_file(mask_padding: bool) -> None:
+    config = tiny_conv_config(mask_padding=mask_padding)
+
+    content = config.to_json()
+
+    assert ConvAttentionConfig.from_json(content) == config
+    assert content["model_type"] == "conv_attention"
+    assert content["architectures"] == ["ConvAttentionClassifier"]
+    assert (config.num_layers, config.num_heads, config.hidden_size) == (1, 2, 8)
+    assert config.length_limit == 8
+    assert config.padded_length == (None if mask_padding else 8)
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+def test_given_embeddings_and_a_mask_of_heads(*, mask_padding: bool) -> None:
+    network = tiny_conv_network(tiny_conv_config(mask_padding=mask_padding))
+    batch = Batch(ids([1, 2, 3], [4, 5, 0]), torch.tensor([[False] * 3, [False, False, True]]))
+    with torch.no_grad():
+        plain = network(batch).logits
+        embeddings = network.embed_tokens(batch.input_ids)
+        given = network(
+            batch, token_embeddings=embeddings, head_mask=torch.ones(1, 2), need_weights=True
+        )
+        masked = network(batch, head_mask=torch.tensor([[0.0, 2.0]])).logits
+        assert network.attention is not None
+        network.attention.output.weight.mul_(torch.tensor([0.0] * 4 + [2.0] * 4))
+        expected = network(batch).logits
+
+    assert embeddings.shape == (2, 3, 8)
+    torch.testing.assert_close(given.logits, plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(masked, expected, rtol=0, atol=1e-5)
+    assert (masked - plain).abs().max() > 0.1

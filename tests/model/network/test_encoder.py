@@ -1,0 +1,302 @@
+"""The encoder: against transformers' BERT, alone and in batches, in float32 and bfloat16."""
+
+from typing import get_args
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from model.network.attention import MultiHeadAttention
+from model.network.batch import Batch, collate
+from model.network.config import Activation
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.tokenization.tokenizer import Encoding
+from tests.builders import MAX_LENGTH, VOCABULARY, tiny_config, tiny_network
+from tests.model.parity import ask, bert_with_weights_of
+
+texts = st.lists(st.integers(0, len(VOCABULARY) - 1), min_size=1, max_size=MAX_LENGTH)
+FLOAT32_NETWORK = tiny_network()
+BFLOAT16_NETWORK = tiny_network(std=0.3)
+BFLOAT16_NETWORK.compute_in(torch.bfloat16)
+
+
+def batch_of(*rows: list[int]) -> Batch:
+    encodings = [Encoding(input_ids=row, truncated=False) for row in rows]
+    return collate(encodings, pad_token_id=0)
+
+
+def random_batch(*lengths: int) -> Batch:
+    generator = torch.Generator().manual_seed(len(lengths))
+    return batch_of(
+        *(
+            torch.randint(len(VOCABULARY), (length,), generator=generator).tolist()
+            for length in lengths
+        )
+    )
+
+
+def probabilities(
+    network: EncoderClassifier, batch: Batch, *, need_weights: bool = False
+) -> Tensor:
+    with torch.inference_mode():
+        logits: Tensor = network(batch, need_weights=need_weights).logits
+    return logits.softmax(dim=-1)
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+@pytest.mark.parametrize("num_labels", [2, 5])
+@pytest.mark.parametrize("lengths", [(7, 7), (32, 3, 11, 1)])
+def test_same_as_transformers(
+    activation: Activation, num_labels: int, lengths: tuple[int, ...]
+) -> None:
+    labels = tuple(f"class {index}" for index in range(num_labels))
+    config = tiny_config(hidden_act=activation, labels=labels, layer_norm_eps=1e-7)
+    network = tiny_network(config)
+    batch = random_batch(*lengths)
+
+    with torch.inference_mode():
+        explicit = network(batch, need_weights=True)
+        fused = network(batch)
+    logits, attentions = ask(bert_with_weights_of(network, config), batch)
+
+    assert explicit.logits.shape == (len(lengths), num_labels)
+    torch.testing.assert_close(explicit.logits, logits, rtol=0, atol=1e-4)
+    torch.testing.assert_close(fused.logits, logits, rtol=0, atol=1e-4)
+    assert fused.attention_weights == ()
+    assert len(explicit.attention_weights) == len(attentions) == 2
+    for ours, theirs in zip(explicit.attention_weights, attentions, strict=True):
+        assert ours.shape == (len(lengths), 2, max(lengths), max(lengths))
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
+
+
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_a_text_gets_the_same_answer_alone_and_in_any_batch(rows: list[list[int]]) -> None:
+    together = probabilities(FLOAT32_NETWORK, batch_of(*rows))
+    alone = torch.cat([probabilities(FLOAT32_NETWORK, batch_of(row)) for row in rows])
+
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-5)
+
+
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_alone_and_in_any_batch_in_bfloat16(rows: list[list[int]]) -> None:
+    together = probabilities(BFLOAT16_NETWORK, batch_of(*rows))
+    alone = torch.cat([probabilities(BFLOAT16_NETWORK, batch_of(row)) for row in rows])
+
+    torch.testing.assert_close(together, alone, rtol=0, atol=0.02)
+
+
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_both_paths_agree(rows: list[list[int]]) -> None:
+    batch = batch_of(*rows)
+
+    for network, tolerance in ((FLOAT32_NETWORK, 1e-5), (BFLOAT16_NETWORK, 0.03)):
+        fused = probabilities(network, batch)
+        explicit = probabilities(network, batch, need_weights=True)
+        torch.testing.assert_close(explicit, fused, rtol=0, atol=tolerance)
+
+
+@given(st.lists(texts, min_size=1, max_size=6))
+def test_rows_sum_to_1_and_padding_gets_nothing(rows: list[list[int]]) -> None:
+    batch = batch_of(*rows)
+    for network in (FLOAT32_NETWORK, BFLOAT16_NETWORK):
+        with torch.inference_mode():
+            layers = network(batch, need_weights=True).attention_weights
+        for weights in layers:
+            assert weights.dtype == torch.float32
+            sums = weights.sum(dim=-1)
+            torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0, atol=1e-5)
+            if batch.key_padding_mask is not None:
+                padded = batch.key_padding_mask[:, None, None, :].expand_as(weights)
+                assert weights[padded].eq(0.0).all()
+
+
+def test_the_padding_id_does_not_matter() -> None:
+    rows = [[2, 7, 8, 9, 3], [2, 7, 3]]
+    encodings = [Encoding(input_ids=row, truncated=False) for row in rows]
+    network = tiny_network()
+
+    answers = [
+        probabilities(network, collate(encodings, pad_token_id=pad_token_id))
+        for pad_token_id in (0, 1, 50)
+    ]
+
+    assert answers[0].equal(answers[1])
+    assert answers[0].equal(answers[2])
+
+
+def test_bfloat16_is_near_float32() -> None:
+    batch = random_batch(32, 3, 11, 20)
+    float32 = probabilities(tiny_network(std=0.3), batch)
+
+    torch.testing.assert_close(probabilities(BFLOAT16_NETWORK, batch), float32, rtol=0, atol=0.02)
+
+
+def test_compute_in_turns_the_projections_of_the_layers_alone() -> None:
+    network = tiny_network()
+    network.compute_in(torch.bfloat16)
+
+    types = {name: parameter.dtype for name, parameter in network.named_parameters()}
+    in_bfloat16 = {name for name, dtype in types.items() if dtype == torch.bfloat16}
+    projections = ["attention.query", "attention.key", "attention.value", "attention.output"]
+    projections += ["intermediate", "output"]
+    assert in_bfloat16 == {
+        f"layers.{layer}.{projection}.{kind}"
+        for layer in (0, 1)
+        for projection in projections
+        for kind in ("weight", "bias")
+    }
+    assert {types[name] for name in types.keys() - in_bfloat16} == {torch.float32}
+    with torch.inference_mode():
+        output = network(random_batch(5, 3), need_weights=True)
+    assert output.logits.dtype == torch.float32
+
+
+def test_fresh_weights_are_the_same_for_the_same_seed() -> None:
+    first = tiny_network(seed=3).state_dict()
+    torch.manual_seed(7)  # the generator given is the only source
+    second = tiny_network(seed=3).state_dict()
+    other = tiny_network(seed=4).state_dict()
+
+    assert first.keys() == second.keys()
+    assert all(first[name].equal(second[name]) for name in first)
+    assert not first["classifier.weight"].equal(other["classifier.weight"])
+
+
+def test_fresh_weights_are_drawn_as_said() -> None:
+    config = tiny_config(hidden_size=64, intermediate_size=256, pad_token_id=5)
+    network = tiny_network(config, std=0.02)
+
+    assert network.embeddings.tokens.weight[5].eq(0.0).all()
+    for name, module in network.named_modules():
+        if isinstance(module, nn.LayerNorm):
+            assert module.weight.eq(1.0).all(), name
+            assert module.bias.eq(0.0).all(), name
+        if isinstance(module, nn.Linear):
+            assert module.bias.eq(0.0).all(), name
+    drawn = network.layers[0].intermediate.weight  # type: ignore[union-attr]
+    assert isinstance(drawn, Tensor)
+    assert drawn.std().item() == pytest.approx(0.02, rel=0.05)
+    assert drawn.mean().item() == pytest.approx(0.0, abs=0.001)
+
+
+def test_fresh_weights_of_projections_without_bias() -> None:
+    network = tiny_network()
+    network.classifier = nn.Linear(8, 2, bias=False)
+    network.initialize(std=0.5, generator=torch.Generator().manual_seed(0))
+
+    assert network.classifier.bias is None
+    assert network.classifier.weight.abs().sum() > 0
+
+
+def test_dropout_works_in_training_only() -> None:
+    network = tiny_network()
+    batch = random_batch(9, 9)
+
+    assert network(batch).logits.equal(network(batch).logits)
+    network.train()
+    assert not network(batch).logits.equal(network(batch).logits)
+
+
+@pytest.mark.parametrize(("stated", "used"), [(None, 0.3), (0.0, 0.0), (0.7, 0.7)])
+def test_dropout_of_the_classifier(stated: float | None, used: float) -> None:
+    network = build_encoder(tiny_config(hidden_dropout_prob=0.3, classifier_dropout=stated))
+
+    assert network.classifier_dropout.p == used
+    assert network.embeddings.dropout.p == 0.3
+
+
+def test_the_padding_row_stays_zero_in_training() -> None:
+    network = tiny_network().train()
+    network(random_batch(5, 3)).logits.sum().backward()
+
+    gradient = network.embeddings.tokens.weight.grad
+    assert gradient is not None
+    assert gradient[0].eq(0.0).all()
+    assert gradient.abs().sum() > 0
+
+
+def test_given_embeddings_stand_for_those_of_the_ids() -> None:
+    network = tiny_network()
+    batch, other = random_batch(9, 4), random_batch(4, 9)
+    with torch.inference_mode():
+        embeddings = network.embed_tokens(batch.input_ids)
+        own = network(batch, token_embeddings=embeddings).logits
+        strange = network(
+            Batch(other.input_ids, batch.key_padding_mask), token_embeddings=embeddings
+        ).logits
+
+        assert embeddings.shape == (2, 9, 8)
+        assert torch.equal(own, network(batch).logits)
+        assert torch.equal(strange, own)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_a_head_mask_scales_what_a_head_hands_on(*, need_weights: bool) -> None:
+    network = tiny_network()
+    batch = random_batch(9, 4)
+    mask = torch.tensor([[1.0, 1.0], [0.0, 3.0]])
+    with torch.inference_mode():
+        plain = network(batch, need_weights=need_weights).logits
+        ones = network(batch, need_weights=need_weights, head_mask=torch.ones(2, 2)).logits
+        found = network(batch, need_weights=need_weights, head_mask=mask).logits
+        attention = network.layers[1].attention
+        assert isinstance(attention, MultiHeadAttention)
+        attention.output.weight.mul_(torch.tensor([0.0] * 4 + [3.0] * 4))
+        expected = network(batch, need_weights=need_weights).logits
+
+    assert torch.equal(ones, plain)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert (found - plain).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("activation", get_args(Activation))
+def test_the_activation_is_the_same_without_onednn(activation: Activation) -> None:
+    network = tiny_network(tiny_config(hidden_act=activation))
+    batch = random_batch(9, 4)
+    with torch.inference_mode():
+        expected = network(batch).logits
+        network.avoid_onednn_gelu()
+        torch.testing.assert_close(network(batch).logits, expected, rtol=0, atol=1e-5)
+
+
+def test_the_derivative_of_the_activation_is_the_same_without_onednn() -> None:
+    network, batch = tiny_network(tiny_config(hidden_act="gelu")).double(), random_batch(9, 4)
+    expected = gradients(network, batch, need_weights=False)
+    network.avoid_onednn_gelu()
+    found = gradients(network, batch, need_weights=False)
+
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-10, atol=1e-12)
+
+
+def gradients(network: EncoderClassifier, batch: Batch, *, need_weights: bool) -> dict[str, Tensor]:
+    network.zero_grad()
+    network(batch, need_weights=need_weights).logits.pow(2).sum().backward()
+    found = {name: parameter.grad for name, parameter in network.named_parameters()}
+    return {name: gradient.clone() for name, gradient in found.items() if gradient is not None}
+
+
+def test_both_paths_have_the_same_derivatives() -> None:
+    network, batch = tiny_network().double(), random_batch(9, 4, 1)
+
+    whole = gradients(network, batch, need_weights=True)
+    short = gradients(network, batch, need_weights=False)
+
+    assert whole.keys() == short.keys() == dict(network.named_parameters()).keys()
+    for name, gradient in whole.items():
+        torch.testing.assert_close(short[name], gradient, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_the_last_layer_computes_the_first_token_alone(*, need_weights: bool) -> None:
+    network = tiny_network()
+    lengths: list[int] = []
+    for layer in network.layers:
+        layer.register_forward_hook(lambda _, __, output: lengths.append(output[0].shape[1]))
+
+    network(random_batch(9, 4), need_weights=need_weights)
+
+    assert lengths == ([9, 9] if need_weights else [9, 1])

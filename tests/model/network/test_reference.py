@@ -1,0 +1,221 @@
+"""The torch class and torch's own module against the attention that is written out in NumPy."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from model import MultiHeadAttention, causal_mask, padding_mask
+from model.network import reference
+from model.network.attention import Score
+from model.network.reference import multi_head_attention
+
+WITHIN = 1e-6
+
+
+def draw(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def arrays(module: nn.Module) -> dict[str, np.ndarray]:
+    return {name: weight.detach().numpy() for name, weight in module.named_parameters()}
+
+
+@st.composite
+def masks(
+    draw_: st.DrawFn, *, batch_size: int, num_heads: int, queries: int, keys: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """Padding and pairs that leave every query at least key 0."""
+    padding = pairs = None
+    if draw_(st.booleans()):
+        lengths = draw_(st.lists(st.integers(1, keys), min_size=batch_size, max_size=batch_size))
+        padding = padding_mask(torch.tensor(lengths), max_length=keys)
+    kind = draw_(st.sampled_from(["none", "causal", "pairs", "batch", "heads"]))
+    if kind == "causal" and queries <= keys:
+        pairs = causal_mask(queries, keys)
+    elif kind in {"pairs", "batch", "heads"}:
+        shapes = {
+            "pairs": (queries, keys),
+            "batch": (batch_size, queries, keys),
+            "heads": (batch_size, num_heads, queries, keys),
+        }
+        generator = torch.Generator().manual_seed(draw_(st.integers(0, 1000)))
+        pairs = torch.rand(shapes[kind], generator=generator) < 0.4
+        pairs[..., 0] = False
+    return padding, pairs
+
+
+@settings(deadline=None)
+@given(
+    data=st.data(),
+    num_heads=st.integers(1, 4),
+    head_dim=st.integers(1, 6),
+    value_head_dim=st.integers(1, 6),
+    sizes=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)),
+    batch_size=st.integers(1, 3),
+    queries=st.integers(1, 6),
+    keys=st.integers(1, 6),
+    bias=st.booleans(),
+    score=st.sampled_from(["scaled_dot_product", "additive"]),
+    seed=st.integers(0, 1000),
+)
+def test_same_as_the_torch_class(
+    data: st.DataObject,
+    num_heads: int,
+    head_dim: int,
+    value_head_dim: int,
+    sizes: tuple[int, int, int, int],
+    batch_size: int,
+    queries: int,
+    keys: int,
+    bias: bool,
+    score: Score,
+    seed: int,
+) -> None:
+    query_size, key_size, value_size, output_size = sizes
+    torch.manual_seed(seed)
+    attention = MultiHeadAttention(
+        num_heads=num_heads,
+        query_size=query_size,
+        key_size=key_size,
+        value_size=value_size,
+        head_dim=head_dim,
+        value_head_dim=value_head_dim,
+        output_size=output_size,
+        bias=bias,
+        score=score,
+    ).double()
+    query = draw(batch_size, queries, query_size, seed=seed)
+    key = draw(batch_size, keys, key_size, seed=seed + 1)
+    value = draw(batch_size, keys, value_size, seed=seed + 2)
+    padding, pairs = data.draw(
+        masks(batch_size=batch_size, num_heads=num_heads, queries=queries, keys=keys)
+    )
+
+    expected, expected_weights = multi_head_attention(
+        query.numpy(),
+        key.numpy(),
+        value.numpy(),
+        arrays(attention),
+        num_heads=num_heads,
+        key_padding_mask=None if padding is None else padding.numpy(),
+        attention_mask=None if pairs is None else pairs.numpy(),
+        score=score,
+    )
+
+    assert expected.dtype == expected_weights.dtype == np.float64
+    for need_weights in (False, True):
+        with torch.no_grad():
+            found = attention(
+                query.double(),
+                key.double(),
+                value.double(),
+                key_padding_mask=padding,
+                attention_mask=pairs,
+                need_weights=need_weights,
+            )
+        np.testing.assert_allclose(found.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
+        if need_weights:
+            np.testing.assert_allclose(
+                found.attention_weights.numpy(), expected_weights, rtol=0, atol=WITHIN
+            )
+    np.testing.assert_allclose(expected_weights.sum(axis=-1), 1.0, rtol=0, atol=1e-12)
+    if padding is not None:
+        hidden = np.broadcast_to(padding.numpy()[:, None, None, :], expected_weights.shape)
+        assert (expected_weights[hidden] == 0.0).all()
+
+
+@pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
+def test_the_example_of_the_lesson_in_float32(score: Score) -> None:
+    """512 features, 8 heads, batch 2, length 10."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(num_heads=8, query_size=512, score=score).eval()
+    states = draw(2, 10, 512, seed=1)
+
+    expected, expected_weights = multi_head_attention(
+        states.numpy(), states.numpy(), states.numpy(), arrays(attention), num_heads=8, score=score
+    )
+    with torch.no_grad():
+        fused = attention(states, states, states)
+        explicit = attention(states, states, states, need_weights=True)
+
+    assert expected.shape == (2, 10, 512)
+    assert expected_weights.shape == (2, 8, 10, 10)
+    np.testing.assert_allclose(fused.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
+    np.testing.assert_allclose(explicit.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
+    np.testing.assert_allclose(
+        explicit.attention_weights.numpy(), expected_weights, rtol=0, atol=WITHIN
+    )
+
+
+def test_all_three_agree_on_the_same_weights() -> None:
+    """Ours, the reference, and `torch.nn.MultiheadAttention`, with padding and a causal mask."""
+    torch.manual_seed(0)
+    ours = MultiHeadAttention(num_heads=8, query_size=512).eval()
+    theirs = nn.MultiheadAttention(512, 8, batch_first=True).eval()
+    with torch.no_grad():
+        parts = (ours.query, ours.key, ours.value)
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    states = draw(2, 10, 512, seed=1)
+    padding, causal = padding_mask(torch.tensor([10, 7])), causal_mask(10)
+
+    expected, expected_weights = multi_head_attention(
+        states.numpy(),
+        states.numpy(),
+        states.numpy(),
+        arrays(ours),
+        num_heads=8,
+        key_padding_mask=padding.numpy(),
+        attention_mask=causal.numpy(),
+    )
+    with torch.no_grad():
+        mine, my_weights = ours(
+            states,
+            states,
+            states,
+            key_padding_mask=padding,
+            attention_mask=causal,
+            need_weights=True,
+        )
+        other, other_weights = theirs(
+            states,
+            states,
+            states,
+            key_padding_mask=padding,
+            attn_mask=causal,
+            average_attn_weights=False,
+        )
+
+    for output, weights in ((mine, my_weights), (other, other_weights)):
+        np.testing.assert_allclose(output.numpy(), expected, rtol=0, atol=WITHIN)
+        np.testing.assert_allclose(weights.numpy(), expected_weights, rtol=0, atol=WITHIN)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    weights = {f"{name}.weight": np.eye(2) for name in ("query", "key", "value", "output")}
+    states = np.array([[[1e4, 0.0], [0.0, 1e4]]])
+
+    output, attention = multi_head_attention(states, states, states, weights, num_heads=1)
+
+    assert attention.tolist() == [[[[1.0, 0.0], [0.0, 1.0]]]]
+    assert output.tolist() == states.tolist()
+
+
+def test_the_reference_knows_no_torch() -> None:
+    source = Path(reference.__file__).read_text(encoding="utf-8")
+    imported = {
+        name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [node.names[0].name])
+    }
+
+    assert imported == {"collections.abc", "typing", "numpy", "numpy.typing"}

@@ -1,0 +1,146 @@
+"""A text on which the real network overflows: each path finds it and answers the others."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from tokenizers import Regex, models, pre_tokenizers
+
+from model import AttentionOptions, Attributor, Prediction, Predictor
+from model.checkpoint.opening import open_checkpoint
+from model.errors import NotFiniteError, TokenizerError
+from model.loading import load_predictor
+from model.predictor import Explanation, PathName
+from model.tokenization.tokenizer import Tokenizer
+from tests.builders import tiny_checkpoint
+
+TEXTS = ["a good film", "a superb film", "bad"]
+BAD = 1
+
+
+@pytest.fixture
+def predictor(tmp_path: Path) -> Predictor:
+    """Loaded while sound; then the embedding of `superb` is poisoned."""
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    with torch.no_grad(), predictor.gradients._network.use() as network:
+        embeddings = network.get_parameter("embeddings.tokens.weight")
+        # Not all features: the norm of equal numbers is finite, however large they are.
+        embeddings[predictor._tokenizer.token_id("superb"), ::2] = 1e30
+    return predictor
+
+
+def test_a_prediction_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
+    encodings = [predictor.encode(text) for text in TEXTS]
+
+    found = predictor.predict_each(encodings)
+
+    assert isinstance(found[BAD], NotFiniteError)
+    for encoding, each in zip(encodings, found, strict=True):
+        if each is not found[BAD]:
+            assert isinstance(each, Prediction)
+            (alone,) = predictor.predict([encoding])
+            assert each.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+    with pytest.raises(NotFiniteError, match=r"^logits of 1 of 3 texts "):
+        predictor.predict(encodings)
+
+
+def test_an_explanation_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
+    questions = [AttentionOptions(predictor.encode(text, with_tokens=True)) for text in TEXTS]
+
+    found = predictor.explain_each(questions)
+
+    assert isinstance(found[BAD], NotFiniteError)
+    for question, each in zip(questions, found, strict=True):
+        if each is not found[BAD]:
+            assert isinstance(each, Explanation)
+            alone = predictor.explain(question.encoding)
+            np.testing.assert_allclose(each.attention, alone.attention, rtol=0, atol=1e-5)
+    with pytest.raises(NotFiniteError):
+        predictor.explain_batch(questions)
+
+
+def test_alone_it_is_its_own_fault(predictor: Predictor) -> None:
+    encoding = predictor.encode(TEXTS[BAD], with_tokens=True)
+
+    assert isinstance(predictor.predict_each([encoding])[0], NotFiniteError)
+    assert isinstance(predictor.explain_each([AttentionOptions(encoding)])[0], NotFiniteError)
+    attributor = Attributor(predictor.gradients, encoding)
+    assert isinstance(predictor.attempt(lambda: attributor.integrate(range(32))), NotFiniteError)
+    work = predictor.gradients.head_importance
+    assert isinstance(predictor.attempt(lambda: work(encoding)), NotFiniteError)
+
+
+def test_if_every_text_overflows_the_pass_fails(predictor: Predictor) -> None:
+    encoding = predictor.encode("good", with_tokens=True)
+    with torch.no_grad(), predictor.gradients._network.use() as network:
+        # Both networks share it.
+        network.get_parameter("embeddings.norm.weight").fill_(math.nan)
+
+    with pytest.raises(NotFiniteError):
+        predictor.predict_each([encoding])
+    with pytest.raises(NotFiniteError):
+        predictor.explain_each([AttentionOptions(encoding)])
+    with pytest.raises(NotFiniteError):
+        predictor.attempt(lambda: predictor.gradients.head_importance(encoding))
+    paths: tuple[PathName, ...] = ("fused", "explicit", "gradient")
+    for path in paths:
+        with pytest.raises(NotFiniteError):
+            predictor.probe(path)
+
+
+@pytest.mark.parametrize("what", ["attention weights", "gradients"])
+def test_other_numbers_that_overflow_are_no_answer(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    encoding = predictor.encode("good", with_tokens=True)
+    message = f"^{what} of 1 of 1 texts are not finite numbers"
+    if what == "gradients":
+
+        def overflow(*_: object, **__: object) -> tuple[torch.Tensor]:
+            return (torch.full((2, 2), math.inf),)
+
+        monkeypatch.setattr(torch.autograd, "grad", overflow)
+        with pytest.raises(NotFiniteError, match=message):
+            predictor.gradients.head_importance(encoding)
+    else:
+        to_host = predictor._runner.to_host
+
+        def spoiled(started: object) -> object:
+            output = to_host(started)  # type: ignore[arg-type]
+            output.weights[-1][0, 0, 1] = math.nan
+            return output
+
+        monkeypatch.setattr(predictor._runner, "to_host", spoiled)
+        with pytest.raises(NotFiniteError, match=message):
+            predictor.explain(encoding)
+
+
+def test_a_panic_is_an_error_like_others() -> None:
+    backend = tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
+    tokenizer = Tokenizer(backend, max_length=8)
+
+    assert tokenizer.encode("a").input_ids == [1]
+    for with_tokens in (False, True):
+        with pytest.raises(TokenizerError) as caught:
+            tokenizer.encode("x" * 40, with_tokens=with_tokens)
+        assert caught.value.kind == "PanicException"
+        assert "xx" not in str(caught.value)
+    assert tokenizer.encode("a").input_ids == [1]
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_who_ends_the_process_is_not_held_up(end: type[BaseException]) -> None:
+    backend = tokenizers.Tokenizer(models.WordLevel({"a": 1}, unk_token="a"))
+    tokenizer = Tokenizer(backend, max_length=8)
+
+    def encode(*_: object, **__: object) -> object:
+        raise end
+
+    tokenizer._backend = type("Ended", (), {"encode_batch_fast": staticmethod(encode)})()
+    with pytest.raises(end):
+        tokenizer.encode("a")

@@ -1,0 +1,97 @@
+"""Which texts are refused, and that no message repeats them."""
+
+import sys
+import unicodedata
+from contextlib import nullcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import BlankTextError, InputError, InvalidTextError
+from model.tokenization.check import check_text
+from tests.matching import exactly
+
+BLANK = (
+    "the text is blank: send at least one character that is not white space, a control or a "
+    "format character"
+)
+INVISIBLE = "".join(
+    chr(code)
+    for code in range(sys.maxunicode + 1)
+    if chr(code).isspace() or unicodedata.category(chr(code)) in {"Cc", "Cf"}
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\t\r\n",
+        "\x00",
+        "\u0085\u001c",  # controls that Python counts as space
+        "\u00a0\u2003\u3000",  # spaces
+        "\u2028\u2029",  # line and paragraph separators
+        "\u200b\u200d\ufeff",  # zero-width
+        "\u202e\u2066",  # direction marks
+        "\U000e0001",  # a tag
+    ],
+)
+def test_blank_texts_are_refused(text: str) -> None:
+    with pytest.raises(BlankTextError, match=exactly(BLANK)):
+        check_text(text)
+
+
+@given(st.text(st.sampled_from(INVISIBLE)))
+def test_any_mix_of_invisible_characters_is_blank(text: str) -> None:
+    with pytest.raises(BlankTextError):
+        check_text(text)
+    with pytest.raises(BlankTextError):
+        check_text(text + "\x7f" * 100)
+
+
+@given(
+    before=st.text(st.sampled_from(INVISIBLE)),
+    visible=st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")),
+    after=st.text(),
+)
+def test_one_visible_character_is_enough(before: str, visible: str, after: str) -> None:
+    check_text(before + visible + after)
+    check_text(before + "\u200b" * 100 + visible + after)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "0", ".", "\u0301", "\ufffd", "\ue000", "中", "🎬", "\u0378"]
+)
+def test_what_can_be_seen_is_accepted(text: str) -> None:
+    check_text(text)
+
+
+@given(before=st.text(), surrogate=st.integers(0xD800, 0xDFFF), after=st.text())
+def test_a_lone_surrogate_is_refused_with_its_position(
+    before: str, surrogate: int, after: str
+) -> None:
+    message = (
+        f"the text is not valid Unicode: lone surrogate at position {len(before)}; send a whole "
+        "surrogate pair or leave it out"
+    )
+
+    with pytest.raises(InvalidTextError, match=exactly(message)) as caught:
+        check_text(before + chr(surrogate) + after)
+    assert caught.value.position == len(before)
+
+
+def test_surrogates_come_before_blankness() -> None:
+    with pytest.raises(InvalidTextError):
+        check_text("  \udc00  ")
+
+
+@given(st.text(st.characters()))
+def test_any_other_text_is_accepted(text: str) -> None:
+    valid = not any("\ud800" <= character <= "\udfff" for character in text)
+    blank = not text.translate(dict.fromkeys(map(ord, INVISIBLE)))
+    expectation = nullcontext() if valid and not blank else pytest.raises(InputError)
+
+    with expectation:
+        check_text(text)

@@ -1,0 +1,155 @@
+"""Windows over long texts: which tokens each has, and how their answers become one."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import Prediction, Predictor, load_predictor, open_checkpoint
+from model.errors import BlankTextError, NoSuchWindowError, TooManyWindowsError
+from model.network.prediction import join_predictions
+from model.tokenization.windows import divide, most_tokens, window_step
+from tests.builders import MAX_LENGTH, VOCABULARY, WORDS, tiny_tokenizer
+from tests.matching import exactly
+
+ROOM = MAX_LENGTH - 2
+TOKENIZER = tiny_tokenizer()
+LONG = tiny_tokenizer(max_length=100_000)
+CLS, SEP = VOCABULARY.index("[CLS]"), VOCABULARY.index("[SEP]")
+
+
+@pytest.fixture(scope="module")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    checkpoint = open_checkpoint(checkpoint_folder)
+    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+
+
+def test_a_window_begins_three_quarters_after_the_one_before() -> None:
+    assert divide(510, 510) == [slice(0, 510)]
+    assert divide(511, 510) == [slice(0, 510), slice(383, 511)]
+    assert divide(893, 510) == [slice(0, 510), slice(383, 893)]
+    assert divide(894, 510) == [slice(0, 510), slice(383, 893), slice(766, 894)]
+    assert divide(0, 510) == [slice(0, 0)]
+    assert divide(3, 1) == [slice(0, 1), slice(1, 2), slice(2, 3)]
+    assert most_tokens(510, 64) == 24_639
+
+
+@given(count=st.integers(0, 3000), room=st.integers(1, 600))
+def test_windows_hold_every_token_and_are_no_more_than_needed(count: int, room: int) -> None:
+    windows = divide(count, room)
+    assert windows[0].start == 0
+    assert windows[-1].stop == count
+    assert all(window.stop - window.start == room for window in windows[:-1])
+    assert all(
+        later.start - earlier.start == window_step(room) and later.start <= earlier.stop
+        for earlier, later in pairwise(windows)
+    )
+    if len(windows) > 1:
+        assert room // 4 < windows[-1].stop - windows[-1].start <= room
+    assert most_tokens(room, len(windows)) >= count
+    assert len(windows) == 1 or most_tokens(room, len(windows) - 1) < count
+
+
+texts = st.text(st.sampled_from("ab .,[]é中🎬\u0301\u3000\x1c"), max_size=300)
+
+
+@given(text=texts)
+def test_windows_of_a_text_are_cut_out_of_its_tokens(text: str) -> None:
+    whole = LONG.encode(text, with_tokens=True)
+    assert whole.tokens is not None
+    ids, tokens = whole.input_ids[1:-1], whole.tokens[1:-1]
+    windows = TOKENIZER.encode_windows(text, max_windows=64)
+    parts = divide(len(ids), ROOM)
+    assert [window.input_ids for window in windows] == [[CLS, *ids[part], SEP] for part in parts]
+    for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
+        assert (window.window, window.windows, window.truncated) == (number, len(parts), False)
+        assert (window.tokens, window.text) == (None, None)
+        shown = TOKENIZER.encode_window(text, number, max_windows=64)
+        assert shown.tokens is not None
+        assert (shown.input_ids, shown.tokens[1:-1]) == (window.input_ids, tokens[part])
+        assert (shown.window, shown.windows, shown.text) == (number, len(parts), text)
+
+
+@given(text=texts)
+def test_a_text_that_fits_is_one_window_with_the_tokens_of_any_other_reading(text: str) -> None:
+    plain = LONG.encode(text)
+    (window,) = LONG.encode_windows(text, max_windows=1)
+    assert (window.input_ids, window.truncated) == (plain.input_ids, plain.truncated)
+
+
+def test_a_text_that_just_fits_into_the_windows_is_not_refused() -> None:
+    most = most_tokens(ROOM, 4)
+    assert len(TOKENIZER.encode_windows("good " * most, max_windows=4)) == 4
+    message = (
+        "the text takes 5 windows of 32 tokens and may have at most 4: divide it, or set "
+        "truncation to right or left"
+    )
+    with pytest.raises(TooManyWindowsError, match=exactly(message)) as caught:
+        TOKENIZER.encode_windows("good " * (most + 1), max_windows=4)
+    assert (caught.value.windows, caught.value.limit) == (5, 4)
+    with pytest.raises(TooManyWindowsError, match=exactly(message)):
+        TOKENIZER.encode_window("good " * (most + 1), 0, max_windows=4)
+
+
+def test_of_a_far_longer_text_only_a_part_is_counted() -> None:
+    text = "good " * 100_000
+    with pytest.raises(TooManyWindowsError, match=r"the text takes more than \d+ windows") as told:
+        TOKENIZER.encode_windows(text, max_windows=2)
+    assert 2 < told.value.windows < 100
+
+
+def test_a_window_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NoSuchWindowError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
+        TOKENIZER.encode_window("good " * 40, 2, max_windows=64)
+    with pytest.raises(NoSuchWindowError, match=exactly("the text has 1 window, 0, got 1")):
+        TOKENIZER.encode_window("good", 1, max_windows=64)
+
+
+def test_a_blank_text_has_no_windows(predictor: Predictor) -> None:
+    with pytest.raises(BlankTextError):
+        predictor.encode_windows(" \n")
+    with pytest.raises(BlankTextError):
+        predictor.encode_window(" \n", 0)
+
+
+def prediction(logits: list[float], tokens: int) -> Prediction:
+    return Prediction("", 0.0, {"no": 0.0, "yes": 0.0}, tokens, truncated=False, _logits=logits)
+
+
+def test_the_logits_of_windows_are_weighted_by_their_tokens() -> None:
+    joined = join_predictions(
+        [prediction([1.0, 3.0], 30), prediction([2.0, -1.0], 10)], temperature=2.0
+    )
+    assert joined.logits == [1.25, 2.0]
+    yes = 1 / (1 + math.exp(-0.75 / 2.0))
+    assert joined.probabilities == pytest.approx({"no": 1 - yes, "yes": yes}, abs=1e-15)
+    assert (joined.label, joined.score) == ("yes", joined.probabilities["yes"])
+    assert (joined.token_count, joined.truncated, joined.windows) == (40, False, 2)
+
+
+def test_one_window_answers_for_itself() -> None:
+    only = prediction([1.0, 3.0], 30)
+    assert join_predictions([only], temperature=2.0) is only
+    assert only.windows == 1
+
+
+def test_a_long_text_has_the_weighted_logits_of_the_network_on_each_window(
+    predictor: Predictor,
+) -> None:
+    text = " ".join(WORDS * 3)
+    encodings = predictor.encode_windows(text)
+    by_hand = [predictor.predict([encoding])[0] for encoding in encodings]
+    joined = predictor.join(predictor.predict(encodings))
+    counts = [len(encoding.input_ids) for encoding in encodings]
+    assert counts == [32, 32, 32, 26]
+    for place, logit in enumerate(joined.logits):
+        expected = sum(
+            count * each.logits[place] for count, each in zip(counts, by_hand, strict=True)
+        )
+        assert logit == pytest.approx(expected / sum(counts), abs=1e-6)
+    assert joined.token_count == sum(counts)
+    assert joined.windows == 4

@@ -1,0 +1,151 @@
+"""Estimates of answers: never too small, and not far too large, by what the writers write."""
+
+import gc
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model import ModelInfo, Prediction, Token
+from model.explain.thumbnails import Strongest
+from service.formats.csv import csv_lines, csv_table
+from service.formats.json import attention_body, join_list
+from service.formats.npz import npz_archive, npz_arrays
+from service.formats.size_estimates import Form, Size, estimate_size
+from service.formats.svg import draw, svg_picture
+from service.formats.views import View
+
+INFO = ModelInfo(
+    "a-name-of-usual-length", "0123456789ab", "encoder", ("negative", "positive"),
+    12, 12, 768, 110_000_000, 512, 1.5, "cpu", "float32", "set by the caller", (),
+)  # fmt: skip
+PREDICTION = Prediction("positive", 0.75, {"negative": 0.25, "positive": 0.75}, 512, truncated=True)
+WORDS = ["[CLS]", "the", "plot", "##s", "wonderful", ",", "but", "a", "\u00e9t\u00e9", '"', "&"]
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9) | st.sampled_from(WORDS)
+
+
+def views(
+    sentences: list[list[str]], layers: int, heads: int, *, side: int | None = None
+) -> list[View]:
+    """Views of whole maps, or of thumbnails with a side."""
+    chance = np.random.default_rng(0)
+
+    def strongest(length: int) -> Strongest | None:
+        if side is None:
+            return None
+        shape = (layers, heads, length)
+        return Strongest(np.full(shape, length - 1, np.int32), chance.random(shape, np.float32))
+
+    return [
+        View(
+            "raw",
+            PREDICTION,
+            [
+                Token(text, 99_990, 99_999, special=False, word=place)
+                for place, text in enumerate(s)
+            ],
+            tuple(range(layers)),
+            tuple(range(heads)),
+            chance.random((layers, heads, shown, shown), np.float32),
+            strongest=strongest(len(s)),
+        )
+        for s in sentences
+        for shown in [len(s) if side is None else min(side, len(s))]
+    ]
+
+
+def write(form: Form, dtype: str, given: list[View], *, listed: bool) -> bytes | memoryview:
+    if form == "npz":
+        arrays = [npz_arrays(INFO, view, dtype=dtype) for view in given]
+        return npz_archive(arrays, numbered=listed)
+    if form == "csv":
+        return csv_table([csv_lines(view, number) for number, view in enumerate(given)])
+    if form == "svg":
+        return svg_picture([draw(INFO, view) for view in given])
+    parts = [attention_body(INFO, view) for view in given]
+    return join_list(parts) if listed else parts[0]
+
+
+def estimate(
+    form: Form, dtype: str, sentences: list[list[str]], maps: int, *, listed: bool
+) -> Size:
+    float_bytes = np.dtype(dtype).itemsize
+    return estimate_size(form, sentences, maps=maps, float_bytes=float_bytes, listed=listed)
+
+
+FORMS: list[Any] = [
+    ("json", "float32"), ("npz", "float32"), ("npz", "float16"), ("csv", "float32"),
+    ("svg", "float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "dtype"), FORMS)
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(texts, min_size=1, max_size=12), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.integers(1, 12),
+)
+def test_no_answer_is_larger(
+    form: Form, dtype: str, sentences: list[list[str]], layers: int, heads: int
+) -> None:
+    listed = len(sentences) > 1
+    answer = write(form, dtype, views(sentences, layers, heads), listed=listed)
+    size = estimate(form, dtype, sentences, layers * heads, listed=listed)
+    assert len(answer) <= size.answer <= size.making
+
+
+@pytest.mark.parametrize("length", [40, 136])
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("form", "dtype"), FORMS)
+def test_a_large_answer_is_nearly_as_large(
+    form: Form, dtype: str, length: int, *, listed: bool
+) -> None:
+    sentence = (WORDS * length)[:length]
+    sentences = [sentence] * (4 if listed else 1)
+    layers, heads = (1, 1) if form == "svg" else (4, 8)
+    given = views(sentences, layers, heads)
+    size = estimate(form, dtype, sentences, layers * heads, listed=listed)
+    write(form, dtype, given, listed=listed)  # what is made once, such as tables
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    answer = write(form, dtype, given, listed=listed)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(answer) <= size.answer <= 1.5 * len(answer) + 20_000
+    # The weights are there before the answer is written.
+    weights = sum(view.attention.nbytes for view in given)
+    taken = peak - before + weights
+    assert taken <= size.making <= 1.5 * taken + 600_000
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("form", "dtype"), FORMS[:3])
+@pytest.mark.parametrize(("length", "side"), [(5, 8), (130, 16), (500, 48)])
+def test_thumbnails_are_no_larger_and_nearly_as_large(
+    form: Form, dtype: str, length: int, side: int, *, listed: bool
+) -> None:
+    sentences = [(WORDS * length)[:length]] * (3 if listed else 1)
+    given = views(sentences, 4, 8, side=side)
+    size = estimate_size(
+        form,
+        sentences,
+        maps=32,
+        float_bytes=np.dtype(dtype).itemsize,
+        listed=listed,
+        sides=[min(side, length)] * len(sentences),
+    )
+    write(form, dtype, given, listed=listed)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    answer = write(form, dtype, given, listed=listed)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(answer) <= size.answer <= 1.5 * len(answer) + 20_000
+    assert peak - before + sum(view.attention.nbytes for view in given) <= size.making

@@ -1,0 +1,82 @@
+"""What a client may ask in a time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import RateLimitedError, Refusal
+from service.http.rate_limit import RateLimit
+from service.settings import Rate
+from tests.matching import exactly
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """The time in seconds."""
+        return self.now
+
+
+def test_all_may_be_used_at_once_and_comes_back_at_a_constant_rate() -> None:
+    clock = Clock()
+    limit = RateLimit(Rate(60, "minute"), "requests", refusal=Refusal.RATE_LIMIT, clock=clock)
+    for _ in range(60):
+        limit.spend("a")
+    message = (
+        "1 requests are wanted and 0 are left; the limit is 60/minute: wait, or ask whoever runs "
+        "the service for more."
+    )
+    with pytest.raises(RateLimitedError, match=exactly(message)) as caught:
+        limit.spend("a")
+    assert caught.value.retry_after == 1
+    assert caught.value.refusal is Refusal.RATE_LIMIT
+    limit.spend("b")
+    clock.now += 0.9
+    with pytest.raises(RateLimitedError):
+        limit.spend("a")
+    clock.now += 0.1
+    limit.spend("a")
+    clock.now += 10_000
+    for _ in range(60):
+        limit.spend("a")
+    with pytest.raises(RateLimitedError):
+        limit.spend("a")
+
+
+def test_a_request_for_more_than_all_leaves_a_debt() -> None:
+    clock = Clock()
+    limit = RateLimit(Rate(100, "second"), "tokens", refusal=Refusal.QUOTA, clock=clock)
+    limit.spend("a", 300)
+    clock.now += 2.0
+    with pytest.raises(RateLimitedError) as caught:
+        limit.spend("a", 50)
+    assert caught.value.retry_after == 1
+    clock.now += 0.5
+    limit.spend("a", 50)
+
+
+def test_only_so_many_clients_are_remembered() -> None:
+    limit = RateLimit(Rate(1, "day"), "requests", refusal=Refusal.RATE_LIMIT, clock=Clock())
+    for number in range(10_001):
+        limit.spend(number)
+    limit.spend(0)  # was seen first, and is forgotten
+    with pytest.raises(RateLimitedError):
+        limit.spend(10_000)
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 10)), max_size=50))
+def test_no_more_is_spent_than_the_rate_allows(asked: list[tuple[float, int]]) -> None:
+    clock = Clock()
+    limit = RateLimit(Rate(10, "second"), "tokens", refusal=Refusal.QUOTA, clock=clock)
+    spent = 0
+    for seconds, count in asked:
+        clock.now += seconds
+        try:
+            limit.spend("a", count)
+        except RateLimitedError:
+            continue
+        spent += count
+    assert spent <= 10 + 10 * (clock.now - 1000.0) + 1e-6

@@ -1,0 +1,51 @@
+"""Where a run computes, and what the record says of the machine."""
+
+import platform
+
+import pytest
+import torch
+
+from model.backends.device import computes_bfloat16
+from model.errors import ConfigurationError
+from training.device import Accelerator, choose_accelerator, describe
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bfloat16"),
+    [("float32", False), ("bfloat16", True), ("auto", computes_bfloat16(CPU))],
+)
+def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> None:
+    chosen = choose_accelerator("cpu", threads=2, dtype=dtype)
+
+    assert chosen == Accelerator(CPU, bfloat16)
+    assert torch.get_num_threads() == 2
+    assert torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="cuda:99 was asked for"):
+        choose_accelerator("cuda:99", threads=None, dtype="auto")
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_matrix_products_are_in_the_type_asked_for(*, bfloat16: bool) -> None:
+    with Accelerator(CPU, bfloat16).autocast():
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+
+    assert product.dtype == (torch.bfloat16 if bfloat16 else torch.float32)
+
+
+def test_a_tensor_that_is_there_already_stays() -> None:
+    tensor = torch.ones(3)
+
+    assert Accelerator(CPU).send(tensor) is tensor
+
+
+def test_the_machine_in_one_line() -> None:
+    torch.set_num_threads(3)
+
+    assert describe(CPU).endswith(
+        f", 3 threads, Python {platform.python_version()}, torch {torch.__version__}"
+    )

@@ -1,0 +1,251 @@
+"""Trains on several processes that a real `torchrun` starts: the same losses and weights as one."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.training.tiny_plans import write_plan
+from tests.training.torchrun import (
+    PATIENCE,
+    ROOT,
+    assert_close,
+    children,
+    command,
+    end,
+    environment,
+    start,
+    write_files,
+)
+from training.distributed import ALONE
+
+pytestmark = pytest.mark.slow
+ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of both classes, for learning and for validation, and a preset."""
+    made = tmp_path_factory.mktemp("ranks")
+    write_files(made, rows=ROWS)
+    return made
+
+
+def run(count: int, arguments: list[str], *torchrun: str) -> tuple[str, str]:
+    code, out, err = end(start(count, arguments, *torchrun))
+    assert code == 0, err
+    return out, err
+
+
+def history(output: Path) -> list[dict[str, float]]:
+    lines = (output.with_name(f"{output.name}.run") / "history.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
+
+
+def assert_same(first: Path, second: Path) -> None:
+    """Losses and weights agree within 1e-5, and the folders have the same files."""
+    for one, other in zip(history(first), history(second), strict=True):
+        assert other == pytest.approx(one, abs=1e-5)
+    assert_close(first, second)
+    for suffix in ("", ".run"):
+        assert names(first, suffix) == names(second, suffix)
+
+
+def names(output: Path, suffix: str) -> list[str]:
+    return sorted(path.name for path in output.with_name(output.name + suffix).iterdir())
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Path:
+    """The checkpoint of one process."""
+    output = folder / "alone"
+    run(1, command(folder, output))
+    return output
+
+
+@pytest.mark.parametrize(("count", "passes"), [(2, 1), (3, 1), (1, 3), (2, 2)])
+def test_processes_and_passes_change_nothing(
+    folder: Path, alone: Path, count: int, passes: int
+) -> None:
+    output = folder / f"out-{count}-{passes}"
+    out, err = run(count, command(folder, output, "--accumulate", str(passes)))
+
+    assert_same(alone, output)
+    # The first process alone speaks.
+    assert out.count("checkpoint: ") == 1
+    assert len(re.findall(r"^epoch 1/3", out, re.MULTILINE)) == 1
+    assert err.count("validation: ") <= 1
+
+
+def test_a_run_goes_on_with_another_number_of_processes(folder: Path, alone: Path) -> None:
+    output = folder / "other"
+    arguments = command(folder, output, "--save-every", "1")
+    state = output.with_name("other.run") / "state" / "position.json"
+    for count, more in ((2, []), (1, ["--resume"]), (3, ["--resume"])):
+        process = start(count, [*arguments, *more])
+        _interrupt(process, state)
+        code, _, err = end(process)
+        if code == 0:
+            break
+        assert err.count("headlight-train: interrupted") == 1
+    if code:
+        run(2, [*arguments, "--resume"])
+
+    assert_same(alone, output)
+
+
+def _interrupt(process: subprocess.Popen[str], state: Path) -> None:
+    """Ends a run by a signal after it has written one more state."""
+    before = state.stat().st_mtime_ns if state.exists() else None
+    until = time.monotonic() + PATIENCE
+    while process.poll() is None:
+        assert time.monotonic() < until
+        try:
+            if state.stat().st_mtime_ns != before:
+                break
+        except FileNotFoundError:
+            pass
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+
+
+def test_a_killed_process_is_started_again_and_the_run_goes_on(folder: Path, alone: Path) -> None:
+    output = folder / "killed"
+    arguments = command(folder, output, "--save-every", "1")
+    process = start(2, arguments, "--max-restarts=1")
+    state = output.with_name("killed.run") / "state" / "position.json"
+    until = time.monotonic() + PATIENCE
+    while not state.exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    ranks = children(process.pid)
+    os.kill(ranks[-1], signal.SIGKILL)
+    code, out, err = end(process)
+
+    assert len(ranks) == 2
+    assert code == 0, err
+    assert "resuming after step " in out
+    assert_same(alone, output)
+
+
+def test_a_process_that_never_comes_is_told(folder: Path) -> None:
+    arguments = command(folder, folder / "missing", "--rank-timeout", "2")
+    values = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "training", *arguments],
+        cwd=ROOT,
+        env=environment(**values),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("headlight-train: ")]
+    assert line.startswith(
+        "headlight-train: not all of the 2 processes that WORLD_SIZE announces have come within "
+        "2 s: start the others, or raise --rank-timeout ("
+    )
+
+
+def test_a_fault_is_told_once(folder: Path) -> None:
+    arguments = command(folder, folder / "fault", "--batch-size", "0")
+
+    code, _, err = end(start(2, arguments))
+
+    assert code == 1
+    assert err.count("headlight-train: ") == 1
+
+
+def test_the_first_process_alone_logs(folder: Path) -> None:
+    output = folder / "logged"
+    run(2, command(folder, output, "--log-to", f"tensorboard:{folder / 'runs'}"))
+
+    (events,) = (folder / "runs").rglob("events*")
+    found = EventAccumulator(str(events.parent), size_guidance={"scalars": 0})
+    found.Reload()
+    told = [(event.step, event.value) for event in found.Scalars("epoch/validation_loss")]
+    assert told == [
+        (line["step"], pytest.approx(line["validation_loss"], rel=1e-6)) for line in history(output)
+    ]
+
+
+def test_folds_refuse_several_processes(folder: Path) -> None:
+    output = ["--output", str(folder / "folds")]
+
+    code, _, err = end(start(2, ["fit", str(folder / "train.tsv"), "--folds", "3", *output]))
+
+    assert code == 1
+    told = (
+        "headlight-train: --folds trains one network after the other in one process, and torchrun "
+        "has started 2: start this command without torchrun, or leave out --folds\n"
+    )
+    assert err.count(told) == 1
+
+
+def test_other_commands_refuse_several_processes(folder: Path, alone: Path) -> None:
+    arguments = ["evaluate", str(folder / "dev.tsv"), "--checkpoint", str(alone)]
+
+    code, _, err = end(start(2, arguments))
+
+    assert code == 1
+    assert "only fit runs on several processes: start this command without torchrun" in err
+
+
+def test_one_process_needs_nobody() -> None:
+    ALONE.wait()
+    assert ALONE.agree(lambda: 15)() == 15
+    assert ALONE.share(b"a") == b"a"
+    assert ALONE.share_object({"a": [1]}) == {"a": [1]}
+
+
+def test_a_plan_is_run_together(tmp_path: Path) -> None:
+    """Its stages, its teacher, and the answers of the teacher."""
+    plan = write_plan(tmp_path)
+    for count in (1, 2):
+        output = tmp_path / f"out-{count}"
+        run(count, plan.command(output, "--device", "cpu", "--threads", "1"))
+
+    first, second = (tmp_path / f"out-{count}" for count in (1, 2))
+    assert_close(first, second)
+    assert names(first, ".run") == names(second, ".run")
+
+
+def test_no_process_tears_its_interpreter_down_beside_the_threads_of_an_exchange(
+    folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import atexit, os, runpy\n"
+        "class Kept:\n"
+        "    def __del__(self, write=os.write):\n"
+        "        write(1, b'torn down')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'exit handlers have run')\n"
+        "runpy.run_module('training', run_name='__main__', alter_sys=True)\n"
+    )
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+
+    ended = subprocess.run(
+        [sys.executable, *torchrun, str(program), *command(folder, tmp_path / "output")],
+        cwd=ROOT,
+        env={**environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("exit handlers have run") == 2
+    assert "torn down" not in ended.stdout

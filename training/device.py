@@ -1,0 +1,99 @@
+"""Chooses where a run computes, and describes the machine for the record."""
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.backends.device import choose_device, computes_bfloat16
+from model.backends.threads import choose_threads
+from model.backends.transfer import send
+from model.errors import ConfigurationError
+from training.distributed import ALONE, Ranks
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """Where a run computes, and in what type. Every command chooses it in one place.
+
+    Args:
+        device: of networks and batches.
+        bfloat16: whether matrix products are computed in it.
+    """
+
+    device: torch.device
+    bfloat16: bool = False
+
+    def autocast(self) -> torch.autocast:
+        """Returns the context for forward passes."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16)
+
+    def send(self, tensor: Tensor) -> Tensor:
+        """Copies a host tensor to the device."""
+        return send(tensor, self.device)
+
+
+def choose_accelerator(
+    device: str, *, threads: int | None, dtype: str, ranks: Ranks = ALONE
+) -> Accelerator:
+    """Chooses where a run computes, and sets threads and determinism of torch.
+
+    Args:
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: to compute with; None: the CPU quota, or the cores.
+        dtype: of matrix products: `float32`, `bfloat16`, or `auto`: bfloat16 where the processor
+            has it.
+        ranks: processes that compute together. Those of a machine share its cores, and each has a
+            GPU of its own.
+
+    Raises:
+        model.errors.ConfigurationError: the device is not there.
+    """
+    chosen = find_device(device)
+    if chosen.type == "cuda" and ranks.count > 1:
+        chosen = find_device(f"cuda:{ranks.local_number}")
+        torch.cuda.set_device(chosen)
+    shared = max(1, choose_threads(0) // ranks.local_count) if ranks.count > 1 else 0
+    torch.set_num_threads(choose_threads(threads or shared))
+    # Fused attention on a GPU has no deterministic form.
+    torch.use_deterministic_algorithms(chosen.type == "cpu")
+    return Accelerator(
+        chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(chosen))
+    )
+
+
+def find_device(name: str) -> torch.device:
+    """Finds the device that the option `--device` names.
+
+    Raises:
+        model.errors.ConfigurationError: the device is not there; the message names the option.
+    """
+    try:
+        return choose_device(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--device: {error}") from error
+
+
+def describe(device: torch.device) -> str:
+    """Describes processor, threads and versions in one line."""
+    where = processor()
+    if device.type == "cuda":
+        where = f"{torch.cuda.get_device_name(device)}, {where}"
+    return (
+        f"{where}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}"
+    )
+
+
+def processor() -> str:
+    """Returns the name of the processor, or its architecture if the name is unknown."""
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -1,0 +1,61 @@
+"""Exchanges the gradients of several processes, which compute parts of the same step."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from model.tokenization.tokenizer import Tokenizer
+from training.distributed import Ranks
+from training.fit.objective import word_embedding
+
+
+class Exchange:
+    """Averages gradients over processes, most of them while others are still computed.
+
+    Only those rows of the word embedding are exchanged that a step uses. In a small encoder they
+    are half of all weights, and a step uses some hundreds of 30,000 rows.
+
+    Args:
+        network: on the device. All processes get the weights of the first one.
+        tokenizer: of the texts.
+        ranks: at least two processes.
+    """
+
+    def __init__(self, network: nn.Module, tokenizer: Tokenizer, ranks: Ranks) -> None:
+        self._words = word_embedding(network).weight
+        self._count = ranks.count
+        specials = (tokenizer.token_id(token) for token in tokenizer.special_tokens().values())
+        self._special_ids = torch.tensor([number for number in specials if number is not None])
+        for tensor in (*network.parameters(), *network.buffers()):
+            distributed.broadcast(tensor.detach(), src=0)
+        name = next(name for name, each in network.named_parameters() if each is self._words)
+        ignore: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+        ignore(network, [name])
+        self._network = DistributedDataParallel(network, gradient_as_bucket_view=True)
+
+    @property
+    def network(self) -> nn.Module:
+        """The network to compute a pass with."""
+        return self._network
+
+    def delayed(self) -> AbstractContextManager[None]:
+        """Returns the context of passes whose gradients are exchanged with those of a later one."""
+        context: AbstractContextManager[None] = self._network.no_sync()
+        return context
+
+    def words(self, token_ids: Tensor) -> None:
+        """Averages the gradients of the word embedding, after the last pass of a step.
+
+        Args:
+            token_ids: of the texts of all processes, int64; the same in all of them.
+        """
+        gradient = self._words.grad
+        if gradient is None:
+            return
+        used = torch.unique(torch.cat([token_ids, self._special_ids.to(token_ids.device)]))
+        rows = gradient[used]
+        distributed.all_reduce(rows)
+        gradient[used] = rows / self._count

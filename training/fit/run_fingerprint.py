@@ -1,0 +1,82 @@
+"""Says which run a run is: what a resumed one must share with it to end in the same weights."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from training.data.dataset import Dataset
+from training.device import Accelerator
+from training.distributed import current
+from training.errors import ResumeError
+from training.fit.recipe import Recipe
+
+_THREADS = "threads"  # None for several processes
+_SHOWN = 40
+
+
+def identity_of(
+    recipe: Recipe,
+    origin: Mapping[str, str],
+    accelerator: Accelerator,
+    datasets: Mapping[str, Dataset],
+) -> dict[str, Any]:
+    """Collects what decides the weights of a run.
+
+    Args:
+        recipe: of the run.
+        origin: name and digest of the pretrained weights, if any.
+        accelerator: where it computes.
+        datasets: its rows, one set at least, by the names of their purposes.
+    """
+    first, *_ = datasets.values()
+    return {
+        **recipe.model_dump(mode="json"),
+        **origin,
+        "device": accelerator.device.type,
+        "bfloat16": accelerator.bfloat16,
+        # The sums of several processes differ in their last digits, whatever their threads.
+        _THREADS: torch.get_num_threads() if current().count == 1 else None,
+        "labels": list(first.labels),
+        **{
+            f"{name}_data": [source.sha256 for source in dataset.sources]
+            for name, dataset in datasets.items()
+        },
+        # The same files may have been read by other columns.
+        **{f"{name}_rows": _rows_digest(dataset) for name, dataset in datasets.items()},
+    }
+
+
+def _rows_digest(dataset: Dataset) -> str:
+    rows = json.dumps([dataset.texts, dataset.label_ids]).encode()
+    return hashlib.sha256(rows).hexdigest()
+
+
+def check_identity(place: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuses to go on with another run.
+
+    Args:
+        place: file or folder that the interrupted run left, for the message.
+        then: the identity of that run.
+        now: the identity of this run.
+
+    Raises:
+        ResumeError: they differ; the message says in what.
+    """
+    different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
+    if None in (then.get(_THREADS), now.get(_THREADS)) and _THREADS in different:
+        different.remove(_THREADS)  # one of the runs had several processes
+    if different:
+        changes = "; ".join(
+            f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
+            for name in different
+        )
+        raise ResumeError(f"{place}: the interrupted run was another one: {changes}")
+
+
+def _shown(value: object) -> str:
+    shown = str(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
