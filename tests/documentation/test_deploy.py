@@ -140,9 +140,10 @@ def test_the_commands_of_pip_lead_to_an_answer(tmp_path: Path) -> None:
     """In an environment that sees the packages of this one, so that nothing is downloaded."""
     junk = shutil.ignore_patterns("__pycache__", "*.so")
     for name in _NEEDED:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-        extra = {"ignore": junk} if (ROOT / name).is_dir() else {}
-        copy(ROOT / name, tmp_path / name, **extra)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=junk)
+        else:
+            shutil.copyfile(ROOT / name, tmp_path / name)
     # Without a compiler the kernels are left out, which saves a minute.
     variables = {"CC": "false", "CXX": "false", "PYTHONPATH": ""}
     make, *installs, serve = BASH[0].splitlines()
