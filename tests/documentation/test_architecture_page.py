@@ -13,7 +13,6 @@ FOLDERS = {
     "training": ROOT / "training",
     "scoring": ROOT / "scoring",
     "headlight_client": ROOT / "client" / "headlight_client",
-    "publish": ROOT / "publish",
 }
 
 

@@ -1,4 +1,4 @@
-"""The peers that batch by tokens, with an engine that tells what it was given."""
+"""The peers that batch by tokens, with an engine that records its batches."""
 
 import asyncio
 import threading
@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
-from benchmarks.passes import batches
-from benchmarks.peers import exported
-from benchmarks.peers.batching import Batcher, Ids, Logits, padded
-from benchmarks.peers.batching_app import answers, create_app
-from benchmarks.peers.limit import rate
+from benchmarks.peers.engine_server import Batcher, Ids, Logits, answers, create_app, padded
+from benchmarks.peers.export import exported, read_network
+from tests.builders import tiny_checkpoint
 
 BUDGET = 12
 
@@ -22,22 +21,22 @@ BUDGET = 12
 class FakeEngine:
     """Says of each text how many tokens it has, and waits while the test holds it."""
 
-    def __init__(self, lanes: int = 1, *, fails_on: int | None = None) -> None:
-        self.lanes = lanes
+    def __init__(self, streams: int = 1, *, fails_on: int | None = None) -> None:
+        self.streams = streams
         self.passes: list[tuple[list[int], bool]] = []
-        self.lanes_used: set[int] = set()
+        self.streams_used: set[int] = set()
         self._fails_on = fails_on
         self._may_run = threading.Event()
         self._may_run.set()
 
-    def run(self, ids: Ids, mask: Ids, *, lane: int, alone: bool) -> Logits:
+    def run(self, ids: Ids, mask: Ids, *, stream: int, use_all_cores: bool) -> Logits:
         assert self._may_run.wait(30)
         assert ids.shape == mask.shape
         assert np.array_equal(ids != 0, mask == 1)
         lengths = mask.sum(axis=1)
         assert ids.shape[1] == lengths.max()
-        self.passes.append((lengths.tolist(), alone))
-        self.lanes_used.add(lane)
+        self.passes.append((lengths.tolist(), use_all_cores))
+        self.streams_used.add(stream)
         if self._fails_on in lengths:
             raise RuntimeError("the engine failed")
         # The first label is more probable for every text of more than 4 tokens.
@@ -94,22 +93,14 @@ def test_requests_that_wait_share_batches_of_similar_length_within_the_budget() 
     ]
 
 
-def test_a_text_on_an_idle_engine_starts_at_once_and_alone() -> None:
-    engine = FakeEngine(lanes=2)
-
-    assert asyncio.run(asked(Batcher(engine, max_batch_tokens=BUDGET), [4])) == [[4]]
-
-    assert engine.passes == [([4], True)]
-
-
-def test_idle_lanes_share_what_waits() -> None:
-    engine = FakeEngine(lanes=2)
+def test_idle_streams_share_what_waits() -> None:
+    engine = FakeEngine(streams=2)
 
     batcher = Batcher(engine, max_batch_tokens=100)
     assert asyncio.run(asked(batcher, [4, 5, 5, 4])) == [[4, 5, 5, 4]]
 
     assert sorted(engine.passes) == [([4, 4], False), ([5, 5], False)]
-    assert engine.lanes_used == {0, 1}
+    assert engine.streams_used == {0, 1}
 
 
 def test_an_error_of_the_engine_reaches_its_requests_and_no_others() -> None:
@@ -126,12 +117,8 @@ def test_an_error_of_the_engine_reaches_its_requests_and_no_others() -> None:
     assert str(failed) == "the engine failed"
 
 
-def test_a_request_without_texts_is_answered() -> None:
-    assert asyncio.run(asked(Batcher(FakeEngine(), max_batch_tokens=BUDGET), [])) == [[]]
-
-
 def test_the_server_answers_in_the_form_of_the_peers(checkpoint_folder: Path) -> None:
-    app = create_app(checkpoint_folder, FakeEngine(lanes=2), max_batch_tokens=512)
+    app = create_app(checkpoint_folder, FakeEngine(streams=2), max_batch_tokens=512)
 
     with TestClient(app) as client:
         long, short = "a good film " * 600, "a"
@@ -153,37 +140,22 @@ def test_a_label_has_the_probability_of_the_softmax() -> None:
     assert high == {"label": "negative", "score": 1.0}
 
 
-def test_batches_are_sorted_and_within_the_budget_unless_one_text_exceeds_it() -> None:
-    assert batches([5, 2, 30, 2, 3], BUDGET, length=int) == [[2, 2, 3], [5], [30]]
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_the_exported_network_answers_as_that_of_transformers(tmp_path: Path) -> None:
+    network = read_network(tiny_checkpoint(tmp_path / "tiny"))
+    texts = [[3, 4, 5, 6], [3, 7], [5, 3, 9]]
 
+    with torch.inference_mode():
+        exported_logits = network(*map(torch.from_numpy, padded(texts)))
+        expected = [network.classifier(torch.tensor([text])).logits[0] for text in texts]
 
-def test_texts_are_padded_to_the_longest() -> None:
-    ids, mask = padded([[5], [6, 7]])
-
-    assert ids.tolist() == [[5, 0], [6, 7]]
-    assert mask.tolist() == [[1, 0], [1, 1]]
-
-
-def test_an_engine_is_measured_alone_on_all_its_lanes_and_with_the_same_batches() -> None:
-    engine = FakeEngine(lanes=2)
-    texts = [text(tokens) for tokens in (2, 5, 6, 2)]
-
-    assert rate(engine, texts, max_batch_tokens=BUDGET, seconds=0.01) > 0
-
-    assert {tuple(lengths) for lengths, _ in engine.passes} == {(2, 2), (5, 6)}
-    assert not any(alone for _, alone in engine.passes)
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> Path:
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_text(name, encoding="utf-8")
-    return tmp_path
+    torch.testing.assert_close(exported_logits, torch.stack(expected), atol=1e-5, rtol=0)
 
 
 def test_a_checkpoint_is_exported_once_until_its_weights_change(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    checkpoint = tiny_checkpoint(tmp_path / "tiny")
     called: list[list[str]] = []
 
     def run(command: list[str], *, check: bool) -> None:
@@ -196,20 +168,18 @@ def test_a_checkpoint_is_exported_once_until_its_weights_change(
     monkeypatch.setattr("subprocess.run", run)
 
     def export(precision: str) -> Path:
-        exporter = "benchmarks.peers.openvino_export"
-        return exported.exported(
-            checkpoint, exporter, precision, ".xml", folder=tmp_path / "exported"
-        )
+        return exported(checkpoint, "openvino", precision, folder=tmp_path / "exported")
 
     first = export("bf16")
     assert export("bf16") == first
     assert export("int8").parent == first.parent
-    (checkpoint / "model.safetensors").write_text("others", encoding="utf-8")
+    (checkpoint / "model.safetensors").write_bytes(b"other weights")
     assert export("bf16").parent != first.parent
 
-    options = ["-m", "benchmarks.peers.openvino_export", "--checkpoint", str(checkpoint)]
+    options = ["-m", "benchmarks.peers.export", "--checkpoint", str(checkpoint)]
     assert called == [
-        [*options, "--precision", precision] for precision in ("bf16", "int8", "bf16")
+        [*options, "--engine", "openvino", "--precision", precision]
+        for precision in ("bf16", "int8", "bf16")
     ]
     assert sorted(path.name for path in first.parent.iterdir()) == [
         "bf16.bin",
