@@ -24,11 +24,13 @@ class Balancer:
     Args:
         name: of its kind.
         port: where it answers, on 127.0.0.1.
+        metrics_port: where HAProxy has its metrics.
         log: the file that its standard output and error go to.
     """
 
     name: str
     port: int
+    metrics_port: int
     log: Path
 
 
@@ -171,7 +173,7 @@ def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balan
         ) as process,
     ):
         try:
-            yield Balancer(name, own[0], log)
+            yield Balancer(name, *own, log)
             assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
         finally:
             process.terminate()

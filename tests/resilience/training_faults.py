@@ -1,19 +1,14 @@
 """Trains on several processes that are killed again and again; the weights must be the same.
 
-    python -m tests.resilience.ranks --rounds 4
-
-In every second round `torchrun` starts killed processes again, and the weights must be, byte for
-byte, those of an undisturbed run with as many. In the others the run is also interrupted and goes
-on with another number of processes, and the weights must be within 1e-5 of those of one process.
+If a round has no interruption, `torchrun` starts killed processes again, and the weights are, byte
+for byte, those of an undisturbed run. Otherwise the run also goes on with another number of
+processes, and the weights are within 1e-5 of those of one process.
 """
 
-import argparse
 import os
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,38 +25,32 @@ _ROWS = 160
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a round went.
-
-    Args:
-        killed: processes that were killed.
-        interrupted: commands that were ended by a signal, and gone on with.
-        fault: what must not be; None: nothing.
-    """
+    """How many processes were killed, how many commands interrupted, and what was wrong."""
 
     killed: int
     interrupted: int
     fault: str | None
 
 
-def run_round(
+def training_round(
     folder: Path, *, kills: int, interruptions: int, epochs: int, chance: random.Random
 ) -> Outcome:
     """Trains undisturbed, then disturbed, and compares.
 
     Args:
-        folder: which does not exist yet.
+        folder: a folder that does not exist yet.
         kills: how often a process is killed.
         interruptions: how often the run is ended and goes on with another number of processes.
-        epochs: of ten steps.
+        epochs: the number of epochs, of ten steps each.
         chance: decides when and what.
     """
     folder.mkdir()
     write_files(folder, rows=_ROWS)
     options = ("--epochs", str(epochs), "--patience", str(epochs))
     whole, output = folder / "whole", folder / "disturbed"
-    told = _end(start(1 if interruptions else 2, command(folder, whole, *options)))
-    if told is not None:
-        return Outcome(0, 0, f"the undisturbed run: {told}")
+    error = _end(start(1 if interruptions else 2, command(folder, whole, *options)))
+    if error is not None:
+        return Outcome(0, 0, f"the undisturbed run: {error}")
     arguments = command(folder, output, *options, "--save-every", "1")
     killed = interrupted = 0
     events = ["kill"] * kills + ["interrupt"] * interruptions
@@ -77,11 +66,11 @@ def run_round(
                 interrupted += 1
             else:
                 killed += _kill(process, chance)
-        told = _end(process)
-        if told is None:
+        error = _end(process)
+        if error is None:
             break
         if not stopped:
-            return Outcome(killed, interrupted, told)
+            return Outcome(killed, interrupted, error)
         if "--resume" not in arguments:
             arguments.append("--resume")
     return Outcome(killed, interrupted, _difference(whole, output, exact=not interruptions))
@@ -114,13 +103,13 @@ def _kill(process: subprocess.Popen[str], chance: random.Random) -> int:
 
 
 def _end(process: subprocess.Popen[str]) -> str | None:
-    """Waits for a run; returns what it told if it failed."""
+    """Waits for a run; returns what it error if it failed."""
     try:
-        _, told = process.communicate(timeout=_PATIENCE)
+        _, error = process.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         return f"hangs: {process.communicate()[1]}"
-    return None if process.returncode == 0 else told
+    return None if process.returncode == 0 else error
 
 
 def _difference(whole: Path, output: Path, *, exact: bool) -> str | None:
@@ -132,37 +121,3 @@ def _difference(whole: Path, output: Path, *, exact: bool) -> str | None:
     except AssertionError as error:
         return str(error)
     return None
-
-
-def main() -> int:
-    """Runs the rounds, and prints how each went."""
-    parser = argparse.ArgumentParser(description="Kills processes that train.")
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--kills", type=int, default=6, help="of each round")
-    parser.add_argument("--epochs", type=int, default=12, help="of ten steps")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    faults = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(given.rounds):
-            began = time.monotonic()
-            outcome = run_round(
-                Path(folder) / str(number),
-                kills=given.kills,
-                interruptions=2 * (number % 2),
-                epochs=given.epochs,
-                chance=random.Random(given.seed + number),
-            )
-            faults += outcome.fault is not None
-            good = "within 1e-5 of one process" if number % 2 else "the same bytes"
-            print(
-                f"{time.monotonic() - began:.0f} s, killed {outcome.killed}, interrupted "
-                f"{outcome.interrupted}: {outcome.fault or good}",
-                flush=True,
-            )
-    print(f"{given.rounds} rounds, {faults} faults of ours")
-    return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

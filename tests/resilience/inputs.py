@@ -20,14 +20,7 @@ Row = tuple[int, str]
 
 
 def make_inputs(folder: Path, form: str, *, rows: int, seed: int) -> None:
-    """Writes files of one form, packed and not.
-
-    Args:
-        folder: which does not exist yet.
-        form: `text`, `json` or `parquet`.
-        rows: of all files; one in fifty is bad.
-        seed: of the texts.
-    """
+    """Writes files of one form into a new folder, packed and not; one row in a hundred is bad."""
     folder.mkdir(parents=True)
     names = {
         "text": ("a.csv", "b.csv.gz", "c.tsv", "d.tsv.zst"),

@@ -1,30 +1,34 @@
-"""More requests than a service can answer, at a fixed rate whether it answers or not."""
+"""Sends single sentences to a service, at a fixed rate or as fast as they are answered."""
 
 import asyncio
 import json
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 _HOST = "127.0.0.1"
 _PATIENCE = 30.0
-# More wait on the client's side, as they would at the limit of a load balancer.
+# More requests wait on the client's side, as they would at the limit of a load balancer.
 _MOST_CONNECTIONS = 2000
-REFUSALS = {503: "/problems/overloaded", 504: "/problems/timeout"}
+_REFUSALS = {503: "/problems/overloaded", 504: "/problems/timeout"}
+
+IsRight = Callable[[str, dict[str, Any]], bool]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the requests of one flood.
+    """What became of the requests.
 
     Args:
         offered: requests that were sent.
-        seconds: from the first to the end of the last answer.
-        statuses: of the answers.
+        seconds: the time from the first request to the last answer.
+        statuses: the statuses of the answers.
         wrong: what was neither a right answer nor a clean refusal, and how often.
-        waits: seconds from the moment that each request of a right answer was due.
+        waits: seconds from when each rightly answered request was due.
     """
 
     offered: int = 0
@@ -39,8 +43,18 @@ class Outcome:
         return self.statuses[200] / self.seconds
 
     def wait(self, percent: float) -> float:
-        """The wait that so many of the right answers did not exceed (nearest rank)."""
+        """The wait that this share of the right answers did not exceed (nearest rank)."""
+        if not self.waits:
+            return math.nan
         return sorted(self.waits)[-int(-len(self.waits) * percent // 100) - 1]
+
+    def __str__(self) -> str:
+        statuses = ", ".join(f"{count} of {code}" for code, count in sorted(self.statuses.items()))
+        return (
+            f"{self.offered} requests in {self.seconds:.1f} s, {statuses}, {self.served:.1f} right "
+            f"answers/s, wait p50 {self.wait(50):.3f} s, p99 {self.wait(99):.3f} s, "
+            f"wrong: {dict(self.wrong) or 'none'}"
+        )
 
 
 class _Connection:
@@ -50,8 +64,8 @@ class _Connection:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, sentence: str) -> tuple[int, bytes, bytes]:
-        """Sends one sentence; the status, head and body of the answer."""
+    async def predict(self, sentence: str) -> tuple[int, bytes, bytes]:
+        """Sends one sentence; returns status, head and body of the answer."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(_HOST, self._port)
         reader, writer = self._streams
@@ -71,58 +85,56 @@ class _Connection:
             self._streams[1].close()
 
 
-def flood(
+_Note = Callable[[_Connection, str, float], Awaitable[bool]]
+
+
+def send(
     port: int,
     sentences: Sequence[str],
     *,
-    rate: float,
     seconds: float,
-    is_right: Callable[[str, dict[str, Any]], bool],
+    is_right: IsRight,
+    clients: int = 1,
+    rate: float | None = None,
+    pause: float = 0.0,
 ) -> Outcome:
-    """Sends requests of one sentence at a fixed rate.
+    """Sends requests of one sentence, and waits for all answers.
 
     Args:
-        port: on 127.0.0.1.
-        sentences: that are asked in turns.
-        rate: requests a second.
-        seconds: how long; all that was sent is waited for.
-        is_right: whether a prediction is what its sentence deserves.
+        port: the port of the service on 127.0.0.1.
+        sentences: are sent in turn.
+        seconds: the duration.
+        is_right: whether a prediction is right for its sentence.
+        clients: send their next request when the last one is answered, without a `rate`.
+        rate: requests a second, whether or not earlier ones are answered.
+        pause: seconds of each client between answer and next request.
     """
-    return asyncio.run(_flood(port, sentences, rate, seconds, is_right))
-
-
-def saturate(
-    port: int,
-    sentences: Sequence[str],
-    *,
-    clients: int,
-    seconds: float,
-    is_right: Callable[[str, dict[str, Any]], bool],
-) -> Outcome:
-    """Lets so many clients ask as fast as they are answered; arguments as of `flood`."""
-    return asyncio.run(_saturate(port, sentences, clients, seconds, is_right))
-
-
-async def _flood(
-    port: int,
-    sentences: Sequence[str],
-    rate: float,
-    seconds: float,
-    is_right: Callable[[str, dict[str, Any]], bool],
-) -> Outcome:
     outcome = Outcome()
+    note = partial(_note, outcome, is_right=is_right)
+    if rate is None:
+        sending = _by_clients(port, sentences, seconds, note, clients, pause)
+    else:
+        sending = _at_rate(port, sentences, seconds, note, rate)
+    begin = time.perf_counter()
+    asyncio.run(sending)
+    outcome.seconds = time.perf_counter() - begin
+    return outcome
+
+
+async def _at_rate(
+    port: int, sentences: Sequence[str], seconds: float, note: _Note, rate: float
+) -> None:
     idle: deque[_Connection] = deque()
     connections: list[_Connection] = []
-    places = asyncio.Semaphore(_MOST_CONNECTIONS)
+    slots = asyncio.Semaphore(_MOST_CONNECTIONS)
     begin = time.perf_counter()
 
     async def ask(number: int, due: float) -> None:
-        sentence = sentences[number % len(sentences)]
-        async with places:
+        async with slots:
             if not idle:
                 connections.append(_Connection(port))
             connection = idle.pop() if idle else connections[-1]
-            if await _note(outcome, connection, sentence, due, is_right):
+            if await note(connection, sentences[number % len(sentences)], due):
                 idle.append(connection)
 
     async with asyncio.TaskGroup() as group:
@@ -130,49 +142,35 @@ async def _flood(
             due = begin + number / rate
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            outcome.offered += 1
             group.create_task(ask(number, due))
-    outcome.seconds = time.perf_counter() - begin
     for connection in connections:
         connection.close()
-    return outcome
 
 
-async def _saturate(
-    port: int,
-    sentences: Sequence[str],
-    clients: int,
-    seconds: float,
-    is_right: Callable[[str, dict[str, Any]], bool],
-) -> Outcome:
-    outcome = Outcome()
+async def _by_clients(
+    port: int, sentences: Sequence[str], seconds: float, note: _Note, clients: int, pause: float
+) -> None:
     begin = time.perf_counter()
 
-    async def client(first: int) -> None:
+    async def client(number: int) -> None:
         connection = _Connection(port)
-        number = first
         while (due := time.perf_counter()) < begin + seconds:
-            outcome.offered += 1
-            await _note(outcome, connection, sentences[number % len(sentences)], due, is_right)
+            await note(connection, sentences[number % len(sentences)], due)
             number += clients
+            await asyncio.sleep(pause)
         connection.close()
 
-    await asyncio.gather(*(client(first) for first in range(clients)))
-    outcome.seconds = time.perf_counter() - begin
-    return outcome
+    await asyncio.gather(*map(client, range(clients)))
 
 
 async def _note(
-    outcome: Outcome,
-    connection: _Connection,
-    sentence: str,
-    due: float,
-    is_right: Callable[[str, dict[str, Any]], bool],
+    outcome: Outcome, connection: _Connection, sentence: str, due: float, *, is_right: IsRight
 ) -> bool:
-    """Asks, judges and counts; whether the connection can be used again."""
+    """Asks, judges and counts; returns whether the connection can be used again."""
+    outcome.offered += 1
     try:
         async with asyncio.timeout(_PATIENCE):
-            status, head, content = await connection.ask(sentence)
+            status, head, content = await connection.predict(sentence)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError) as error:
         outcome.wrong[type(error).__name__] += 1
         return False
@@ -180,7 +178,7 @@ async def _note(
     answer = json.loads(content)
     if status == 200 and is_right(sentence, answer["predictions"][0]):
         outcome.waits.append(time.perf_counter() - due)
-    elif status not in REFUSALS or answer["type"] != REFUSALS[status]:
+    elif status not in _REFUSALS or answer["type"] != _REFUSALS[status]:
         outcome.wrong[f"{status}: {content[:100]!r}"] += 1
     elif status == 503 and b"\r\nretry-after:" not in head:
         outcome.wrong["503 without Retry-After"] += 1
