@@ -153,8 +153,8 @@ def _deferred_signals() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, handlers, strict=True):
             signal.signal(number, handler)
-        for number in received:
-            signal.raise_signal(number)
+        for caught in received:
+            signal.raise_signal(caught)
 
 
 def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subprocess.Popen[bytes]:

@@ -86,7 +86,7 @@ def test_both_replicas_and_the_balancer_are_scraped(running: Monitored) -> None:
 
 def test_every_panel_has_data(running: Monitored) -> None:
     for query in panel_queries():
-        wait_until(partial(has_data, running, query.expression))
+        wait_until(partial(has_data, running, query))
 
 
 def test_every_rule_is_computed_and_every_recorded_series_has_data(running: Monitored) -> None:

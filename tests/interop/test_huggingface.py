@@ -104,18 +104,15 @@ def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask)
         ask(f"{running.url}/hf", " ")
 
     assert raised.value.response.status_code == 422
-    assert "inputs: the text is blank: send at least one character that" in str(raised.value)
+    assert "inputs: the text is blank" in str(raised.value)
 
 
 def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
-    for token, told in (
-        ("wrong", "The API key is wrong: it is none of this service's keys."),
-        (None, "This service needs an API key: send it as Authorization"),
-    ):
+    for token in ("wrong", None):
         with pytest.raises(HfHubHTTPError) as raised:
             ask(f"{keyed.url}/hf", TEXTS[0], token=token)
         assert raised.value.response.status_code == 401
-        assert told in str(raised.value)
+        assert "API key" in str(raised.value)
     assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
 
 
@@ -128,7 +125,7 @@ def test_a_service_that_is_not_ready_is_explained(
         with pytest.raises(HfHubHTTPError) as raised:
             ask(f"{running.url}/hf", TEXTS[0])
         assert raised.value.response.status_code == 503
-        assert "The model is still loading: come back in a moment." in str(raised.value)
+        assert "loading" in str(raised.value)
         (tmp_path / "load").unlink()
         running.wait_for(200)
         running.process.send_signal(signal.SIGTERM)

@@ -51,13 +51,13 @@ def test_a_problem_reaches_the_user_in_our_words(node: Node, running: RunningSer
     said = ask(node, f"{running.url}/hf", {"inputs": " "})
 
     assert (said["status"], said["body"]["type"]) == (422, "/problems/invalid-request")
-    assert "inputs: the text is blank: send at least one character" in json.dumps(said)
+    assert "inputs: the text is blank" in json.dumps(said)
 
 
 def test_the_token_is_the_key(node: Node, keyed: RunningService) -> None:
     refused = ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="wrong")
     assert refused["status"] == 401
-    assert "The API key is wrong" in json.dumps(refused)
+    assert "API key" in json.dumps(refused)
     assert len(ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="right")["answer"]) == 2
 
 

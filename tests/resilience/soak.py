@@ -63,7 +63,7 @@ class Soak:
         self.done: Counter[str] = Counter()
         self._fleet = fleet
         self._options = options
-        self._elder, self._victim = fleet.ports
+        self._elder, self._victim = 0, 1
         self._begin = 0.0
 
     def run(self) -> None:
@@ -93,7 +93,7 @@ class Soak:
                 else:
                     self._fleet.stop(self._victim)
                     self.done["restarted"] += 1
-                self._fleet.start()
+                self._fleet.start(self._victim)
             except RuntimeError as error:
                 self.tally.count(self.tally.faults, f"a replica: {error}")
 
