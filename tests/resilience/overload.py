@@ -43,6 +43,7 @@ ATTACKS: dict[str, tuple[str, object]] = {
     "attention": ("/attention", {"sentence": _LONG[:600]}),
     "importance": ("/importance", {"sentence": _LONG}),
 }
+EACH_ATTACK: list[list[str]] = [*([name] for name in ATTACKS), [*ATTACKS]]
 
 
 def flood(
@@ -93,7 +94,7 @@ def fairness(
     running: RunningService,
     *,
     seconds: float,
-    attacks: Sequence[Sequence[str]] = (*([name] for name in ATTACKS), [*ATTACKS]),
+    attacks: Sequence[Sequence[str]] = EACH_ATTACK,
     most_times: float = 3.0,
 ) -> list[str]:
     """Sends single sentences of polite clients beside attacks; returns broken promises.
