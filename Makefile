@@ -91,7 +91,7 @@ fuzz: $(VENV)/installed-dev $(VENV)/kernels ## send a service 110,000 requests, 
 overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it can answer, beside unfair clients and slow readers (five minutes)
 	@$(BIN)/python -m tests.resilience.overload $(ARGS)
 
-soak: $(VENV)/installed-dev $(VENV)/installed-containers $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
+soak: $(VENV)/installed-dev $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
 faults: $(VENV)/installed-dev $(VENV)/kernels ## score files and train while processes are killed, the disk fills up and files go bad (half an hour)

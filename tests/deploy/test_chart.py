@@ -76,22 +76,22 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
             assert SCHEMA["properties"][name]["additionalProperties"] is False
 
 
-def test_the_page_of_the_chart_tells_every_value_and_its_default() -> None:
-    told = {
+def test_the_page_of_the_chart_has_every_value_and_its_default() -> None:
+    documented = {
         cells[0].strip("`"): yaml.safe_load(cells[1].strip("`"))
         for cells in rows(CHART / "README.md", "value", "default")
     }
-    wanted = _leaves("", VALUES, told)
-    assert told == wanted
-    assert list(told) == list(wanted)
+    wanted = _leaves("", VALUES, documented)
+    assert documented == wanted
+    assert list(documented) == list(wanted)
 
 
-def _leaves(prefix: str, value: object, told: Manifest) -> Manifest:
-    if prefix in told or not isinstance(value, dict) or not value:
+def _leaves(prefix: str, value: object, documented: Manifest) -> Manifest:
+    if prefix in documented or not isinstance(value, dict) or not value:
         return {prefix: value}
     found: Manifest = {}
     for name, inner in value.items():
-        found |= _leaves(f"{prefix}.{name}".removeprefix("."), inner, told)
+        found |= _leaves(f"{prefix}.{name}".removeprefix("."), inner, documented)
     return found
 
 

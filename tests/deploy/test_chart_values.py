@@ -79,7 +79,7 @@ def test_a_pod_is_never_killed_while_it_answers(
         ('checkpoint={"source":"init","name":"a"}', "checkpoint.init.image is empty"),
         (
             'checkpoint={"source":"init","name":"a","path":"b","init":{"image":"c"}}',
-            'checkpoint.path is for checkpoint.source "image" alone',
+            'checkpoint.path needs checkpoint.source "image"',
         ),
         ('apiKeys.values=["a,b"]', "apiKeys.values.0: Does not match pattern"),
         (

@@ -24,11 +24,11 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-def promtool(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """Runs promtool, with something to read."""
     command = ["promtool", *arguments]
     return subprocess.run(
-        command, input=given, capture_output=True, text=True, timeout=120, check=False
+        command, input=text, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -37,9 +37,9 @@ def test_every_metric_is_named_as_prometheus_wants() -> None:
     metrics = Metrics(_series(ROUTERS))
     metrics.expect_answers(AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default")))
     shown = metrics.render(PROMETHEUS_TEXT).decode()
-    checked = promtool("check", "metrics", given=shown)
+    checked = promtool("check", "metrics", text=shown)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-    assert promtool("check", "metrics", given="# TYPE Odd gauge\nOdd 1\n").returncode != 0
+    assert promtool("check", "metrics", text="# TYPE Odd gauge\nOdd 1\n").returncode != 0
 
 
 def test_probes_and_scrapes_are_no_requests_of_users() -> None:

@@ -41,8 +41,8 @@ def test_labels_come_the_best_first(
     said = ask(node, running.url + path, {"inputs": TEXT, **parameters})
 
     with running.client() as client:
-        (verdict,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
-    ranked = sorted(verdict["probabilities"].items(), key=lambda each: -each[1])
+        (prediction,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
+    ranked = sorted(prediction["probabilities"].items(), key=lambda each: -each[1])
     listed = [{"label": label, "score": pytest.approx(score)} for label, score in ranked]
     assert said == {"answer": listed[:count]}
 

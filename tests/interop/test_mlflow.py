@@ -89,8 +89,8 @@ def test_ping_and_version(running: RunningService, scoring: ScoringServerClient)
     scoring.wait_server_ready()
     scoring.ping()
     with running.client() as client:
-        told = client.get("/openapi.json").json()["info"]["version"]
-    assert scoring.get_version() == told
+        version = client.get("/openapi.json").json()["info"]["version"]
+    assert scoring.get_version() == version
 
 
 def test_what_sagemaker_sends(running: RunningService) -> None:

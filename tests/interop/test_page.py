@@ -1,4 +1,4 @@
-"""The JavaScript of docs/reference/compatible.md runs, and prints the verdict of the model."""
+"""The JavaScript of docs/reference/compatible.md runs, and prints the answer of the model."""
 
 import shutil
 import subprocess

@@ -23,18 +23,18 @@ TEXTS = ["A superb film.", "a dull, boring plot", "good \u00e9\U0001f600"]
 DEFAULT = ["label", "probabilities", "logits", "token_count", "truncated"]
 
 
-def call_client(running: RunningService, method: str, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+def call_client(running: RunningService, method: str, *values: Any, **named: Any) -> Any:  # noqa: ANN401
     """Calls a method of the client that waits."""
     with InferenceServerClient(f"127.0.0.1:{running.port}") as client:
-        return getattr(client, method)(*given, **named)
+        return getattr(client, method)(*values, **named)
 
 
-def call_async_client(running: RunningService, method: str, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+def call_async_client(running: RunningService, method: str, *values: Any, **named: Any) -> Any:  # noqa: ANN401
     """Calls a method of the client that awaits."""
 
     async def call() -> Any:  # noqa: ANN401
         async with AsyncInferenceServerClient(f"127.0.0.1:{running.port}") as client:
-            return await getattr(client, method)(*given, **named)
+            return await getattr(client, method)(*values, **named)
 
     return asyncio.run(call())
 
@@ -79,10 +79,10 @@ def shares(predictions: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
     return [list(each["probabilities"].values()) for each in predictions]
 
 
-def refused(call: Call, *given: Any, **named: Any) -> tuple[str, str]:  # noqa: ANN401
+def refused(call: Call, *values: Any, **named: Any) -> tuple[str, str]:  # noqa: ANN401
     """The status and the message that a client shows."""
     with pytest.raises(InferenceServerException) as caught:
-        call(*given, **named)
+        call(*values, **named)
     return caught.value.status(), caught.value.message()
 
 

@@ -1,4 +1,4 @@
-"""A few seconds of `make soak`, and its verdict on memory."""
+"""A few seconds of `make soak`, and how it judges memory."""
 
 import os
 import shutil
