@@ -13,7 +13,7 @@ from tests.deploy.chart import container, pod, refusal, rendered
 pytestmark = chart.needs_helm
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     drain=st.one_of(st.none(), st.integers(0, 90), st.floats(0, 90).map(lambda x: round(x, 2))),
     timeout=st.one_of(st.none(), st.integers(1, 90)),
