@@ -18,11 +18,6 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 transformers_name: Callable[[str], str] = BERT.stored_name
 
 
-def own_name(name: str) -> str:
-    """Returns the name unchanged, for networks that store parameters under our names."""
-    return name
-
-
 def check_weights(
     path: Path,
     network: nn.Module,

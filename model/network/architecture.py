@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from model.checkpoint.weights import own_name
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
@@ -91,6 +90,11 @@ class _NoDrawing(TorchFunctionMode):
         if getattr(func, "__module__", None) == nn.init.__name__:
             return args[0] if args else given["tensor"]
         return func(*args, **given)
+
+
+def own_name(name: str) -> str:
+    """Returns the name unchanged, for networks that store parameters under our names."""
+    return name
 
 
 def stored_names(config: NetworkConfig) -> Callable[[str], str]:

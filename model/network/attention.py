@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
 from model.errors import ConfigurationError
-from model.network.additive import AdditiveScore
 from model.network.masks import check_masked_rows, join_masks, mask_bias
 
 Score = Literal["scaled_dot_product", "additive"]
@@ -44,6 +44,47 @@ class AttentionInputs(NamedTuple):
 
     attention: "MultiHeadAttention"
     hidden_states: Tensor
+
+
+class AdditiveScore(LazyModuleMixin, nn.Module):
+    """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015).
+
+    Args:
+        num_heads: H.
+        head_dim: D; None takes D from the first call.
+    """
+
+    weight: nn.UninitializedParameter
+
+    def __init__(self, *, num_heads: int, head_dim: int | None) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.weight = nn.UninitializedParameter()
+        if head_dim is not None:
+            self._draw(head_dim)
+
+    def initialize_parameters(self, queries: Tensor, keys: Tensor) -> None:
+        """Draws the vectors at the first call; torch calls this."""
+        del keys
+        self._draw(queries.shape[-1])
+
+    def _draw(self, head_dim: int) -> None:
+        if isinstance(self.weight, nn.UninitializedParameter):
+            self.weight.materialize((self.num_heads, head_dim))  # [H, D]
+            nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Scores every pair of a query and a key.
+
+        Args:
+            queries: [B, H, Q, D].
+            keys: [B, H, K, D].
+
+        Returns:
+            [B, H, Q, K].
+        """
+        sums = torch.tanh(queries.unsqueeze(3) + keys.unsqueeze(2))  # [B, H, Q, K, D]
+        return torch.einsum("bhqkd,hd->bhqk", sums, self.weight)  # [B, H, Q, K]
 
 
 class MultiHeadAttention(nn.Module):
