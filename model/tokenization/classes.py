@@ -4,6 +4,7 @@ transformers takes a vocabulary from the files of the folder, options from `toke
 and everything else from the class.
 """
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,7 @@ from tokenizers import models
 from model.errors import CheckpointError
 from model.files import check_size, read_object
 from model.tokenization import roberta, wordpiece
-from model.tokenization.charsmap import read_charsmap
 from model.tokenization.roberta import byte_level_tokenizer, sentence_piece_tokenizer
-from model.tokenization.tokenizer_parts import MOST_GROWTH, check_ids, check_vocabulary
 from model.tokenization.wordpiece import wordpiece_tokenizer
 
 OPTIONS = "tokenizer_config.json"
@@ -81,7 +80,7 @@ def _build_roberta(
     path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
     if found is None:
-        vocabulary = _read_ids(path)
+        vocabulary = read_object(path)
         merges = _read_merges(path.with_name(_MERGES))
     else:
         _check_kind(path, found, models.BPE, "RobertaTokenizer")
@@ -113,7 +112,7 @@ def _build_xlm_roberta(
     content = json.loads(found.to_str())
     return sentence_piece_tokenizer(
         [(token, score) for token, score in content["model"]["vocab"]],
-        _charsmap_of(path, content.get("normalizer")),
+        _charsmap_of(content.get("normalizer")),
         path=path,
         special_tokens=tokens,
         add_prefix_space=bool(
@@ -122,13 +121,12 @@ def _build_xlm_roberta(
     )
 
 
-def _charsmap_of(path: Path, normalizer: Options | None) -> bytes | None:
+def _charsmap_of(normalizer: Options | None) -> bytes | None:
     """Returns the table of the first `Precompiled` part; transformers reads no other part."""
     parts = [] if normalizer is None else normalizer.get("normalizers", [normalizer])
     for part in parts:
         if part["type"] == "Precompiled":
-            encoded = part["precompiled_charsmap"]
-            return read_charsmap(path, "normalizer", encoded, most=MOST_GROWTH)[0]
+            return base64.b64decode(part["precompiled_charsmap"])
     return None
 
 
@@ -145,15 +143,7 @@ def _check_kind(path: Path, found: tokenizers.Tokenizer, kind: type, name: str) 
 def _read_lines(path: Path) -> dict[str, int]:
     # splitlines would also split at characters that are tokens of some vocabularies.
     lines = _read_text(path).split("\n")
-    check_vocabulary(path, "the vocabulary", lines)
     return {token: index for index, token in enumerate(lines) if token}
-
-
-def _read_ids(path: Path) -> dict[str, int]:
-    vocabulary = read_object(path)
-    check_ids(path, "the vocabulary", vocabulary)
-    check_vocabulary(path, "the vocabulary", vocabulary)
-    return vocabulary
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:

@@ -14,8 +14,7 @@ from model.errors import TextGrowsError
 MARGIN = 128
 _CHARACTERS_A_TOKEN = 16
 _GROWTH = 4
-# A part of so many characters is encoded at once, whatever it becomes: `tokenizer_parts` bounds
-# that too.
+# A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
 _FREE = 16_384
 _MOST_TIMES, MOST_GROWN = 4, 1_000_000
 

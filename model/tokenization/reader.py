@@ -18,8 +18,8 @@ from tokenizers import AddedToken
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import read_object
+from model.tokenization.bounds import check_parts, check_tokens
 from model.tokenization.classes import CLASSES, DEFAULTS, OPTIONS, content_of
-from model.tokenization.tokenizer_parts import check_added_tokens, check_parts
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network
@@ -83,6 +83,7 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
         raise CheckpointError(path, f"is missing, which a {name} is read from")
     for source, new in added:
         _add(backend, new, source)
+    check_tokens(path, backend)
     return TokenizerFiles(path, backend, _pad_token_id(backend, options, tokens, config), tokens)
 
 
@@ -114,16 +115,15 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
     content = read_object(path)
-    check_parts(path, content)
     try:
-        # What was checked, not the file again: it may have changed, or be read in another way.
         backend = tokenizers.Tokenizer.from_str(json.dumps(content))
         # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()
         backend.no_padding()
+        check_parts(path, backend)
         # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
-    except (KeyboardInterrupt, SystemExit):
+    except (CheckpointError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the Rust side raises bare Exception, and panics
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
@@ -151,14 +151,13 @@ def _read_added(
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(path, f"does not name added tokens by their ids: {error}") from error
-    field = _ADDED if _ADDED in options else "the file"
-    check_added_tokens(path, field, [token.content for token in tokens.values()])
     return path, tokens
 
 
 def _add(backend: tokenizers.Tokenizer, tokens: Mapping[int, AddedToken], path: Path) -> None:
+    # All at once: the library prepares its search again for each call.
+    backend.add_tokens([token for _, token in sorted(tokens.items())])
     for token_id, token in sorted(tokens.items()):
-        backend.add_tokens([token])
         found = backend.token_to_id(token.content)
         if found != token_id:
             raise CheckpointError(

@@ -30,8 +30,6 @@ _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 # transformers' XLM-RoBERTa takes this id, whatever the file says.
 _UNKNOWN_ID = 3
 _TAG = re.compile(r"<(/?\w{1,30}>)", re.ASCII)
-# What `_before_rest_of` writes. It matches one character and never repeats.
-_BEFORE_REST = re.compile(r"<\(\?=/?\w{1,30}>(?:\|/?\w{1,30}>){0,15}\)", re.ASCII)
 
 
 def byte_level_tokenizer(
@@ -62,7 +60,10 @@ def byte_level_tokenizer(
             vocabulary, list(merges), continuing_subword_prefix="", end_of_word_suffix=""
         )
     except Exception as error:  # the Rust side raises bare Exception
-        raise CheckpointError(path, f"holds merges that do not fit: {error}") from error
+        fault = str(error).partition("\n")[0]
+        raise CheckpointError(
+            path, f"holds a vocabulary or merges that do not fit: {fault}"
+        ) from error
     backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     backend.decoder = decoders.ByteLevel()
@@ -125,11 +126,6 @@ def sentence_piece_tokenizer(
         special_tokens=[(begin, ids[begin]), (end, ids[end])],
     )
     return backend
-
-
-def splits_special_tokens(pattern: str) -> bool:
-    """Tells whether a regular expression is one that `sentence_piece_tokenizer` writes."""
-    return _BEFORE_REST.fullmatch(pattern) is not None
 
 
 def _before_rest_of(path: Path, tokens: Iterable[str]) -> str:

@@ -107,6 +107,7 @@ class Tokenizer:
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
+        TokenizerError: the tokenizer breaks on every text.
     """
 
     def __init__(
@@ -125,7 +126,8 @@ class Tokenizer:
         # BERT's own makes at most three characters of one.
         is_bounded = isinstance(backend.normalizer, normalizers.BertNormalizer | None)
         self._normalize = None if is_bounded else backend.normalizer.normalize_str
-        template = backend.encode("a", add_special_tokens=True)
+        with _no_panic():
+            template = backend.encode("a", add_special_tokens=True)
         specials = list(
             zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
         )
@@ -371,5 +373,5 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
             padded_length=padded_length,
             special_tokens=files.special_tokens,
         )
-    except ValueError as error:
+    except (ValueError, TokenizerError) as error:
         raise CheckpointError(files.path, str(error)) from error

@@ -177,7 +177,7 @@ def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
     [
         (b"", "is not JSON: "),
         (b"[]", "must hold a JSON object, holds list"),
-        (b"{}", "model must be an object, is NoneType"),
+        (b"{}", "is not a tokenizer: Model missing."),
         (b"not JSON", "is not JSON: "),
         (b"\xff", "is not JSON: "),
         (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
