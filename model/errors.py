@@ -69,7 +69,6 @@ class TextTooLongError(InputError):
     """The text has more tokens than the model reads and `truncation` is `error`.
 
     Args:
-        token_count: tokens of the text, special tokens included.
         max_length: the most tokens that the model reads.
         at_least: whether a part of the text was not counted.
     """
@@ -88,9 +87,7 @@ class TooManyWindowsError(InputError):
     """The text takes more windows than it may have.
 
     Args:
-        windows: that it takes.
         limit: the most that it may have.
-        max_length: tokens of a window, special tokens included.
         at_least: whether a part of the text was not counted.
     """
 
@@ -107,12 +104,7 @@ class TooManyWindowsError(InputError):
 
 
 class NoSuchWindowError(InputError):
-    """The text has no window of a number.
-
-    Args:
-        window: the number.
-        windows: that the text has.
-    """
+    """The text has no window of a number."""
 
     def __init__(self, window: int, windows: int) -> None:
         known = "1 window, 0" if windows == 1 else f"{windows} windows, 0 to {windows - 1}"
@@ -125,7 +117,6 @@ class NoSuchTokenError(InputError):
     """A token cannot be left out of the text.
 
     Args:
-        message: why.
         place: of the token's number in the list, from 0.
     """
 
@@ -153,7 +144,6 @@ class TextGrowsError(InputError):
     """The tokenizer of the checkpoint makes the text several times as long.
 
     Args:
-        characters: of the text, as far as it was read.
         limit: the most characters that it may have once it is normalised.
     """
 
@@ -171,8 +161,6 @@ class NotFiniteError(ModelError, RuntimeError):
 
     Args:
         count: texts of the pass whose numbers are not finite.
-        total: texts of the pass.
-        what: the numbers.
     """
 
     def __init__(self, count: int, total: int, *, what: str = "logits") -> None:
@@ -185,11 +173,7 @@ class NotFiniteError(ModelError, RuntimeError):
 
 
 class TokenizerError(ModelError, RuntimeError):
-    """The tokenizer broke on a text, which the message does not repeat.
-
-    Args:
-        kind: the type of what it raised.
-    """
+    """The tokenizer broke on a text, which the message does not repeat."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(
@@ -199,24 +183,14 @@ class TokenizerError(ModelError, RuntimeError):
 
 
 class SigningKeyError(ModelError):
-    """A key that cannot sign or verify a checkpoint; the message names its file.
-
-    Args:
-        path: the file of the key.
-        fault: what is wrong with it.
-    """
+    """A key that cannot sign or verify a checkpoint; the message names its file."""
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(f"{path}: {fault}")
 
 
 class HubError(ModelError):
-    """A name of the Hugging Face hub that cannot be fetched; the message says what to do.
-
-    Args:
-        name: the name as it was given.
-        fault: why, and what to do.
-    """
+    """A name of the Hugging Face hub that cannot be fetched; the message says what to do."""
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"{name}: {fault}")
@@ -228,7 +202,6 @@ class CheckpointError(ModelError):
     """A checkpoint folder that cannot be used; the message names the file and the fault.
 
     Args:
-        path: the file or folder at fault.
         fault: what is wrong with it, and if known what to do.
     """
 

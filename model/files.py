@@ -57,9 +57,6 @@ def read_object(path: Path) -> dict[str, Any]:
 def check_size(path: Path) -> None:
     """Refuses a file that is too large to be read as text.
 
-    Args:
-        path: any file but the weights.
-
     Raises:
         CheckpointError: the file is missing, too large or cannot be read.
     """
@@ -96,9 +93,6 @@ def to_bytes(content: Mapping[str, Any]) -> bytes:
 def read_bytes(path: Path) -> bytes:
     """Reads a whole file.
 
-    Args:
-        path: the file.
-
     Raises:
         CheckpointError: the file is missing or cannot be read.
     """
@@ -108,9 +102,6 @@ def read_bytes(path: Path) -> bytes:
 
 def digest(path: Path) -> str:
     """Computes the SHA-256 of a file, in hex.
-
-    Args:
-        path: the file.
 
     Raises:
         CheckpointError: the file is missing or cannot be read.

@@ -40,7 +40,6 @@ class AttentionOptions:
     """A text and the attention weights to return for it.
 
     Args:
-        encoding: the text, encoded with its tokens.
         layers: layers to return; None means all. The answer has each once, in ascending order.
         heads: heads to return of each layer, by the same rules.
         thumbnail: returns thumbnails of what it says, in the place of whole maps.
@@ -57,7 +56,6 @@ class Explanation:
     """A prediction with the attention weights of the same forward pass.
 
     Args:
-        prediction: what the model says of the text.
         encoding: the text as the model read it, with its tokens.
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
@@ -84,18 +82,7 @@ class ModelInfo:
     Args:
         name: the name of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
-        architecture: the name of the network.
-        labels: names of the classes, in order.
-        num_layers: layers that give attention weights.
-        num_heads: heads of each layer.
-        hidden_size: features of a token.
-        parameters: number of parameters.
         max_length: the most tokens that the model reads.
-        temperature: logits are divided by it before the softmax.
-        device: where the network runs.
-        dtype: the type of its projections.
-        dtype_reason: why it is this type.
-        metrics: the accuracy recorded in training.
         thresholds: what thresholds leave of the answers to the validation texts; None if it was
             not recorded.
     """
@@ -121,12 +108,7 @@ class Predictor:
     """A loaded checkpoint that answers; several threads may call it at once.
 
     Args:
-        runner: runs passes of the network.
         tokenizer: the tokenizer of the same checkpoint.
-        info: a description of the model.
-        backend: where the network runs.
-        gradients: derivatives through the same weights.
-        inspector: steps of one head, through the same weights.
         residual_share: share of a layer's output that comes from its residual connection.
     """
 
@@ -283,9 +265,6 @@ class Predictor:
     def attempt(self, work: Callable[[], Result]) -> Result | Exception:
         """Runs the gradients of one text, or the steps of one of its heads.
 
-        Args:
-            work: calls `gradients` or `inspector`.
-
         Returns:
             Its result, or the error that is the text's own.
 
@@ -366,11 +345,7 @@ class Predictor:
             self.explain(encoding)
 
     def probe(self, path: PathName = "fused") -> None:
-        """Sends one short text through the network and raises its errors.
-
-        Args:
-            path: the way through the network.
-        """
+        """Sends one short text through the network and raises its errors."""
         encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
         if path == "fused":
             self.predict([encoding])

@@ -50,11 +50,7 @@ _LIKENESS, _LONGEST_NAME = 0.7, 40
 
 
 def tell_fault(fault: ErrorDetails) -> str:
-    """Tells one fault, without its place and its value.
-
-    Args:
-        fault: as `ValidationError.errors` lists it.
-    """
+    """Tells one fault, without its place and its value."""
     kind = fault["type"]
     if kind in _OWN:
         return fault["msg"].removeprefix(_OWN[kind])

@@ -46,7 +46,6 @@ class Pass:
         logits: [B, C], on the device or being copied to the host.
         weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
             the device in one copy; empty after `predict`.
-        wait: returns when the host may read the tensors.
     """
 
     logits: Tensor
@@ -68,14 +67,7 @@ class HostOutput:
 
 
 class Runner:
-    """Passes of one loaded network; several threads may run them at once.
-
-    Args:
-        network: in evaluation mode, on `device`.
-        device: where the network is.
-        pad_token_id: the id that pads a batch.
-        num_heads: heads of each layer.
-    """
+    """Passes of one loaded network; several threads may run them at once."""
 
     def __init__(
         self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
@@ -131,13 +123,7 @@ class Runner:
 
 
 class Backend(ABC):
-    """Everything that the project needs to know about a device, before any weight is read.
-
-    Args:
-        device: where networks run.
-        dtype: the type of their projections.
-        threads: threads that compute on the processor.
-    """
+    """Everything that the project needs to know about a device, before any weight is read."""
 
     #: what computes passes: `kernels`, `onednn`, `modules` or `cuda`
     name: str

@@ -54,12 +54,7 @@ _FEW_TOKENS = 48
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
-    """Tells whether the kernels compute an encoder here.
-
-    Args:
-        config: of the encoder. A row of factors has to fill whole words.
-        dtype: the type of the factors.
-    """
+    """Tells whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
     return can_compute(dtype) and all(size % _WORD_BYTES == 0 for size in sizes)
 
@@ -77,11 +72,7 @@ class KernelBackend(CpuBackend):
         self.worth_sharing_tokens = 8
 
     def load(self, network: AnyNetwork, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network.
-
-        Raises:
-            TypeError: the network is not an encoder.
-        """
+        """Packs the projections; embeddings are shared with the network."""
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
         short = KernelEncoder(network, dtype=self.dtype)
@@ -138,17 +129,7 @@ class KernelEncoder:
             )
 
     def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """Classifies a batch, as `EncoderClassifier.forward` does.
-
-        Args:
-            batch: B texts.
-            need_weights: whether to return attention weights. What a row past the end of a text
-                holds is undefined.
-
-        Raises:
-            IndexError: the network has no such token or position.
-            MemoryError: there is not enough memory.
-        """
+        """Classifies a batch, as `EncoderClassifier.forward` does."""
         ids = batch.input_ids.numpy()
         size, longest = ids.shape
         if batch.key_padding_mask is None:
@@ -248,12 +229,7 @@ class KernelEncoder:
 
 
 class ShortAndLong:
-    """Runs passes of few tokens by one network and the others by another.
-
-    Args:
-        short: for few tokens.
-        long: for many.
-    """
+    """Runs passes of few tokens by one network and the others by another."""
 
     def __init__(self, short: KernelEncoder, long: PackedEncoder) -> None:
         self._short = short

@@ -54,12 +54,7 @@ _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Tells whether this processor and this build of torch have the kernels for packed weights.
-
-    Args:
-        device: where the network runs.
-        dtype: the type of its projections.
-    """
+    """Tells whether this processor and this build of torch have the kernels for packed weights."""
     return (
         device.type == "cpu"
         and platform.machine().lower() in _PROCESSORS
@@ -78,11 +73,7 @@ class PackedBackend(CpuBackend):
     narrow_embeddings = True
 
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network.
-
-        Raises:
-            TypeError: the network is not an encoder.
-        """
+        """Packs the projections; embeddings are shared with the network."""
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
         served = PackedEncoder(network, dtype=self.dtype)
@@ -198,7 +189,6 @@ def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         rows: index into `tokens` for each position, int64 [B * T]; any for padding, because its
             key is masked; empty without padding.
         cls_rows: index into `tokens` of each text's first token, int64 [B].
-
         N and B are rounded up with tokens whose results are not used.
     """
     padding = batch.key_padding_mask

@@ -59,12 +59,7 @@ def choose_device(name: str) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class DtypeChoice:
-    """The type that was chosen, and why.
-
-    Args:
-        dtype: the type of the projections.
-        reason: one plain sentence, without a full stop.
-    """
+    """The type that was chosen, and why."""
 
     dtype: torch.dtype
     reason: str
@@ -174,11 +169,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def computes_int8(device: torch.device) -> bool:
-    """Tells whether the processor multiplies bytes and adds four products in one instruction.
-
-    Args:
-        device: where the network runs.
-    """
+    """Tells whether the processor multiplies bytes and adds four products in one instruction."""
     if device.type != "cpu" or not torch._C._has_mkldnn:
         return False
     capabilities = torch.cpu.get_capabilities()

@@ -130,11 +130,6 @@ def _copy_out(tensor: Tensor) -> Tensor:
 def ready_copy(network: Network, dtype: torch.dtype) -> Network:
     """Copies a network for inference in another type.
 
-    Args:
-        network: float32.
-        dtype: the type of the copy's projections. In float32, the copy shares all parameters
-            with the network; in 16 bits, only the embeddings.
-
     Returns:
         The copy. Its attention computes queries, keys and values in one product.
     """

@@ -109,11 +109,7 @@ def fault() -> str | None:
 
 
 def can_compute(dtype: torch.dtype) -> bool:
-    """Tells whether there is a library, and this processor has what its kernels need.
-
-    Args:
-        dtype: the type of the factors of products.
-    """
+    """Tells whether there is a library, and this processor has what its kernels need."""
     if dtype not in KINDS or library() is None:
         return False
     needed = _MORE_FEATURES.get(dtype)

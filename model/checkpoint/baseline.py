@@ -31,14 +31,11 @@ class Baseline(Record):
 
     Args:
         weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        sets: names of the sets that the texts are of.
-        rows: N, how many texts they are.
         score_bounds: the upper bounds of the bins of scores, ascending.
         scores: for each class, how many texts it is the answer to, by the bin of the score, which
             is the probability of the answer.
         length_bounds: the upper bounds of the bins of lengths, ascending.
         lengths: how many texts there are, by the bin of the tokens that were read.
-        truncated: texts of which a part was cut off.
         tokens: that were read of all texts, special tokens included.
         unknown_tokens: of them, those that stand for what the vocabulary lacks.
     """

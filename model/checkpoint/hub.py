@@ -50,7 +50,6 @@ class Listing:
     """The files of a repository at one commit.
 
     Args:
-        reference: what the user asked for.
         commit: its commit, 40 hex digits.
         files: size of each file in bytes, by its path; -1 where the hub does not say.
     """

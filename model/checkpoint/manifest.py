@@ -35,7 +35,6 @@ class DataSource(Record):
 
     Args:
         file: its name without the folder; in a plan its path as the plan writes it.
-        rows: rows that were read from it.
         sha256: the SHA-256 of the file on disk.
     """
 
@@ -48,9 +47,6 @@ class Metric(Record):
     """The accuracy on one set, measured when the checkpoint was made.
 
     Args:
-        name: the name of the set.
-        rows: texts of the set.
-        accuracy: share of correct labels.
         interval: its 95 % Wilson interval.
         log_loss: mean negative log-likelihood after calibration, in nats.
         ece: expected calibration error after calibration, 15 bins.
@@ -68,9 +64,6 @@ class PrecisionSet(Record):
     """How one type of numbers did on one set, beside float32.
 
     Args:
-        name: the name of the set.
-        rows: texts of the set.
-        accuracy: share of correct labels in the type.
         log_loss: mean negative log-likelihood after calibration in the type, in nats.
         float32_accuracy: the same share in float32.
         float32_log_loss: the same log-likelihood in float32.
@@ -110,11 +103,7 @@ class PrecisionSet(Record):
 
 
 def _whole(name: str, share: float, rows: int) -> int:
-    """The rows that are a share of all.
-
-    Raises:
-        ValueError: they are no whole number, so nobody counted them.
-    """
+    """The rows that are a share of all."""
     count = round(share * rows)
     if abs(share * rows - count) > _ROUNDING:
         raise ValueError(
@@ -127,11 +116,7 @@ class Precision(Record):
     """What a type of numbers was measured to cost these weights.
 
     Args:
-        dtype: the type of the projections.
         weights_sha256: SHA-256 of the weights file that was measured.
-        processor: the processor that measured it.
-        torch: the version of torch that did.
-        sets: what was measured; each name once.
     """
 
     dtype: Literal["bfloat16", "int8"]
@@ -156,14 +141,8 @@ class Manifest(Record):
     """The content of `headlight.json`.
 
     Args:
-        format_version: version of this format.
-        labels: names of the classes, in order.
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
         max_length: the most tokens that the model reads.
-        training_data: the files of training data.
-        seed: seed of the run.
-        recipe: every option of the run.
-        metrics: accuracy on each measured set.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
         thresholds: what thresholds on the score leave of the answers to these texts.

@@ -39,12 +39,8 @@ class Checkpoint:
     """A folder that passed all checks; its weights are not loaded yet.
 
     Args:
-        path: the folder.
-        name: the name of the folder.
         weights_sha256: the SHA-256 of the weights file, in hex.
-        config: sizes of the network.
         manifest: the content of `headlight.json`, or defaults.
-        tokenizer: the tokenizer of the folder.
     """
 
     path: Path

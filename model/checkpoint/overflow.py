@@ -105,13 +105,7 @@ class _Bounds:
         return self.linear(module.output, self.linear(module.value, inputs))
 
     def norm(self, module: nn.LayerNorm, inputs: float, *, source: nn.Module) -> float:
-        """Bounds the outputs of a layer norm, which sums the squares of its inputs.
-
-        Args:
-            module: the layer norm.
-            inputs: bound of its inputs.
-            source: where the inputs come from, to be named if they are too large.
-        """
+        """Bounds the outputs of a layer norm, which sums the squares of its inputs."""
         size = module.weight.numel()
         self._check(source, size * inputs * inputs)
         return math.sqrt(size) * _largest(module.weight) + _largest(module.bias)

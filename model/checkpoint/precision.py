@@ -19,7 +19,6 @@ class Verdict:
 
     Args:
         allowed: whether it may.
-        reason: a clause that says why, or why not.
     """
 
     allowed: bool

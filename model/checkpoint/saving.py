@@ -128,10 +128,6 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     The file is replaced whole and sealed anew; no other file changes. A folder of transformers gets
     a `headlight.json`.
 
-    Args:
-        checkpoint: the folder, as it was when it was measured.
-        record: of its weights.
-
     Raises:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
@@ -144,11 +140,6 @@ def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresh
     """Writes a baseline and thresholds into `headlight.json`, in place of older ones.
 
     The file is replaced as `save_precision` does it, once for both.
-
-    Args:
-        checkpoint: the folder, as it was when it was measured.
-        baseline: of its answers.
-        thresholds: what they leave of the same answers.
 
     Raises:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.

@@ -122,11 +122,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _signed_digests(signature: Path) -> dict[str, str]:
-    """Reads what a signature says of each file: its SHA-256, by its path in the folder.
-
-    Raises:
-        CheckpointError: it is not a signature, or has no SHA-256 of whole files.
-    """
+    """Reads what a signature says of each file: its SHA-256, by its path in the folder."""
     try:
         bundle = json.loads(read_bytes(signature))
         statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))

@@ -57,8 +57,6 @@ class Thresholds(Record):
 
     Args:
         weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        sets: names of the sets that the texts are of.
-        rows: N, how many texts they are.
         texts: for each class, how many texts truly have it.
         by_threshold: what is left at each, ascending.
     """

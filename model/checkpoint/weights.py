@@ -28,15 +28,6 @@ def check_weights(
     """Compares the header of a weights file with the parameters of a network.
 
     It does not read weights.
-
-    Args:
-        path: the safetensors file.
-        network: may be on the meta device.
-        stored_name: maps our name of a parameter to its name in the file.
-        unused: names in the file that the network need not have.
-
-    Raises:
-        CheckpointError: the file is missing or damaged, or names, shapes or types do not fit.
     """
     needed = {
         stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
@@ -86,17 +77,7 @@ def load_weights(
     *,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Loads the weights of a file that `check_weights` accepted into a network.
-
-    Args:
-        path: the file, named in errors.
-        content: its bytes; 16-bit weights are widened to float32.
-        network: on the CPU.
-        stored_name: maps our name of a parameter to its name in the file.
-
-    Raises:
-        CheckpointError: a weight is not a finite number.
-    """
+    """Loads the weights of a file that `check_weights` accepted into a network."""
     stored = {_modern(name): weight for name, weight in safetensors.torch.load(content).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -124,14 +105,7 @@ def save_weights(
     dtype: torch.dtype,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Writes the parameters of a network.
-
-    Args:
-        path: the file to write.
-        weights: the `state_dict` of the network.
-        dtype: the type of the stored weights.
-        stored_name: maps our name of a parameter to its name in the file.
-    """
+    """Writes the parameters of a network."""
     stored = {
         stored_name(name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()

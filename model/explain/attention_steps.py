@@ -32,9 +32,6 @@ class HeadSteps:
 
     Args:
         encoding: the text as the model read it, with its tokens.
-        layer: number of the layer.
-        head: number of the head.
-        query: number of the token whose row it is.
         scale: 1 / √D, the factor of every product of a query and a key.
         query_vector: the query of that token, float32 [D].
         keys: the key of each token, float32 [T, D].
@@ -59,16 +56,7 @@ class HeadSteps:
 
 
 class HeadInspector:
-    """Steps of the heads of one checkpoint; several threads may use it at once.
-
-    Args:
-        network: on `device`.
-        num_layers: layers with attention.
-        num_heads: H of each layer.
-        head_dim: D.
-        pad_token_id: the id that pads a batch.
-        device: where the network is.
-    """
+    """Steps of the heads of one checkpoint; several threads may use it at once."""
 
     def __init__(
         self,
@@ -94,12 +82,6 @@ class HeadInspector:
 
     def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
         """Runs the network up to one layer, and the steps of one head for one query.
-
-        Args:
-            encoding: the text, perhaps with heads switched off.
-            layer: number of the layer.
-            head: number of the head.
-            query: number of the token whose row is wanted.
 
         Raises:
             IndexError: there is no such layer, head or token.

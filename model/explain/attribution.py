@@ -42,15 +42,8 @@ class Attribution:
     """What each token or word adds to the log-odds f of a label.
 
     Args:
-        prediction: what the model says of the text.
-        encoding: the text as the model read it.
-        method: how the attributions were computed.
-        label: the class.
         steps: nodes of the integral; None for gradient x input.
-        tokens: T tokens, or W words and special tokens.
         attributions: one for each of `tokens`, float64 [T] or [W]; 0 for special tokens.
-        value: f of the text.
-        baseline_value: f of the baseline.
     """
 
     prediction: Prediction
@@ -83,8 +76,6 @@ class Attributor:
     all pieces.
 
     Args:
-        gradients: derivatives of the model.
-        encoding: the text, encoded with its tokens.
         label: the class to explain; None means the predicted one.
         method: integrated gradients, or gradient x input.
         steps: nodes of the integral, 1 to 256; gradient x input ignores it.
@@ -129,9 +120,6 @@ class Attributor:
 
         One forward and backward pass has a row for each node. For integrated gradients, the first
         call also classifies the text and its baseline, in a pass before.
-
-        Args:
-            piece: one of `pieces`.
 
         Returns:
             The share of the piece in each attribution, float64 [T].

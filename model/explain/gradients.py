@@ -34,11 +34,7 @@ class Ends:
     """The two ends of a path: a text and its baseline.
 
     Args:
-        encoding: the text.
-        prediction: what the model says of the text.
         label: the class whose log-odds f are differentiated.
-        value: f of the text.
-        baseline_value: f of the baseline.
         text: embeddings of the tokens, float32 [T, D].
         baseline: the same, with padding in place of every token that is not special.
     """
@@ -57,8 +53,6 @@ class HeadImportance:
     """How much the log-odds f of a label depend on each head, for one text.
 
     Args:
-        prediction: what the model says of the text.
-        label: the class.
         importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
             layer l.
     """
@@ -69,17 +63,7 @@ class HeadImportance:
 
 
 class Gradients:
-    """Derivatives for one checkpoint; several threads may use them at once.
-
-    Args:
-        network: on `device`.
-        labels: names of the C classes.
-        temperature: logits are divided by it before the softmax.
-        num_layers: L, layers with attention.
-        num_heads: H of each layer.
-        pad_token_id: the id whose embedding is the baseline.
-        device: where the network is.
-    """
+    """Derivatives for one checkpoint; several threads may use them at once."""
 
     def __init__(
         self,
@@ -202,21 +186,13 @@ class Gradients:
         self._network.release()
 
     def probe(self, encoding: Encoding) -> None:
-        """Runs both kinds of gradients once and raises their errors.
-
-        Args:
-            encoding: a short text, encoded with its tokens.
-        """
+        """Runs both kinds of gradients once and raises their errors."""
         self.along(self.ends(encoding), np.ones(1), np.ones(1))
         self.at_text(encoding)
         self.head_importance(encoding)
 
     def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, bytes]:
-        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes.
-
-        Raises:
-            ValueError: the encoding has no tokens.
-        """
+        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes."""
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]
@@ -288,11 +264,7 @@ class Gradients:
 
 
 def _finite(numbers: NDArray[np.float64], *, what: str = "gradients") -> NDArray[np.float64]:
-    """Returns numbers of one text if all are finite.
-
-    Raises:
-        NotFiniteError: one is not.
-    """
+    """Returns numbers of one text if all are finite."""
     if not np.isfinite(numbers).all():
         raise NotFiniteError(1, 1, what=what)
     return numbers

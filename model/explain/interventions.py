@@ -35,12 +35,6 @@ def switch_off(
 
     The attention weights of these heads are computed as before; nothing reads their result.
 
-    Args:
-        encoding: the text.
-        heads: may be none, and may name a head twice.
-        num_layers: L of the model.
-        num_heads: H of each layer.
-
     Raises:
         IndexError: the model has no such layer or head.
     """

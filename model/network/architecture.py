@@ -24,9 +24,6 @@ _CONFIGS: Mapping[str, type[EncoderConfig] | type[ConvAttentionConfig]] = {
 def read_config(content: Mapping[str, Any]) -> NetworkConfig:
     """Reads the content of a `config.json`.
 
-    Args:
-        content: the JSON object.
-
     Raises:
         pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
         ValueError: this kind of network cannot be loaded.
@@ -47,11 +44,7 @@ def is_known(content: Mapping[str, Any]) -> bool:
 
 
 def build_network(config: NetworkConfig) -> Network:
-    """Builds the network of a configuration; its weights are neither drawn nor loaded.
-
-    Args:
-        config: the sizes.
-    """
+    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
     if isinstance(config, ConvAttentionConfig):
         return build_conv_attention(config)
     return build_encoder(config)
@@ -101,9 +94,6 @@ def stored_names(config: NetworkConfig) -> Callable[[str], str]:
     """Returns the function from our name of a parameter to its name in the weights file.
 
     An encoder uses the names of transformers; other networks use our own.
-
-    Args:
-        config: the sizes.
     """
     return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
 

@@ -38,7 +38,6 @@ class AttentionInputs(NamedTuple):
     """What one layer of self-attention computes with.
 
     Args:
-        attention: the module of the layer.
         hidden_states: what it projects to queries, keys and values, [B, T, query_size].
     """
 
@@ -50,7 +49,6 @@ class AdditiveScore(LazyModuleMixin, nn.Module):
     """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015).
 
     Args:
-        num_heads: H.
         head_dim: D; None takes D from the first call.
     """
 
@@ -99,15 +97,9 @@ class MultiHeadAttention(nn.Module):
     queries. If `query_size` is None, the first call infers these sizes from its tensors.
 
     Args:
-        num_heads: H.
         query_size: features of the queries; None takes them from the first call.
-        key_size: features of the keys.
-        value_size: features of the values.
-        head_dim: D, features of one head's queries and keys.
         value_head_dim: V, features of one head's values; None means `head_dim`.
-        output_size: features of the result.
         bias: whether the four projections add a bias.
-        dropout: share of the weights that training drops.
         score: `scaled_dot_product`, or `additive`: w . tanh(query + key) with one vector w per
             head.
 

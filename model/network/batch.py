@@ -30,11 +30,7 @@ class Batch:
     head_mask: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
-        """Copies the batch to a device; for a GPU, without waiting for it.
-
-        Args:
-            device: where the tensors go.
-        """
+        """Copies the batch to a device; for a GPU, without waiting for it."""
         padding, mask = self.key_padding_mask, self.head_mask
         return Batch(
             send(self.input_ids, device),

@@ -31,12 +31,8 @@ class ConvAttentionClassifier(nn.Module):
 
     Args:
         vocab_size: rows of the embedding; row 0 is padding.
-        embedding_size: E.
         num_filters: filters of the convolution; None means no convolution.
-        kernel_size: words that a filter sees.
         num_heads: H; None means no attention.
-        head_dim: features of one head.
-        max_length: M, the words of every text after padding.
         mask_padding: whether attention ignores padding. In the course it does not.
         num_labels: C. Two classes have one sigmoid unit, as in the course; more have a unit each.
 
@@ -201,9 +197,6 @@ class ConvAttentionClassifier(nn.Module):
         """Draws fresh weights as the course's library does: uniform, biases zero.
 
         The bounds of matrices are those of Glorot and Bengio 2010.
-
-        Args:
-            generator: the source of randomness.
         """
         bound = _EMBEDDING_BOUND
         nn.init.uniform_(self.embedding.weight, -bound, bound, generator=generator)

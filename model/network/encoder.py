@@ -32,22 +32,9 @@ class EncoderClassifier(nn.Module):
     """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
 
     Args:
-        vocab_size: rows of the token embedding.
-        hidden_size: D.
-        num_layers: encoder layers.
-        num_heads: H of each layer.
-        intermediate_size: F.
-        num_labels: C.
-        max_position_embeddings: rows of the position embedding.
         type_vocab_size: rows of the segment embedding; 0 means there is none.
         position_offset: rows of the position embedding before that of the first token.
-        pooling: the function between pooler and classifier.
-        activation: of the feed-forward parts.
         dropout: after the embeddings and each sublayer, in training.
-        attention_dropout: of attention weights, in training.
-        classifier_dropout: before the classifier, in training.
-        layer_norm_eps: added to the variance.
-        pad_token_id: the id that pads a batch.
     """
 
     def __init__(
@@ -174,12 +161,7 @@ class EncoderClassifier(nn.Module):
         return mask_bias(masked, next(self.layers.parameters()).dtype)
 
     def initialize(self, *, std: float, generator: torch.Generator) -> None:
-        """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms.
-
-        Args:
-            std: standard deviation of the matrices.
-            generator: the source of randomness.
-        """
+        """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=std, generator=generator)
@@ -202,9 +184,6 @@ class EncoderClassifier(nn.Module):
         """Converts the projections of the layers, where nearly all work is, to another type.
 
         Embeddings, norms, pooler and classifier stay float32.
-
-        Args:
-            dtype: the type of the projections.
         """
         for layer in self.layers:
             for module in layer.modules():

@@ -74,10 +74,6 @@ class Kind:
     """One kind of encoder.
 
     Args:
-        name: `model_type` in `config.json`.
-        architecture: the class of transformers.
-        prefix: of the encoder's weights in the file.
-        layers: where the layers stand behind the prefix.
         layer_names: our prefix of a name within a layer, and theirs.
         head_names: our prefix of a name of the head, and theirs with the whole name.
         pooling: the function between the two linear layers of the head.
@@ -86,7 +82,6 @@ class Kind:
             padding.
         fields: names of `config.json` by those of BERT, where they differ.
         defaults: what a `config.json` that does not say it means, if not what BERT's does.
-        fixed: what no `config.json` says.
         unused: weights that the file may hold though nothing reads them.
     """
 

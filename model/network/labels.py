@@ -18,9 +18,6 @@ def check_label(label: str) -> str:
 
     Every answer, page and table repeats the names.
 
-    Args:
-        label: the name.
-
     Raises:
         ValueError: it is blank, too long, or has a character that no name needs.
     """

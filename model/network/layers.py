@@ -29,14 +29,8 @@ class Embeddings(nn.Module):
     P is the number of positions.
 
     Args:
-        vocab_size: rows of the token embedding.
-        hidden_size: D.
-        max_position_embeddings: rows of the position embedding.
         type_vocab_size: rows of the segment embedding; 0 means there is none.
         position_offset: rows of the position embedding before that of the first token.
-        layer_norm_eps: added to the variance.
-        dropout: share of the features that training drops.
-        pad_token_id: the row that stays zero in training.
     """
 
     def __init__(
@@ -77,9 +71,6 @@ class Embeddings(nn.Module):
     def places(self, length: int | None = None) -> Tensor:
         """Sums the embeddings of positions and the first segment.
 
-        Args:
-            length: T; None means all positions.
-
         Returns:
             float32 [T, D].
         """
@@ -98,13 +89,8 @@ class EncoderLayer(nn.Module):
     """Self-attention and a feed-forward part, each followed by a residual connection and a norm.
 
     Args:
-        hidden_size: D.
-        num_heads: H.
-        intermediate_size: F.
-        activation: of the feed-forward part.
         dropout: share of each sublayer's result that training drops.
         attention_dropout: share of the attention weights that training drops.
-        layer_norm_eps: added to the variance.
     """
 
     def __init__(

@@ -96,9 +96,6 @@ def join_masks(
     Returns:
         True where a query may not attend to a key, bool, broadcasting to [B, H, Q, K]; None if
         there is no mask.
-
-    Raises:
-        ConfigurationError: a mask has another shape or type.
     """
     masked = None
     if key_padding_mask is not None:
@@ -115,14 +112,7 @@ def join_masks(
 
 
 def check_masked_rows(masked: Tensor) -> None:
-    """Refuses a mask that leaves a query no key; reads the mask on the host.
-
-    Args:
-        masked: the output of `join_masks`.
-
-    Raises:
-        ConfigurationError: a row is fully masked.
-    """
+    """Refuses a mask that leaves a query no key; reads the mask on the host."""
     blind = int(masked.all(dim=-1).sum())
     if blind:
         raise ConfigurationError(
@@ -133,10 +123,6 @@ def check_masked_rows(masked: Tensor) -> None:
 
 def mask_bias(masked: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """Turns a mask into the bias that attention adds to its scores.
-
-    Args:
-        masked: the output of `join_masks`.
-        dtype: the type of the queries.
 
     Returns:
         Minus infinity where `masked` is True, else 0, in its shape; None if there is no mask.

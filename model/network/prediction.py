@@ -20,7 +20,6 @@ class Prediction:
 
     Args:
         label: the most probable class.
-        score: its probability.
         probabilities: calibrated, of every class in the order of the labels; they sum to 1.
         token_count: tokens that the model read, special tokens included; of several windows all
             together, so that those where two overlap count twice.

@@ -57,11 +57,7 @@ def check_parts(path: Path, backend: tokenizers.Tokenizer) -> None:
 
 
 def check_tokens(path: Path, backend: tokenizers.Tokenizer) -> None:
-    """Refuses a token that is too long to be repeated in answers.
-
-    Raises:
-        CheckpointError: one is.
-    """
+    """Refuses a token that is too long to be repeated in answers."""
     longest = max(map(len, backend.get_vocab(with_added_tokens=True)), default=0)
     if longest > _MOST_TOKEN:
         raise CheckpointError(
@@ -74,9 +70,6 @@ def growth_of(parts: Iterable[Mapping[str, Any]]) -> int:
 
     It goes backwards, so that what a later part does to the content of an earlier one counts. The
     library's own rules, such as NFKC, are not counted.
-
-    Args:
-        parts: the parts in the order of use, each as `tokenizer.json` has it.
     """
     grown: dict[str, int] = {}
     other = 1  # for each character that is not in `grown`

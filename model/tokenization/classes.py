@@ -38,7 +38,6 @@ class TokenizerClass:
         special_tokens: its tokens by the roles that transformers knows.
         vocabulary: the file that older releases wrote instead of `tokenizer.json`; if it is
             missing too, so is the tokenizer.
-        instead: what to say of that file, and what to do.
         build: makes the tokenizer of the path of the vocabulary, the tokenizer of `tokenizer.json`
             if that is the path, the options and the special tokens.
     """

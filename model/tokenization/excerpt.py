@@ -24,8 +24,6 @@ class Excerpt:
     """A part of a text, at its beginning or its end.
 
     Args:
-        start: index of its first character.
-        stop: index after its last character.
         whole: whether it is the whole text.
     """
 
@@ -39,11 +37,6 @@ def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
 
     A part that gives `room` + `MARGIN` tokens is enough: its first `room` tokens, or its last
     with `from_end`, are those of the whole text.
-
-    Args:
-        length: characters of the text.
-        room: tokens to keep.
-        from_end: whether to keep the last tokens instead of the first.
     """
     size = _CHARACTERS_A_TOKEN * (room + MARGIN)
     while size < length:
@@ -57,13 +50,6 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
     """Refuses a part of a text that becomes several times as long when it is normalised.
 
     It is normalised in small pieces, of which no two are kept.
-
-    Args:
-        text: what is to be encoded.
-        normalize: the normalizer of the tokenizer.
-
-    Raises:
-        TextGrowsError: it becomes longer than a million characters, and than four times its own.
     """
     if len(text) <= _FREE:
         return

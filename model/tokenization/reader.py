@@ -34,9 +34,7 @@ class TokenizerFiles:
     """The tokenizer that the files of a folder describe.
 
     Args:
-        path: the file that holds the vocabulary.
         backend: the tokenizer, without truncation and padding.
-        pad_token_id: the id that pads a batch.
         special_tokens: tokens by the roles that transformers knows; some may be missing.
     """
 
@@ -47,18 +45,7 @@ class TokenizerFiles:
 
 
 def read_tokenizer_files(folder: Path) -> TokenizerFiles:
-    """Reads the tokenizer of a checkpoint folder as transformers does.
-
-    Args:
-        folder: has `tokenizer.json`, or the files that older releases of transformers wrote:
-            `vocab.txt` for BERT and DistilBERT, `vocab.json` and `merges.txt` for RoBERTa. May also
-            have `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json` and
-            `config.json`.
-
-    Raises:
-        CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: this class of tokenizer, or a part of it, is not supported.
-    """
+    """Reads the tokenizer of a checkpoint folder as transformers does."""
     config = _read(folder / "config.json")
     options = _read(folder / OPTIONS)
     name = _class_of(folder, options, config)

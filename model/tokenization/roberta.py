@@ -41,19 +41,7 @@ def byte_level_tokenizer(
     add_prefix_space: bool = False,
     trim_offsets: bool = True,
 ) -> tokenizers.Tokenizer:
-    """Builds a RoBERTa tokenizer: pairs of bytes are merged (Sennrich et al. 2016).
-
-    Args:
-        vocabulary: ids of all tokens, special ones among them.
-        merges: pairs that become one token, in the order of use.
-        path: the file to name in the error.
-        special_tokens: the token of each role of `SPECIAL_TOKENS`.
-        add_prefix_space: whether a text begins with a space, as each of its other words does.
-        trim_offsets: whether offsets leave out the space before a word.
-
-    Raises:
-        CheckpointError: a special token is missing, or a merge is of tokens that are.
-    """
+    """Builds a RoBERTa tokenizer: pairs of bytes are merged (Sennrich et al. 2016)."""
     _check_special_tokens(path, vocabulary, special_tokens)
     try:
         model = models.BPE(
@@ -87,16 +75,6 @@ def sentence_piece_tokenizer(
 
     The vocabulary holds the special tokens as pieces. So a `<s>` that a user types would become the
     special token. Here a word is split behind the `<`, and no other text has other pieces.
-
-    Args:
-        vocabulary: all pieces with their scores, special ones among them.
-        charsmap: the checked table of the normalizer, or None.
-        path: the file to name in the error.
-        special_tokens: the token of each role of `SPECIAL_TOKENS`.
-        add_prefix_space: whether each word begins with a sign for a space.
-
-    Raises:
-        CheckpointError: a special token is missing, or has an unknown form.
     """
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
     _check_special_tokens(path, ids, special_tokens)

@@ -32,11 +32,7 @@ _PATTERN = "Regex"
 
 
 def main(folder: Path) -> None:
-    """Opens the tokenizer of a folder and encodes each text.
-
-    Args:
-        folder: the checkpoint folder.
-    """
+    """Opens the tokenizer of a folder and encodes each text."""
     limit(folder)
     import_alone()
     from model.errors import CheckpointError, UnsupportedCheckpointError
@@ -60,11 +56,7 @@ def main(folder: Path) -> None:
 
 
 def limit(folder: Path) -> None:
-    """Limits memory and processor time of this process, where the system can.
-
-    Args:
-        folder: the files of its vocabulary count.
-    """
+    """Limits memory and processor time of this process, where the system can."""
     # One thread: each would reserve memory of its own. Read when tokenizers first uses threads.
     os.environ["RAYON_NUM_THREADS"] = "1"
     if resource is None:

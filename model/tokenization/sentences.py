@@ -33,7 +33,6 @@ class Span:
 
     Args:
         start: index of its first character, in Unicode code points.
-        end: index after its last character.
     """
 
     start: int

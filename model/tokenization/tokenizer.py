@@ -62,7 +62,6 @@ class Encoding:
     Args:
         input_ids: the ids that the model reads, special tokens included, at most `max_length`.
         truncated: whether a part of the text was cut off.
-        tokens: one `Token` for each id, if requested.
         text: the whole text as it was given, if tokens were requested; their offsets point into
             it.
         window: number of the window that this is, from 0.
@@ -97,7 +96,6 @@ class Tokenizer:
     Args:
         backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
-        pad_token_id: the id that pads a batch.
         padded_length: for a model that reads padding like words: every text is padded to this
             many tokens. Padding tokens are special and count. None means no padding.
         special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
@@ -340,9 +338,6 @@ def _no_panic() -> Iterator[None]:
     """Turns whatever the tokenizer raises into an error that callers know.
 
     A panic of its Rust code is no `Exception`, so it would pass every handler of errors.
-
-    Raises:
-        TokenizerError: it raised something.
     """
     try:
         yield

@@ -49,11 +49,6 @@ def group_words(text: str, tokens: Sequence[Token]) -> Words:
 def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArray[Number]:
     """Sums over the tokens of each entry.
 
-    Args:
-        values: T numbers along `axis`.
-        words: the words of the same tokens.
-        axis: the axis of the tokens.
-
     Returns:
         W numbers along `axis`, in the type of `values`.
     """
