@@ -219,12 +219,7 @@ _SHOWN = 300
 
 
 def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
-    """Describes all faults of a pydantic validation in one line, with their places and values.
-
-    Args:
-        error: lists the faults.
-        names: what the user calls some of the fields, such as an option of the command line.
-    """
+    """Describes all faults of a pydantic validation in one line, with their places and values."""
     faults = []
     for fault in error.errors(include_url=False):
         place = ".".join(str(part) for part in fault["loc"])

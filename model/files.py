@@ -37,9 +37,6 @@ def check_folder(path: Path) -> None:
 def read_object(path: Path) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
 
-    Args:
-        path: the file, in UTF-8.
-
     Raises:
         CheckpointError: the file is missing, too large, cannot be read or is not a JSON object.
     """

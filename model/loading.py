@@ -39,10 +39,6 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     memory. If the first has weights of its own in its layers, those of the second are widened to
     float32 only while it is in use.
 
-    Args:
-        checkpoint: the checked folder.
-        backend: the one that `choose_backend` returns for this checkpoint.
-
     Raises:
         CheckpointError: a weight is not finite or too large to compute with, or the file changed
             since it was checked.

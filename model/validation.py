@@ -65,11 +65,6 @@ def tell_fault(fault: ErrorDetails) -> str:
 def nearest(name: str, known: Collection[str], *, likeness: float = _LIKENESS) -> str | None:
     """Finds the known name that a mistyped one is nearest to.
 
-    Args:
-        name: as it was typed, of any length.
-        known: the right names.
-        likeness: how alike the two must be at least, from 0 to 1 (`difflib`'s ratio).
-
     Returns:
         One of `known`; None if none is near.
     """

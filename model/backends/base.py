@@ -78,11 +78,7 @@ class Runner:
         self._num_heads = num_heads
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        """Pads texts to a batch on the device.
-
-        Args:
-            encodings: B texts, at least one.
-        """
+        """Pads texts to a batch on the device."""
         return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
 
     def predict(self, batch: Batch) -> Pass:
@@ -90,12 +86,7 @@ class Runner:
         return self._start(lambda: (self.network(batch).logits, ()))
 
     def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """Starts a pass on the explicit path; reads nothing on the host.
-
-        Args:
-            batch: B texts.
-            selection: the weights that leave the device; all others stay there.
-        """
+        """Starts a pass on the explicit path; reads nothing on the host."""
 
         def compute() -> tuple[Tensor, tuple[Tensor, ...]]:
             output = self.network(batch, need_weights=True)
@@ -153,14 +144,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Prepares a network for passes.
-
-        Args:
-            network: float32, on `device`, in evaluation mode. It does not change, and shares
-                memory with the network that runs.
-            pad_token_id: the id that pads a batch.
-            num_heads: heads of each layer.
-        """
+        """Prepares a network for passes."""
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Tells whether an error means that the machine or the device is out of memory."""

@@ -33,9 +33,6 @@ _CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 def choose_device(name: str) -> torch.device:
     """Chooses the device of a setting.
 
-    Args:
-        name: `auto` (CUDA if available, else the CPU), `cpu`, `cuda` or `cuda:N`.
-
     Raises:
         ConfigurationError: the name is none of these, or the CUDA device does not exist.
     """
@@ -73,15 +70,6 @@ def choose_dtype(
     set_by: str = "the caller",
 ) -> DtypeChoice:
     """Chooses the type of a setting.
-
-    Args:
-        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: bfloat16 if the device
-            multiplies it natively; else float16 on a GPU that multiplies it natively; else int8 on
-            a processor that multiplies it natively, if the records allow it (see
-            `model.checkpoint.precision`); else float32.
-        device: where the network runs.
-        precision: the records of the checkpoint.
-        set_by: what named the type, for the reason.
 
     Raises:
         ConfigurationError: the device does not multiply int8 natively, or float16 is chosen for a
@@ -124,12 +112,6 @@ def choose_backend(
     threads: int = 0,
 ) -> Backend:
     """Chooses the backend for a checkpoint.
-
-    Args:
-        checkpoint: the checked folder.
-        device: where the network runs.
-        dtype: the type of its projections, which `choose_dtype` chose for the device.
-        threads: threads that compute on the processor; 0: see `choose_threads`.
 
     Raises:
         ConfigurationError: the network cannot compute in that type.

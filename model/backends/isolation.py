@@ -24,14 +24,6 @@ def isolate(
     One bad text of N costs about log2 N passes that fail and as many that work. Where everything
     fails, the search ends early: once two texts could have been found, no part is halved again.
 
-    Args:
-        run: returns a result for each entry, in order; an error in place of a result costs no
-            other pass.
-        entries: the batch, at least one entry.
-        backend: where the pass runs.
-        control: runs a sound text the same way. It is called if every entry failed. If it fails
-            too, the fault lies with the device or the weights, not with the entries.
-
     Returns:
         For each entry its result, or the error that is its own, without its traceback.
 

@@ -140,9 +140,6 @@ def kept_folder(pinned: Listing | Reference) -> Path:
 
     Its own name is the last part of the repository's.
 
-    Args:
-        pinned: a listing, or a reference whose revision is a commit.
-
     Raises:
         HubError: the extra is not installed.
     """

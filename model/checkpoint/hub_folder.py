@@ -39,11 +39,6 @@ Check = Callable[[Path], object]
 def fetch(reference: Reference, output: Path, *, check: Check) -> str:
     """Fetches a folder beside `output`, checks it, and renames it; returns its commit.
 
-    Args:
-        reference: the name and the revision.
-        output: the folder to make; it may exist if it is empty or holds the files of this commit.
-        check: raises a CheckpointError for a folder that is not to be accepted.
-
     Raises:
         HubError: it cannot be fetched, or is not accepted; then nothing is left.
         CheckpointError: `output` holds something else.
@@ -78,10 +73,6 @@ def kept(reference: Reference, *, check: Check) -> Path:
 
 def local_folder(value: Path, *, check: Check = lambda _: None) -> Path:
     """Returns the folder of an option, which is a path or `hf:NAME@REVISION`.
-
-    Args:
-        value: the path or the name; a commit that was fetched before needs no network.
-        check: raises a CheckpointError for a fetched folder that is not to be accepted.
 
     Raises:
         HubError: the name cannot be fetched, or its folder is not accepted.

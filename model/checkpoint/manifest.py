@@ -198,11 +198,7 @@ class Manifest(Record):
 
 
 def seal(content: Mapping[str, Any]) -> str:
-    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter.
-
-    Args:
-        content: the JSON object; its own `sha256` is ignored.
-    """
+    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -35,12 +35,6 @@ def check_magnitudes(
     For float16, whose range is small, it only checks that the weights themselves fit. There a text
     that overflows fails alone.
 
-    Args:
-        path: the weights file, named in errors.
-        network: float32, on the CPU, with finite weights.
-        dtype: the type of the projections that will serve.
-        stored_name: maps our name of a parameter to its name in the file.
-
     Raises:
         CheckpointError: a weight is too large.
     """

@@ -32,10 +32,6 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     more. No set alone may get worse by more than chance explains: if every text whose answer turned
     from right to wrong or back had turned by the toss of a coin, the rows lost minus those gained
     would stay below 1.96 times the root of their sum 19 times out of 20 (McNemar 1947).
-
-    Args:
-        dtype: the name of the type.
-        records: those of the checkpoint, each type once.
     """
     record = next((each for each in records if each.dtype == dtype), None)
     if record is None:

@@ -93,9 +93,6 @@ def save_checkpoint(
 def check_place(path: Path) -> None:
     """Refuses a path where writing a checkpoint would remove other files.
 
-    Args:
-        path: where a checkpoint will be written.
-
     Raises:
         CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
     """
@@ -178,9 +175,6 @@ def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None
 
 def check_recordable(folder: Path) -> None:
     """Refuses a folder whose `headlight.json` must not change.
-
-    Args:
-        folder: of a checkpoint.
 
     Raises:
         CheckpointError: it is signed, or cannot be written.

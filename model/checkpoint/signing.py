@@ -30,10 +30,6 @@ _LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
 def sign_checkpoint(folder: Path, key: Path) -> Path:
     """Writes `model.sig` over every other file of a folder, in place of an older one.
 
-    Args:
-        folder: the checkpoint folder.
-        key: the private key, in PEM form and without a password.
-
     Returns:
         The path of the signature.
 
@@ -61,10 +57,6 @@ def sign_checkpoint(folder: Path, key: Path) -> Path:
 
 def verify_checkpoint(folder: Path, key: Path) -> None:
     """Checks that a folder holds exactly what the owner of a key has signed.
-
-    Args:
-        folder: the checkpoint folder.
-        key: the public key, in PEM form.
 
     Raises:
         CheckpointError: the signature is missing, damaged or of another key, or a file was changed,

@@ -119,12 +119,6 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
 
     Parameters of the head that do not fit keep their fresh weights.
 
-    Args:
-        path: a safetensors file of any network of this kind, with or without the kind's prefix in
-            its names, and with or without a head.
-        network: on the CPU, with fresh weights.
-        kind: of the encoder.
-
     Returns:
         Our names of the parameters that were not loaded.
 

@@ -53,10 +53,6 @@ def build_network(config: NetworkConfig) -> Network:
 def build_undrawn(config: NetworkConfig, device: str) -> Network:
     """Builds the network of a configuration; what its weights hold is not defined.
 
-    Args:
-        config: the sizes.
-        device: `cpu`, or `meta`, where weights have only shapes.
-
     Raises:
         RuntimeError: a weight has more bytes than torch can count.
     """

@@ -102,9 +102,6 @@ class Kind:
     def stored_name(self, name: str) -> str:
         """Maps our name of an encoder's parameter to its name in the weights file.
 
-        Args:
-            name: a name of `EncoderClassifier.named_parameters`.
-
         Raises:
             KeyError: the network has no such parameter.
         """

@@ -91,10 +91,6 @@ def join_predictions(windows: Sequence[Prediction], *, temperature: float) -> Pr
     The logits of the text are the mean of those of its windows, each weighted by its tokens
     (docs/decisions/0025-long-texts.md).
 
-    Args:
-        windows: the predictions of all windows of one text, at least one.
-        temperature: logits are divided by it before the softmax.
-
     Returns:
         The prediction of the text; of one window, its own.
     """

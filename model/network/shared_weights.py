@@ -115,9 +115,6 @@ def narrow_embeddings(network: Network) -> None:
     """Keeps the embeddings of an encoder's tokens in 16 bits if that is exact.
 
     The encoder widens the few rows that a text needs.
-
-    Args:
-        network: float32; it is changed.
     """
     if isinstance(network, EncoderClassifier):
         _narrow(network.embeddings.tokens)

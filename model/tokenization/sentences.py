@@ -46,10 +46,6 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
     space, and each has a character that a model can read. A text without the end of a sentence is
     one sentence.
 
-    Args:
-        text: not blank (see `model.tokenization.check.check_text`).
-        max_sentences: the most that it may have.
-
     Returns:
         The sentences in order, at least one.
 

@@ -350,11 +350,6 @@ def _no_panic() -> Iterator[None]:
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
     """Reads the tokenizer of a checkpoint folder.
 
-    Args:
-        folder: has the files that transformers reads; see `model.tokenization.reader`.
-        max_length: the most tokens that the model reads.
-        padded_length: the length of every text, for a model that reads padding.
-
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
         UnsupportedCheckpointError: this class of tokenizer is not supported.

@@ -32,12 +32,7 @@ class Words:
 
 
 def group_words(text: str, tokens: Sequence[Token]) -> Words:
-    """Joins the tokens of each word; of a truncated word, the part that was read.
-
-    Args:
-        text: the encoded text; offsets point into it.
-        tokens: T tokens of its encoding, at least one.
-    """
+    """Joins the tokens of each word; of a truncated word, the part that was read."""
     # A special token belongs to no word, so it is its own group.
     places = groupby(
         range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
