@@ -148,14 +148,7 @@ class Predictor:
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     def encode_windows(self, text: str, *, max_windows: int = MAX_WINDOWS) -> list[Encoding]:
-        """Checks a text and encodes the whole of it, in windows; any thread may call it.
-
-        Args:
-            text: any string.
-            max_windows: the most that it may have.
-
-        Returns:
-            The windows in order; `join` puts their predictions together.
+        """Checks a text and encodes the whole of it, in windows, for `predict` and then `join`.
 
         Raises:
             InputError: the text is blank, not valid Unicode, or takes more windows.
@@ -166,13 +159,8 @@ class Predictor:
     def encode_window(self, text: str, number: int, *, max_windows: int = MAX_WINDOWS) -> Encoding:
         """Checks a text and encodes one of its windows with its tokens, for `explain`.
 
-        Args:
-            text: any string.
-            number: of the window, from 0.
-            max_windows: the most that the text may have.
-
         Raises:
-            InputError: the text is blank, not valid Unicode, takes more windows, or has fewer.
+            InputError: as for `encode_windows`, or the text has no window of this number, from 0.
         """
         check_text(text)
         return self._tokenizer.encode_window(text, number, max_windows=max_windows)
@@ -187,15 +175,9 @@ class Predictor:
         return self._tokenizer.unknown_id
 
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
-        """Classifies texts in one forward pass on the fused path.
+        """Classifies texts, at least one, in one forward pass on the fused path.
 
         If memory runs out, the pass is repeated in halves.
-
-        Args:
-            encodings: B texts, at least one.
-
-        Returns:
-            A prediction for each, in order.
 
         Raises:
             NotFiniteError: the network overflowed for one of them.
@@ -203,13 +185,7 @@ class Predictor:
         return _all(in_halves(self._predict, encodings, self._backend))
 
     def predict_each(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
-        """Classifies texts as `predict` does; one that fails leaves the others alone.
-
-        Args:
-            encodings: B texts, at least one.
-
-        Returns:
-            For each its prediction, or the error that is its own.
+        """Classifies texts as `predict` does; returns the error of one that fails in its place.
 
         Raises:
             Exception: the pass fails for a sound text too; see `model.backends.isolation`.
@@ -236,12 +212,6 @@ class Predictor:
 
         If memory runs out, the pass is repeated in halves.
 
-        Args:
-            questions: B texts with their layers and heads, at least one.
-
-        Returns:
-            An explanation for each, in order.
-
         Raises:
             IndexError: the model does not have a layer or head, or none is chosen.
             NotFiniteError: the network overflowed for one of the texts.
@@ -249,24 +219,15 @@ class Predictor:
         return _all(in_halves(self._explain, questions, self._backend))
 
     def explain_each(self, questions: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
-        """Explains texts as `explain_batch` does; one that fails leaves the others alone.
-
-        Args:
-            questions: B texts with their layers and heads, at least one.
-
-        Returns:
-            For each its explanation, or the error that is its own.
+        """Explains texts as `explain_batch` does; returns the error of one that fails in its place.
 
         Raises:
-            Exception: the pass fails for a sound text too; see `model.backends.isolation`.
+            Exception: the pass fails for a sound text too.
         """
         return self._each(self._explain, questions, "explicit")
 
     def attempt(self, work: Callable[[], Result]) -> Result | Exception:
-        """Runs the gradients of one text, or the steps of one of its heads.
-
-        Returns:
-            Its result, or the error that is the text's own.
+        """Calls `gradients` or `inspector` for one text; returns a result or the text's error.
 
         Raises:
             Exception: gradients fail for a sound text too.

@@ -1,8 +1,4 @@
-"""Tells in words of this project what pydantic finds wrong.
-
-pydantic checks every schema of the project, and its messages speak of its own types. One table
-gives each kind of fault its words. They go on from a name: "port must be at most 65535".
-"""
+"""Says in the project's words what pydantic finds wrong, such as "must be at most 1"."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches

@@ -1,10 +1,6 @@
 """Defines the interface to a device: a `Backend`, and a `Runner` that runs passes.
 
 Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
-
-    encodings -> prepare -> Batch -> predict or explain -> Pass -> to_host -> HostOutput
-
-For serving, only `model.backends` asks for the type of a device.
 """
 
 from abc import ABC, abstractmethod

@@ -1,17 +1,10 @@
-"""Runs an encoder on a processor by the project's own kernels.
+"""Runs an encoder on a processor by the project's own kernels, `model/kernels`.
 
 Legend: B texts, T tokens of the longest text, D hidden size, H heads, C classes, L layers.
 
-The results are those of `model.network.encoder` without dropout. `model/kernels` computes them
-otherwise:
-
-- Nothing computes padding. Texts go through a layer in groups that fit into the cache.
-- The classifier reads only the first token, so the last layer computes only this token.
-- The factors of products are float32, bfloat16 or bytes; everything else is float32.
-- Each number is the same sum in the same order, whatever else is in the pass. So a text has exactly
-  the same answer alone, in a batch and with its attention weights.
-- A pass is one call that releases the interpreter's lock. The threads of a pass spin between its
-  steps and sleep between passes.
+Nothing computes padding, and the last layer computes only the first token. The factors of products
+are float32, bfloat16 or bytes; everything else is float32. Each number is the same sum in the same
+order, whatever else is in the pass. A pass is one call without the interpreter's lock.
 """
 
 import math

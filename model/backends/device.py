@@ -71,9 +71,16 @@ def choose_dtype(
 ) -> DtypeChoice:
     """Chooses the type of a setting.
 
+    Args:
+        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the first of bfloat16, float16 (on
+            a GPU) and int8 (if the records allow it) that the device multiplies natively, else
+            float32.
+        device: where the network runs.
+        precision: the records of the checkpoint.
+        set_by: what named the type, for the reason.
+
     Raises:
-        ConfigurationError: the device does not multiply int8 natively, or float16 is chosen for a
-            processor.
+        ConfigurationError: the device cannot compute in the type.
     """
     if name == "int8" and not computes_int8(device):
         raise ConfigurationError(

@@ -1,9 +1,4 @@
-"""Runs the modules of a network without compiling or packing them, on any device.
-
-A GPU runs passes from one queue, and Python must not make it wait. So three workers overlap: one
-prepares a batch, one waits for the GPU, one writes answers. Their threads are not niced, because
-they launch the kernels.
-"""
+"""Runs the modules of a network without compiling or packing them, on any device."""
 
 import copy
 import threading

@@ -1,8 +1,6 @@
 """Loads the compiled kernels of `model/kernels` and declares what they read.
 
-The library is compiled when the project is installed, if there is a C++ compiler. Without it, or on
-another kind of processor, torch computes instead. A library of other sources than those beside it
-is not loaded: its structures could be laid out otherwise.
+They are compiled when the project is installed, if there is a C++ compiler; else torch computes.
 """
 
 import ctypes

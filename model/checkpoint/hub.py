@@ -1,7 +1,7 @@
-"""Fetches files from one commit of a repository on the Hugging Face hub.
+"""Fetches files from one commit of a repository on the Hugging Face hub, which the user named.
 
-Nothing comes from the network unless the user gave a name. huggingface_hub is an extra, imported
-only here and only then; it reads `HF_TOKEN`, `HF_ENDPOINT` and `HF_HOME`.
+huggingface_hub is an extra, imported only here and only then; it reads `HF_TOKEN`, `HF_ENDPOINT`
+and `HF_HOME`.
 """
 
 import re

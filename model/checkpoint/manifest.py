@@ -64,9 +64,7 @@ class PrecisionSet(Record):
     """How one type of numbers did on one set, beside float32.
 
     Args:
-        log_loss: mean negative log-likelihood after calibration in the type, in nats.
-        float32_accuracy: the same share in float32.
-        float32_log_loss: the same log-likelihood in float32.
+        log_loss: mean negative log-likelihood after calibration, in nats.
         lost: texts that float32 has right and the type has wrong.
         gained: texts that the type has right and float32 has wrong.
     """
@@ -143,11 +141,11 @@ class Manifest(Record):
     Args:
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
         max_length: the most tokens that the model reads.
+        recipe: every option of the run.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
         thresholds: what thresholds on the score leave of the answers to these texts.
-        files: SHA-256 of the other files of the folder, by their plain names; it detects a
-            flipped bit.
+        files: SHA-256 of the other files of the folder, by their plain names.
         sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
     """
 
@@ -185,11 +183,7 @@ class Manifest(Record):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the content that is written to `headlight.json`.
-
-        Without a record of precision, a baseline or thresholds, its field is left out, so that
-        versions that do not know it read the folder too.
-        """
+        """Returns what is written to `headlight.json`, without empty optional records."""
         content = self.model_dump(mode="json")
         for name in ("precision", "baseline", "thresholds"):
             if not content[name]:

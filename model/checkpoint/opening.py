@@ -1,11 +1,8 @@
 """Checks every file of a checkpoint folder, then loads it; `saving` writes the folder.
 
-    config.json            sizes; an encoder uses the names of transformers
-    model.safetensors      weights; an encoder uses the names of transformers
-    tokenizer.json         the tokenizer, with other files that transformers reads
-    headlight.json         temperature, labels, recipe, figures, digests (see model.manifest)
-
-A folder that transformers saved has no `headlight.json`; its temperature is 1.
+config.json, model.safetensors    sizes and weights, by the names of transformers
+tokenizer.json                    the tokenizer, with other files that transformers reads
+headlight.json                    temperature, labels, figures, digests; others have none
 """
 
 import hashlib
@@ -86,8 +83,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
             cannot harm this process. It takes about half a second.
 
     Raises:
-        CheckpointError: the folder or a file is missing, damaged or does not fit; the message
-            names the file and the fault.
+        CheckpointError: the message names the file and the fault.
         UnsupportedCheckpointError: this kind of network cannot be loaded.
     """
     check_folder(path)

@@ -1,12 +1,8 @@
-"""Refuses weights with which a text could overflow a network, by bounds of all that it computes.
+"""Refuses weights with which a text could overflow a network, by bounds that hold for every text.
 
-Legend: D features in.
-
-A bound holds for every text. An output of a linear map is at most the largest sum of absolute
-weights over a row, times the largest input, plus the largest bias. Attention is a mean of values.
-After a layer norm no feature exceeds the root of D times the largest scale, plus the largest shift,
-whatever came in. So the bounds of a trained network are a few powers of ten. Only those of a
-damaged or hostile one come near the largest float32.
+An output of a linear map is at most the largest sum of absolute weights over a row, times the
+largest input, plus the largest bias. Attention is a mean of values. After a layer norm no feature
+exceeds the root of the feature count times the largest scale, plus the largest shift.
 """
 
 import math
@@ -30,10 +26,7 @@ LARGEST = 1e35
 def check_magnitudes(
     path: Path, network: Network, *, dtype: torch.dtype, stored_name: Callable[[str], str]
 ) -> None:
-    """Refuses weights that could make a pass overflow.
-
-    For float16, whose range is small, it only checks that the weights themselves fit. There a text
-    that overflows fails alone.
+    """Refuses weights that could make a pass overflow; for float16, only those beyond its range.
 
     Raises:
         CheckpointError: a weight is too large.

@@ -29,9 +29,8 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     """Judges a type by what was measured of it.
 
     The accuracy over all rows must be within `MOST_POINTS` of float32's, over `LEAST_ROWS` rows or
-    more. No set alone may get worse by more than chance explains: if every text whose answer turned
-    from right to wrong or back had turned by the toss of a coin, the rows lost minus those gained
-    would stay below 1.96 times the root of their sum 19 times out of 20 (McNemar 1947).
+    more. No single set may get worse by more than chance explains (McNemar 1947): the rows lost
+    minus those gained must stay below 1.96 times the root of their sum.
     """
     record = next((each for each in records if each.dtype == dtype), None)
     if record is None:

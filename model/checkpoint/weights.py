@@ -25,9 +25,10 @@ def check_weights(
     stored_name: Callable[[str], str] = transformers_name,
     unused: frozenset[str] = BERT.unused,
 ) -> None:
-    """Compares the header of a weights file with the parameters of a network.
+    """Compares the names, shapes and types in a weights file with the parameters of a network.
 
-    It does not read weights.
+    Raises:
+        CheckpointError: the file is missing or damaged, or does not fit.
     """
     needed = {
         stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
@@ -77,7 +78,11 @@ def load_weights(
     *,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Loads the weights of a file that `check_weights` accepted into a network."""
+    """Loads the bytes of a file that `check_weights` accepted into a network on the CPU.
+
+    Raises:
+        CheckpointError: a weight is not a finite number.
+    """
     stored = {_modern(name): weight for name, weight in safetensors.torch.load(content).items()}
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -115,16 +120,19 @@ def save_weights(
 
 
 def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> list[str]:
-    """Loads the weights of a pretrained encoder into a network.
+    """Loads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 
-    Parameters of the head that do not fit keep their fresh weights.
+    Args:
+        path: a safetensors file of any network of this kind, with or without the kind's prefix in
+            its names, and with or without a head.
+        network: on the CPU, with fresh weights.
+        kind: the kind of encoder.
 
     Returns:
         Our names of the parameters that were not loaded.
 
     Raises:
-        CheckpointError: the file is missing or damaged, a weight of the encoder is missing or has
-            the wrong shape, or a weight is not a finite number.
+        CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
     """
     shapes, _ = _header(path)
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)

@@ -2,11 +2,7 @@
 
 Legend: T tokens, H heads, D features of one head's queries, keys and values.
 
-The steps are those of Vaswani et al. 2017, section 3.2, for the row of one query.
-`model.network.reference` has the same steps for whole batches.
-
-Like gradients, steps use the float32 network from which the serving network was made. The serving
-network may compute in 16 or 8 bits; its weights then differ by rounding.
+The steps are those of Vaswani et al. 2017, section 3.2, for the row of one query, in float32.
 """
 
 import math
@@ -31,15 +27,13 @@ class HeadSteps:
     """How one head makes the row of weights of one query.
 
     Args:
-        encoding: the text as the model read it, with its tokens.
         scale: 1 / √D, the factor of every product of a query and a key.
         query_vector: the query of that token, float32 [D].
         keys: the key of each token, float32 [T, D].
         scores: the products of the query with each key, times `scale`, float32 [T].
         weights: the softmax of the scores, float32 [T].
         values: the value of each token, float32 [T, D].
-        result: the sum of the values, each times its weight, float32 [D]. A head that is switched
-            off counts as 0 after this step.
+        result: the sum of the values, each times its weight, float32 [D].
     """
 
     encoding: Encoding
@@ -81,7 +75,7 @@ class HeadInspector:
         return length * per_token + 2 * self.head_dim
 
     def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
-        """Runs the network up to one layer, and the steps of one head for one query.
+        """Runs the network up to one layer, and the steps of one head for one query token.
 
         Raises:
             IndexError: there is no such layer, head or token.

@@ -1,13 +1,9 @@
 """Differentiates the log-odds of a label by the embeddings of a text or by attention heads.
 
-Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
+Legend: T tokens, D embedding size, K places on a path, L layers, H heads, C classes.
 
-f is the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated probability p. It is
-computed from the logits, because p rounds to 1 when a model is sure.
-
-The network that serves may be packed or compute in 16 bits. So derivatives use the float32 network
-that it was made from. Both share the embeddings. `model.network.shared_weights` says when its
-weights are in memory.
+f is log(p / (1 - p)) of a label's calibrated probability p, computed from the logits. Derivatives
+use the float32 network from which the serving network was made.
 """
 
 from collections import OrderedDict
@@ -86,9 +82,7 @@ class Gradients:
         self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
-        """Classifies a text and its baseline.
-
-        The baseline is the same for all texts of a length, so its logits are kept.
+        """Classifies a text and its baseline, which is the same for all texts of a length.
 
         Args:
             encoding: the text, encoded with its tokens.
@@ -107,18 +101,9 @@ class Gradients:
     def at_text(
         self, encoding: Encoding, *, label: str | None = None
     ) -> tuple[Ends, NDArray[np.float64]]:
-        """Classifies a text and computes gradient x input, in one pass with the gradient.
+        """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
 
-        Args:
-            encoding: the text, encoded with its tokens.
-            label: the class to explain; None means the predicted one.
-
-        Returns:
-            The ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
-
-        Raises:
-            ValueError: the model has no such label, or the encoding has no tokens.
-            NotFiniteError: the network or a gradient overflowed.
+        Returns the ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
         """
         text, baseline, key = self._embed(encoding)
         with self._network.use() as network:
@@ -133,9 +118,7 @@ class Gradients:
     def along(
         self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Computes a weighted sum over places on the straight path from baseline to text.
-
-        Each term is the gradient of f at a place, times the difference between text and baseline.
+        """Sums the gradients of f at places on the straight path, times the difference of its ends.
 
         Args:
             ends: the ends of the path.
@@ -159,18 +142,9 @@ class Gradients:
         return self._shares(gradient, ends, weights)
 
     def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
-        """Classifies a text and computes how much f depends on each head.
+        """Computes how much f depends on each head, for one text; raises as `ends` does.
 
-        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?", average the
-        derivative of the loss over a data set. This is the derivative of f for one text.
-
-        Args:
-            encoding: the text.
-            label: the class to explain; None means the predicted one.
-
-        Raises:
-            ValueError: the model has no such label.
-            NotFiniteError: the network overflowed.
+        Michel, Levy and Neubig 2019 average the derivative of the loss over a data set instead.
         """
         heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
         with self._network.use() as network, torch.enable_grad():

@@ -87,10 +87,7 @@ def own_name(name: str) -> str:
 
 
 def stored_names(config: NetworkConfig) -> Callable[[str], str]:
-    """Returns the function from our name of a parameter to its name in the weights file.
-
-    An encoder uses the names of transformers; other networks use our own.
-    """
+    """Returns the function from our name of a parameter to its name in the weights file."""
     return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
 
 

@@ -72,15 +72,7 @@ class AdditiveScore(LazyModuleMixin, nn.Module):
             nn.init.xavier_uniform_(self.weight)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Scores every pair of a query and a key.
-
-        Args:
-            queries: [B, H, Q, D].
-            keys: [B, H, K, D].
-
-        Returns:
-            [B, H, Q, K].
-        """
+        """Scores every pair of a query [B, H, Q, D] and a key [B, H, K, D]: [B, H, Q, K]."""
         sums = torch.tanh(queries.unsqueeze(3) + keys.unsqueeze(2))  # [B, H, Q, K, D]
         return torch.einsum("bhqkd,hd->bhqk", sums, self.weight)  # [B, H, Q, K]
 
@@ -214,14 +206,8 @@ class MultiHeadAttention(nn.Module):
     ) -> AttentionOutput:
         """Attends with masks that are already joined, so that layers share that work.
 
-        Args:
-            query: [B, Q, query_size].
-            key: [B, K, key_size].
-            value: [B, K, value_size].
-            bias: the output of `model.network.masks.mask_bias`, added to the scores.
-            need_weights: takes the explicit path and returns its weights.
-            head_mask: factor of each head's output before the heads are joined (Michel, Levy and
-                Neubig 2019), float [H], or [B, H] of each text; None means 1 for all.
+        `bias` is the output of `mask_bias`. `head_mask`, [H] or [B, H], multiplies each head's
+        output before the heads are joined (Michel, Levy and Neubig 2019); None means 1 for all.
         """
         queries, keys, values = self.project(query, key, value)
         if need_weights or self.score == "additive":
@@ -305,16 +291,7 @@ class MultiHeadAttention(nn.Module):
         self._joined = weight, bias
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Projects, and splits the results into heads.
-
-        Args:
-            query: [B, Q, query_size].
-            key: [B, K, key_size].
-            value: [B, K, value_size].
-
-        Returns:
-            Queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V].
-        """
+        """Projects, and splits into heads: [B, H, Q, D], [B, H, K, D] and [B, H, K, V]."""
         head_dim, value_head_dim = self._infer_sizes(query.shape[-1])
         if self._joined is None or key is not value:
             queries, keys, values = self.query(query), self.key(key), self.value(value)

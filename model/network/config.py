@@ -223,12 +223,7 @@ class ConvAttentionConfig(BaseModel):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Reads the content of a `config.json`.
-
-        Raises:
-            pydantic.ValidationError: a size is of the wrong type or does not fit.
-            ValueError: the labels are not an object of class numbers to names.
-        """
+        """Reads the content of a `config.json`; raises as `EncoderConfig.from_json` does."""
         return cls(**{**content, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:

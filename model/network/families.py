@@ -1,12 +1,7 @@
 """Names what differs between the kinds of encoders of transformers: heads, tables, names.
 
-All of them are one network here, `model.network.encoder`: post-norm layers, learned positions, and
-a classifier of two linear layers on the first token.
-
-- DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between the two linear layers of its
-  head. BERT's pooler is such a layer with a tangent.
-- RoBERTa (Liu et al. 2019) counts positions from the id of its padding, so the first rows of the
-  table belong to no token of a text. XLM-RoBERTa (Conneau et al. 2020) is the same network.
+DistilBERT (Sanh et al. 2019) has no segments, and a ReLU in its head. RoBERTa (Liu et al. 2019) and
+XLM-RoBERTa (Conneau et al. 2020) count positions from the id of their padding.
 """
 
 import re

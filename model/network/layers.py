@@ -1,8 +1,6 @@
 """Defines the parts of a transformer encoder in the BERT layout: embeddings and layers.
 
 Legend: B batch, T tokens, Q query length, D hidden size, H heads, F intermediate size.
-
-`model.network.encoder` names the papers and the types of the numbers.
 """
 
 import math
@@ -54,26 +52,14 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
-        """Embeds token ids.
-
-        Args:
-            input_ids: int64 [B, T].
-            tokens: replace the embeddings of the ids, float32 [B, T, D].
-
-        Returns:
-            float32 [B, T, D].
-        """
+        """Embeds int64 [B, T] to float32 [B, T, D]; `tokens` replace the embeddings of the ids."""
         places = self.places(input_ids.shape[1])  # [T, D]
         tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
         embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
         return embedded
 
     def places(self, length: int | None = None) -> Tensor:
-        """Sums the embeddings of positions and the first segment.
-
-        Returns:
-            float32 [T, D].
-        """
+        """Sums the embeddings of positions and the first segment, [T, D]; None: all positions."""
         stop = None if length is None else self.position_offset + length
         positions = self.positions.weight[self.position_offset : stop]  # [T, D]
         return positions if self.types is None else positions + self.types.weight[0]

@@ -1,8 +1,4 @@
-"""Keeps the weights of a network in 16 bits where that is exact, and widens them while in use.
-
-A checkpoint in 16 bits has float32 weights that fit into 16 bits exactly. So nothing is lost here,
-and what is computed does not change by a bit. Weights that do not fit stay float32.
-"""
+"""Keeps the weights of a network in 16 bits where that is exact, and widens them while in use."""
 
 import copy
 import threading

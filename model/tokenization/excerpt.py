@@ -1,8 +1,6 @@
 """Truncates very long text before tokenizing, without changing the tokens that are kept.
 
-A tokenizer cannot stop early and takes some 500 bytes a token. For a text of two million
-characters it would build a gigabyte to keep 510 tokens. Some also normalise a character to
-eighteen, so what they make of a long part is counted before they read it whole.
+A tokenizer cannot stop early and takes some 500 bytes a token.
 """
 
 from collections.abc import Callable, Iterator

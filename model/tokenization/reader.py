@@ -1,10 +1,8 @@
 """Reads the tokenizer files of a folder so that ids equal those of transformers.
 
-The meaning of a file depends on the class that transformers reads it with. For a tokenizer of BERT,
-DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary and the added tokens from
-`tokenizer.json`, and all options from `tokenizer_config.json`. The generic classes take
-`tokenizer.json` as it is. Other classes split text in other ways. They are refused: guessed ids
-would silently give wrong answers.
+For a tokenizer of BERT, DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary
+and the added tokens from `tokenizer.json`, and all options from `tokenizer_config.json`. The
+generic classes take `tokenizer.json` as it is. Other classes are refused.
 """
 
 import json
@@ -45,7 +43,12 @@ class TokenizerFiles:
 
 
 def read_tokenizer_files(folder: Path) -> TokenizerFiles:
-    """Reads the tokenizer of a checkpoint folder as transformers does."""
+    """Reads the tokenizer of a checkpoint folder as transformers does.
+
+    Raises:
+        CheckpointError: a file is missing, damaged or contradicts another.
+        UnsupportedCheckpointError: this class of tokenizer, or a part of it, is not supported.
+    """
     config = _read(folder / "config.json")
     options = _read(folder / OPTIONS)
     name = _class_of(folder, options, config)

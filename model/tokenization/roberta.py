@@ -1,7 +1,6 @@
 """Builds the tokenizers of RoBERTa and XLM-RoBERTa as transformers 5 does.
 
-As for BERT, transformers takes only the vocabulary from `tokenizer.json`, and for XLM-RoBERTa the
-table of its normalizer. The other steps belong to the class.
+It takes only the vocabulary from `tokenizer.json`, and the table of XLM-RoBERTa's normalizer.
 """
 
 import re

@@ -1,8 +1,6 @@
 """Encodes text as token ids, with offsets into the text as the user wrote it.
 
-Hugging Face `tokenizers` splits the text. This module adds truncation on either side that is
-reported, windows over a long text, word indices by white space, and the rule that text is only
-text: a `[SEP]` typed by a user is five characters, never the separator.
+Text is only text: a `[SEP]` typed by a user is five characters, never the separator.
 """
 
 import re
@@ -93,15 +91,15 @@ def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
 class Tokenizer:
     """The tokenizer of one model.
 
+    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
+
     Args:
         backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
+        pad_token_id: the id that pads a batch.
         padded_length: for a model that reads padding like words: every text is padded to this
-            many tokens. Padding tokens are special and count. None means no padding.
-        special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
-            that the vocabulary lacks do not count.
-
-    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
+            many tokens, which are special. None means no padding.
+        special_tokens: the tokens of the vocabulary by the roles that transformers knows.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
@@ -155,11 +153,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id in an encoding.
-
-        This covers the vocabulary, added tokens, and the tokens around every text, whose ids
-        `tokenizer.json` states separately.
-        """
+        """One more than the largest id in an encoding, special and added tokens included."""
         known = self._backend.get_vocab(with_added_tokens=True).values()
         return max([*known, *self._leading, *self._trailing], default=-1) + 1
 
@@ -198,17 +192,14 @@ class Tokenizer:
         )
 
     def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
-        """Encodes the whole of a text, in windows that overlap; see `model.tokenization.windows`.
+        """Encodes the whole of a text, in windows that overlap, without tokens.
 
         Args:
             text: valid Unicode (see `model.tokenization.check.check_text`).
-            max_windows: the most that it may have, at least 1.
-
-        Returns:
-            The windows in order, without tokens; one for a text that fits.
+            max_windows: the most windows that the text may have, at least 1.
 
         Raises:
-            TooManyWindowsError: it takes more.
+            TooManyWindowsError: it takes more windows.
             TextGrowsError: the normalizer makes the text several times as long.
             TokenizerError: the tokenizer breaks on this text.
         """
@@ -224,21 +215,12 @@ class Tokenizer:
         ]
 
     def encode_window(self, text: str, number: int, *, max_windows: int) -> Encoding:
-        """Encodes one of the windows of a text, with its tokens.
+        """Encodes one of the windows of a text, with its tokens; see `encode_windows`.
 
-        Args:
-            text: valid Unicode (see `model.tokenization.check.check_text`).
-            number: of the window, from 0.
-            max_windows: the most that the text may have, at least 1.
-
-        Returns:
-            The window. Offsets and words are those of the whole text.
+        Offsets and words are those of the whole text.
 
         Raises:
-            NoSuchWindowError: the text has no window of this number.
-            TooManyWindowsError: it takes more.
-            TextGrowsError: the normalizer makes the text several times as long.
-            TokenizerError: the tokenizer breaks on this text.
+            NoSuchWindowError: the text has no window of this number, from 0.
         """
         excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
         if not 0 <= number < len(windows):
@@ -348,7 +330,12 @@ def _no_panic() -> Iterator[None]:
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
-    """Reads the tokenizer of a checkpoint folder.
+    """Reads the tokenizer of a checkpoint folder; see `model.tokenization.reader`.
+
+    Args:
+        folder: has the files that transformers reads.
+        max_length: the most tokens that the model reads.
+        padded_length: the length of every text, for a model that reads padding; else None.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.

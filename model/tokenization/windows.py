@@ -1,9 +1,7 @@
-"""Divides the tokens of a long text into windows that overlap.
+"""Divides the tokens of a long text into windows as long as the model reads at once.
 
-A window is as long as the model reads at once. It begins three quarters of a window after the one
-before. So every token but those at the ends of the text has neighbours on both sides in one of its
-windows, and the last window is never shorter than a quarter.
-`model.network.prediction.join_predictions` puts the answers of windows together.
+A window begins three quarters of a window after the one before, so that every token but those at
+the ends of the text has neighbours on both sides in one of its windows.
 """
 
 from typing import Literal
