@@ -115,7 +115,7 @@ def write_whole(path: Path, content: bytes) -> None:
         sync(beside)
         beside.replace(path)
     except OSError:
-        with suppress(OSError):  # half a file is of no use, and takes room
+        with suppress(OSError):  # half a file is useless, and takes space
             beside.unlink(missing_ok=True)
         raise
 

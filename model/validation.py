@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from pydantic_core import ErrorDetails
 
-# By the kind of a fault. What stands in braces is what pydantic tells of the limit.
+# By the kind of a fault. Braces hold what pydantic reports of the limit.
 WORDS: Mapping[str, str] = {
     "missing": "is missing",
     "extra_forbidden": "is not known: leave it out",
@@ -46,15 +46,15 @@ _LIKENESS, _LONGEST_NAME = 0.7, 40
 
 
 def tell_fault(fault: ErrorDetails) -> str:
-    """Tells one fault, without its place and its value."""
+    """Describes one fault without its place and its value."""
     kind = fault["type"]
     if kind in _OWN:
         return fault["msg"].removeprefix(_OWN[kind])
-    told = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
-    count = told.get("min_length", told.get("max_length"))
+    values = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
+    count = values.get("min_length", values.get("max_length"))
     ending = "" if count == "1" else "s"
     return WORDS.get(kind, _UNKNOWN).format(
-        **told, item=f"item{ending}", character=f"character{ending}"
+        **values, item=f"item{ending}", character=f"character{ending}"
     )
 
 

@@ -128,7 +128,7 @@ class Backend(ABC):
     computes_padding = True
     #: whether it looks tokens up in a table of 16 bits too
     narrow_embeddings = False
-    #: the fewest tokens for which a pass that is alone uses several cores
+    #: the fewest tokens for which a single pass uses several cores
     worth_sharing_tokens: int
     #: why networks run in this type
     dtype_reason = "set by the caller"
@@ -143,7 +143,7 @@ class Backend(ABC):
         """Prepares a network for passes."""
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Tells whether an error means that the machine or the device is out of memory."""
+        """Returns whether an error means that the machine or the device is out of memory."""
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return True
         return isinstance(error, RuntimeError) and any(
@@ -155,6 +155,6 @@ class Backend(ABC):
         return
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Tells whether only a new process can use the device after this error."""
+        """Returns whether only a new process can use the device after this error."""
         del error
         return False

@@ -47,7 +47,7 @@ _FEW_TOKENS = 48
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
-    """Tells whether the kernels compute an encoder here."""
+    """Returns whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
     return can_compute(dtype) and all(size % _WORD_BYTES == 0 for size in sizes)
 

@@ -150,7 +150,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Tells whether the device has instructions that multiply bfloat16 numbers."""
+    """Returns whether the device has instructions that multiply bfloat16 numbers."""
     if device.type == "cuda":
         return _is_gpu_since(device, _CUDA_BFLOAT16)
     capabilities = torch.cpu.get_capabilities()
@@ -158,7 +158,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def computes_int8(device: torch.device) -> bool:
-    """Tells whether the processor multiplies bytes and adds four products in one instruction."""
+    """Returns whether the processor multiplies bytes and adds four products in one instruction."""
     if device.type != "cpu" or not torch._C._has_mkldnn:
         return False
     capabilities = torch.cpu.get_capabilities()

@@ -70,7 +70,7 @@ class CudaBackend(Backend):
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
         """Copies the parameters that compute in 16 bits, shares the rest, and turns TF32 off.
 
-        TF32 keeps 10 bits of a float32 factor. A text alone and in a batch would differ by more
+        TF32 keeps 10 bits of a float32 factor. A text by itself and in a batch would differ by more
         than the 1e-5 that float32 promises. For speed there are the 16-bit types.
         """
         torch.backends.cuda.matmul.fp32_precision = "ieee"
@@ -85,7 +85,7 @@ class CudaBackend(Backend):
         torch.cuda.empty_cache()
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Tells whether this process has lost CUDA: a sticky error, or no device."""
+        """Returns whether this process has lost CUDA: a sticky error, or no device."""
         if not isinstance(error, RuntimeError) or self.is_out_of_memory(error):
             return False
         code = getattr(error, "error_code", None)

@@ -93,7 +93,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def fault() -> str | None:
-    """Tells why this process cannot compute by the kernels; None if it can."""
+    """Returns why this process cannot compute by the kernels; None if it can."""
     capabilities = torch.cpu.get_capabilities()
     missing = [feature for feature in _FEATURES if not capabilities.get(feature, False)]
     if missing:
@@ -107,7 +107,7 @@ def fault() -> str | None:
 
 
 def can_compute(dtype: torch.dtype) -> bool:
-    """Tells whether there is a library, and this processor has what its kernels need."""
+    """Returns whether there is a library, and this processor has what its kernels need."""
     if dtype not in KINDS or library() is None:
         return False
     needed = _MORE_FEATURES.get(dtype)
@@ -121,7 +121,7 @@ def _load() -> ctypes.CDLL | None:
         if not path.is_file():
             continue
         found = ctypes.CDLL(str(path))
-        # Compiled for another kind of processor, or before it told its sources, it has no kernels.
+        # Compiled for another kind of processor, or before it knew its sources, it has no kernels.
         if hasattr(found, "headlight_encode") and hasattr(found, "headlight_sources"):
             found.headlight_sources.restype = c_char_p
             found.headlight_encode.restype = c_int

@@ -159,7 +159,7 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
         raise CheckpointError(
             path,
             "does not match its own SHA-256: it is damaged, or was changed after it was written "
-            "(whoever changes it by hand takes sha256 out)",
+            "(to change it by hand, take sha256 out)",
         )
     return manifest
 
@@ -204,7 +204,7 @@ def _check_precision(
         if record.weights_sha256 != weights_sha256:
             raise CheckpointError(
                 path,
-                f"its record of {record.dtype} is of version "
+                f"its record of {record.dtype} belongs to version "
                 f"{record.weights_sha256[:_VERSION_LENGTH]}, and {WEIGHTS} is version "
                 f"{weights_sha256[:_VERSION_LENGTH]}: take the record and sha256 out, then measure "
                 f"again (headlight-train evaluate --record-dtype {record.dtype})",

@@ -39,7 +39,7 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     change = sum(one.change for one in record.sets)
     measured = f"{100 * change / rows:+.2f} over {rows:,} rows"
     if rows < LEAST_ROWS:
-        reason = f"{dtype} was measured on {rows} rows alone, of at least {LEAST_ROWS}"
+        reason = f"{dtype} was measured on only {rows} rows, of at least {LEAST_ROWS}"
         return Verdict(allowed=False, reason=reason)
     # Compared as whole numbers: 0.2 has no exact float.
     if abs(change) * 1000 > round(MOST_POINTS * 10) * rows:

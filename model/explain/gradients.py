@@ -183,9 +183,9 @@ class Gradients:
         logits = self._baselines.get(key)
         if logits is None:
             with torch.no_grad():
-                alone = network(self._batch(encoding, 1), token_embeddings=baseline[None])
+                output = network(self._batch(encoding, 1), token_embeddings=baseline[None])
             # Several threads share the dictionary, so each change of it is one call.
-            self._baselines[key] = logits = alone.logits[0].clone()
+            self._baselines[key] = logits = output.logits[0].clone()
             if len(self._baselines) > _MOST_BASELINES:
                 self._baselines.popitem(last=False)
         return logits

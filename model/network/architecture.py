@@ -38,7 +38,7 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
 
 
 def is_known(content: Mapping[str, Any]) -> bool:
-    """Tells whether a `config.json` names a kind of network that can be loaded."""
+    """Returns whether a `config.json` names a kind of network that can be loaded."""
     kind = content.get("model_type")
     return isinstance(kind, str) and kind in _CONFIGS
 

@@ -340,7 +340,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _casts(device: str) -> bool:
-    """Tells whether autocast is on; some devices do not have it."""
+    """Returns whether autocast is on; some devices do not have it."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 

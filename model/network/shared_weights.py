@@ -23,7 +23,7 @@ class SharedWeights:
     Args:
         network: float32, in evaluation mode.
         compact: whether the weights of its layers are kept in 16 bits between uses. It changes the
-            network, so nobody else may run it.
+            network, so no other code may run it.
         linger_seconds: how long the wide weights are kept after their last use.
     """
 
@@ -65,7 +65,7 @@ class SharedWeights:
     def release(self) -> None:
         """Drops the float32 weights at once instead of some seconds after their last use.
 
-        Does nothing while somebody uses them.
+        Does nothing while they are in use.
         """
         with self._lock:
             if self._users or not self._narrow:

@@ -133,7 +133,7 @@ def _check_kind(path: Path, found: tokenizers.Tokenizer, kind: type, name: str) 
     if not isinstance(found.model, kind):
         raise CheckpointError(
             path,
-            f"is of the kind {type(found.model).__name__}, but a {name} is of the kind "
+            f"has a model of the kind {type(found.model).__name__}, but a {name} has "
             f"{kind.__name__}: to have it read as it is, set tokenizer_class in {OPTIONS} to "
             f"{_GENERIC}",
         )
