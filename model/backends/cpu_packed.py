@@ -44,7 +44,7 @@ _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns whether this processor and this build of torch have the kernels for packed weights."""
+    """Returns whether this processor and torch have the kernels for packed weights."""
     return (
         device.type == "cpu"
         and platform.machine().lower() in _PROCESSORS
