@@ -220,14 +220,14 @@ def _check_precision(
 def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
     """Refuses records of other weights: their answers say nothing of those of the folder's."""
     for name, verb, record in (
-        ("baseline", "is", manifest.baseline),
-        ("thresholds", "are", manifest.thresholds),
+        ("baseline", "belongs", manifest.baseline),
+        ("thresholds", "belong", manifest.thresholds),
     ):
         if record is None or record.weights_sha256 in (None, weights_sha256):
             continue
         raise CheckpointError(
             path,
-            f"its {name} {verb} of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
+            f"its {name} {verb} to version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
             f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take {name} and sha256 "
             "out, then record again (headlight-train evaluate --record-baseline)",
         )

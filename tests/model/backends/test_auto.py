@@ -6,32 +6,21 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model import load_predictor, open_checkpoint
 from model.backends.device import (
     DtypeChoice,
     choose_backend,
     choose_dtype,
-    computes_int8,
     dtype_name,
 )
 from model.checkpoint.manifest import Precision
-from model.checkpoint.precision import judge
-from model.errors import ConfigurationError
 from tests.builders import precision, precision_set, tiny_checkpoint
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
 FINE = precision()
 POOR = precision(precision_set(lost=9, gained=1))
-records = st.sampled_from(
-    [(), (FINE,), (POOR,), (precision(dtype="bfloat16"),), (precision(dtype="bfloat16"), FINE)]
-)
-features = st.sets(
-    st.sampled_from(["amx_bf16", "avx512_bf16", "bf16", "avx512_vnni", "avx2", "amx_int8"])
-)
 
 
 def choose(
@@ -100,37 +89,6 @@ def test_a_gpu_never_computes_in_int8(
     assert (dtype_name(choice.dtype), choice.reason) == (dtype, f"auto: this GPU {reason}")
 
 
-@given(have=features, record=records, mkldnn=st.booleans())
-def test_any_processor_and_any_record(
-    have: set[str], record: Sequence[Precision], *, mkldnn: bool
-) -> None:
-    choice = choose("auto", have, record, mkldnn=mkldnn)
-
-    if have & {"amx_bf16", "avx512_bf16", "bf16"}:
-        expected = "bfloat16"
-    elif mkldnn and "avx512_vnni" in have and judge("int8", record).allowed:
-        expected = "int8"
-    else:
-        expected = "float32"
-    assert dtype_name(choice.dtype) == expected
-    assert choice.reason.startswith("auto: this processor ")
-    assert not choice.reason.endswith(".")
-    # What `auto` chooses can also be asked for by its name.
-    named = choose(expected, have, record, mkldnn=mkldnn)
-    assert named == DtypeChoice(choice.dtype, "set by the caller")
-
-
-@given(have=features, record=records)
-def test_a_named_type_does_not_ask_the_record(have: set[str], record: Sequence[Precision]) -> None:
-    for name in ("float32", "bfloat16"):
-        assert dtype_name(choose(name, have, record).dtype) == name
-    if "avx512_vnni" in have:
-        assert choose("int8", have, record).dtype == torch.int8
-    else:
-        with pytest.raises(ConfigurationError):
-            choose("int8", have, record)
-
-
 def test_the_reason_names_who_set_the_type() -> None:
     choice = choose_dtype("float32", CPU, set_by="HEADLIGHT_DTYPE")
 
@@ -146,19 +104,3 @@ def test_the_reason_goes_with_the_model(tmp_path: Path) -> None:
     assert (info.dtype, info.dtype_reason) == ("float32", "auto: because")
     plain = load_predictor(checkpoint, device=CPU, dtype=torch.float32).info
     assert plain.dtype_reason == "set by the caller"
-
-
-@pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
-def test_what_auto_chose_computes(tmp_path: Path) -> None:
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
-
-    predictor = load_predictor(
-        checkpoint, device=CPU, dtype=choose("auto", {"avx512_vnni"}, [FINE])
-    )
-
-    assert predictor.info.dtype == "int8"
-    exact = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
-    text = predictor.encode("a good film")
-    (rounded,), (expected,) = predictor.predict([text]), exact.predict([text])
-    assert rounded.score == pytest.approx(expected.score, abs=0.03)
-    assert rounded.score != expected.score

@@ -14,7 +14,6 @@ from model.backends.device import (
     choose_device,
     choose_dtype,
     computes_bfloat16,
-    dtype_name,
 )
 from model.backends.eager import CpuBackend, CudaBackend
 from model.errors import ConfigurationError
@@ -110,17 +109,6 @@ def test_bfloat16_where_the_processor_multiplies_it(
 
 
 @pytest.mark.parametrize(
-    ("capability", "native"), [((7, 5), False), ((8, 0), True), ((9, 0), True)]
-)
-def test_bfloat16_on_cuda(
-    capability: tuple[int, int], native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
-
-    assert computes_bfloat16(torch.device("cuda", 0)) is native
-
-
-@pytest.mark.parametrize(
     ("capability", "dtype"),
     [
         ((6, 1), torch.float32),
@@ -180,10 +168,6 @@ def test_a_backend_for_each_device_and_network(
     assert (str(backend.device), backend.dtype, backend.threads) == (device, torch.float32, 3)
 
 
-def test_this_processor_can_be_asked() -> None:
-    assert computes_bfloat16(CPU) in {True, False}
-
-
 @pytest.mark.parametrize(
     ("capabilities", "quick"),
     [({"avx512_vnni": True}, True), ({"avx512_vnni": False, "avx2": True}, False), ({}, False)],
@@ -205,10 +189,3 @@ def test_int8_where_the_processor_multiplies_bytes(
 def test_int8_is_for_processors() -> None:
     with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cuda:1"))):
         choose_dtype("int8", torch.device("cuda", 1))
-
-
-@pytest.mark.parametrize("name", ["float32", "bfloat16"])
-def test_a_named_type_is_taken_as_it_is(name: str) -> None:
-    choice = choose_dtype(name, CPU)
-
-    assert (dtype_name(choice.dtype), choice.reason) == (name, "set by the caller")

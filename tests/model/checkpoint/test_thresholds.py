@@ -122,11 +122,6 @@ def test_another_class_is_refused() -> None:
     )
 
 
-def test_without_thresholds_the_field_is_not_written() -> None:
-    assert "thresholds" not in tiny_manifest().to_json()
-    assert tiny_manifest(thresholds=tiny_thresholds()).to_json()["thresholds"]["rows"] == 1000
-
-
 def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
     manifest = tiny_manifest(thresholds=tiny_thresholds())
 
@@ -141,9 +136,9 @@ def test_thresholds_of_other_weights_are_refused(folder: Path) -> None:
     other = tiny_thresholds(weights_sha256="0" * 64).model_dump(mode="json")
     edit(folder / MANIFEST, thresholds=other, sha256=None)
     message = (
-        f"{folder / MANIFEST}: its thresholds are of version 000000000000, and model.safetensors "
-        f"is version {version}: take thresholds and sha256 out, then record again "
-        "(headlight-train evaluate --record-baseline)"
+        f"{folder / MANIFEST}: its thresholds belong to version 000000000000, and "
+        f"model.safetensors is version {version}: take thresholds and sha256 out, then record "
+        "again (headlight-train evaluate --record-baseline)"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
