@@ -59,8 +59,8 @@ class Explanation:
         encoding: the text as the model read it, with its tokens.
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
-        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. If the
-            question has a thumbnail, what `make_thumbnails` returns.
+        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. With a
+            thumbnail, what `make_thumbnails` returns.
         residual_share: share of a layer's output that comes from its residual connection, for
             `model.explain.views.rollout`.
         strongest: what each query attends to most; None without a thumbnail.
@@ -207,7 +207,7 @@ class Predictor:
         (explanation,) = self.explain_batch([AttentionOptions(encoding, layers, heads)])
         return explanation
 
-    def explain_batch(self, questions: Sequence[AttentionOptions]) -> list[Explanation]:
+    def explain_batch(self, options: Sequence[AttentionOptions]) -> list[Explanation]:
         """Classifies texts in one pass on the explicit path and returns the weights of that pass.
 
         If memory runs out, the pass is repeated in halves.
@@ -216,15 +216,15 @@ class Predictor:
             IndexError: the model does not have a layer or head, or none is chosen.
             NotFiniteError: the network overflowed for one of the texts.
         """
-        return _all(in_halves(self._explain, questions, self._backend))
+        return _all(in_halves(self._explain, options, self._backend))
 
-    def explain_each(self, questions: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
+    def explain_each(self, options: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
         """Explains texts as `explain_batch` does; returns the error of one that fails in its place.
 
         Raises:
             Exception: the pass fails for a sound text too.
         """
-        return self._each(self._explain, questions, "explicit")
+        return self._each(self._explain, options, "explicit")
 
     def attempt(self, work: Callable[[], Result]) -> Result | Exception:
         """Calls `gradients` or `inspector` for one text; returns a result or the text's error.
@@ -251,9 +251,9 @@ class Predictor:
 
         return isolate(run_in_halves, entries, self._backend, control=partial(self.probe, path))
 
-    def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
-        chosen = [self._choose(question) for question in questions]
-        encodings = [question.encoding for question in questions]
+    def _explain(self, options: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
+        chosen = [self._choose(each) for each in options]
+        encodings = [each.encoding for each in options]
         # All texts of a batch leave the device with every layer and head that one of them needs.
         together = Selection(
             tuple(sorted({layer for each in chosen for layer in each.layers})),
@@ -263,36 +263,34 @@ class Predictor:
         output = self._runner.to_host(started)
         predictions = self._predictions(output.logits, encodings)
         explanations: list[Explanation | NotFiniteError] = []
-        for row, (prediction, question, own) in enumerate(
-            zip(predictions, questions, chosen, strict=True)
+        for row, (prediction, each, own) in enumerate(
+            zip(predictions, options, chosen, strict=True)
         ):
+            weights = _cut(output.weights, row, len(each.encoding.input_ids), own, together)
             if isinstance(prediction, NotFiniteError):
                 explanations.append(prediction)
-                continue
-            length = len(question.encoding.input_ids)
-            weights = _cut(output.weights, row, length, own, together)
             # A weight that is not a number makes the sum none either.
-            if not all(np.isfinite(layer.sum()) for layer in weights):
-                what = "attention weights"
-                explanations.append(NotFiniteError(1, len(encodings), what=what))
-                continue
-            explanations.append(self._explanation(prediction, question, own, weights))
+            elif not all(np.isfinite(layer.sum()) for layer in weights):
+                error = NotFiniteError(1, len(encodings), what="attention weights")
+                explanations.append(error)
+            else:
+                explanations.append(self._explanation(prediction, each, own, weights))
         return explanations
 
     def _explanation(
         self,
         prediction: Prediction,
-        question: AttentionOptions,
+        options: AttentionOptions,
         chosen: Selection,
         weights: Sequence[NDArray[np.float32]],
     ) -> Explanation:
-        encoding, thumbnail, share = question.encoding, question.thumbnail, self._residual_share
-        if thumbnail is None:
+        encoding, share = options.encoding, self._residual_share
+        if options.thumbnail is None:
             attention, strongest = np.stack(weights), None
         else:
-            assert encoding.tokens is not None  # noqa: S101 - questions are encoded with them
+            assert encoding.tokens is not None  # noqa: S101 - they are encoded with them
             attention, strongest = make_thumbnails(
-                weights, encoding.tokens, thumbnail, residual_share=share
+                weights, encoding.tokens, options.thumbnail, residual_share=share
             )
         layers, heads = chosen.layers, chosen.heads
         return Explanation(prediction, encoding, layers, heads, attention, share, strongest)
@@ -315,10 +313,10 @@ class Predictor:
         else:
             self.gradients.probe(encoding)
 
-    def _choose(self, question: AttentionOptions) -> Selection:
+    def _choose(self, options: AttentionOptions) -> Selection:
         return Selection(
-            _check_indices(question.layers, self.info.num_layers, "layer"),
-            _check_indices(question.heads, self.info.num_heads, "head"),
+            _check_indices(options.layers, self.info.num_layers, "layer"),
+            _check_indices(options.heads, self.info.num_heads, "head"),
         )
 
     def _predictions(
@@ -330,13 +328,11 @@ class Predictor:
 
 
 def _all(results: Sequence[Result | NotFiniteError]) -> list[Result]:
-    """Returns results that are all there; raises the first error among them."""
-    found: list[Result] = []
-    for result in results:
-        if isinstance(result, NotFiniteError):
-            raise result
-        found.append(result)
-    return found
+    """Raises the first error among results, if there is one."""
+    answers = [result for result in results if not isinstance(result, NotFiniteError)]
+    if len(answers) < len(results):
+        raise next(result for result in results if isinstance(result, NotFiniteError))
+    return answers
 
 
 def _cut(
@@ -344,16 +340,16 @@ def _cut(
     row: int,
     length: int,
     wanted: Selection,
-    given: Selection,
+    available: Selection,
 ) -> list[NDArray[np.float32]]:
     """Cuts the weights of one text out of a batch, without padding: [H, T, T] of each layer."""
     # A slice is a view; a list of heads would copy.
     heads = (
         slice(None)
-        if wanted.heads == given.heads
-        else [given.heads.index(head) for head in wanted.heads]
+        if wanted.heads == available.heads
+        else [available.heads.index(head) for head in wanted.heads]
     )
-    layers = (weights[given.layers.index(layer)] for layer in wanted.layers)
+    layers = (weights[available.layers.index(layer)] for layer in wanted.layers)
     return [layer[row][heads, :length, :length] for layer in layers]
 
 

@@ -98,10 +98,10 @@ def fault() -> str | None:
     missing = [feature for feature in _FEATURES if not capabilities.get(feature, False)]
     if missing:
         return f"this processor has no {missing[0]}"
-    found = _load()
-    if found is None:
+    compiled = _load()
+    if compiled is None:
         return "they are not compiled"
-    if _digest() not in {None, found.headlight_sources().decode()}:
+    if _digest() not in {None, compiled.headlight_sources().decode()}:
         return "they are compiled from other sources than model/kernels holds now"
     return None
 
@@ -120,16 +120,16 @@ def _load() -> ctypes.CDLL | None:
         path = Path(__file__).with_name(_NAME + suffix)
         if not path.is_file():
             continue
-        found = ctypes.CDLL(str(path))
+        compiled = ctypes.CDLL(str(path))
         # Compiled for another kind of processor, or before it knew its sources, it has no kernels.
-        if hasattr(found, "headlight_encode") and hasattr(found, "headlight_sources"):
-            found.headlight_sources.restype = c_char_p
-            found.headlight_encode.restype = c_int
-            found.headlight_encode.argtypes = (
+        if hasattr(compiled, "headlight_encode") and hasattr(compiled, "headlight_sources"):
+            compiled.headlight_sources.restype = c_char_p
+            compiled.headlight_encode.restype = c_int
+            compiled.headlight_encode.argtypes = (
                 *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
                 *(c_void_p, c_void_p, c_int64, c_void_p),
             )
-            return found
+            return compiled
     return None
 
 

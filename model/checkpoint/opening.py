@@ -61,11 +61,11 @@ class Checkpoint:
         path = self.path / WEIGHTS
         # One read: the digest and the weights come from the same bytes.
         content = read_bytes(path)
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.weights_sha256:
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != self.weights_sha256:
             raise CheckpointError(
                 path,
-                f"is version {found[:_VERSION_LENGTH]} now, and was {self.version} when it was "
+                f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
         network = build_undrawn(self.config, "cpu")

@@ -33,17 +33,17 @@ def check_weights(
     needed = {
         stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
     }
-    found, types = _header(path)
-    missing = sorted(needed.keys() - found.keys())
+    shapes, types = _header(path)
+    missing = sorted(needed.keys() - shapes.keys())
     if missing:
         raise CheckpointError(path, f"lacks {_some(missing)}, which config.json asks for")
-    surplus = sorted(found.keys() - needed.keys() - unused)
+    surplus = sorted(shapes.keys() - needed.keys() - unused)
     if surplus:
         raise CheckpointError(path, f"holds {_some(surplus)}, which config.json has no place for")
     for name, shape in needed.items():
-        if found[name] != shape:
+        if shapes[name] != shape:
             raise CheckpointError(
-                path, f"{name} has shape {found[name]}, config.json asks for {shape}"
+                path, f"{name} has shape {shapes[name]}, config.json asks for {shape}"
             )
         if types[name] not in _FLOATS:
             raise CheckpointError(

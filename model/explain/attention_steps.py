@@ -87,8 +87,8 @@ class HeadInspector:
         _check(query, length, "token", "the text")
         batch = self._batch(encoding)
         with self._network.use() as network, torch.no_grad():
-            found = _compute(network.attention_inputs(batch, layer), head, query, length)
-        steps = [tensor.float().cpu().numpy() for tensor in found]
+            computed = _compute(network.attention_inputs(batch, layer), head, query, length)
+        steps = [tensor.float().cpu().numpy() for tensor in computed]
         if not all(np.isfinite(step).all() for step in steps):
             raise NotFiniteError(1, 1, what="steps of a head")
         return HeadSteps(encoding, layer, head, query, 1 / math.sqrt(self.head_dim), *steps)

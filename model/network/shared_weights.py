@@ -118,14 +118,14 @@ def narrow_embeddings(network: Network) -> None:
 
 def _narrow(part: nn.Module) -> list[nn.Parameter]:
     """Replaces the weights of linear maps and embeddings that fit into 16 bits; returns them."""
-    found = []
+    narrowed = []
     for module in part.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             narrow = _narrowed(module.weight.detach())
             if narrow is not None:
                 module.weight = _frozen(narrow)
-                found.append(module.weight)
-    return found
+                narrowed.append(module.weight)
+    return narrowed
 
 
 def _narrowed(weight: Tensor) -> Tensor | None:

@@ -56,13 +56,13 @@ def content_of(token: object) -> str | None:
 
 
 def _build_bert(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
+    if loaded is None:
         vocabulary = _read_lines(path)
     else:
-        _check_kind(path, found, models.WordPiece, "BertTokenizer")
-        vocabulary = found.get_vocab(with_added_tokens=False)
+        _check_kind(path, loaded, models.WordPiece, "BertTokenizer")
+        vocabulary = loaded.get_vocab(with_added_tokens=False)
     option = path.parent / OPTIONS
     chinese_characters = _flag(option, options, "tokenize_chinese_chars", default=True)
     return wordpiece_tokenizer(
@@ -76,14 +76,14 @@ def _build_bert(
 
 
 def _build_roberta(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
+    if loaded is None:
         vocabulary = read_object(path)
         merges = _read_merges(path.with_name(_MERGES))
     else:
-        _check_kind(path, found, models.BPE, "RobertaTokenizer")
-        content = json.loads(found.to_str())["model"]
+        _check_kind(path, loaded, models.BPE, "RobertaTokenizer")
+        content = json.loads(loaded.to_str())["model"]
         vocabulary = content["vocab"]
         merges = [(left, right) for left, right in content["merges"]]
     option = path.parent / OPTIONS
@@ -98,17 +98,17 @@ def _build_roberta(
 
 
 def _build_xlm_roberta(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
+    if loaded is None:
         raise CheckpointError(
             path,
             "cannot be read, and there is no tokenizer.json: have transformers write one "
             f"(AutoTokenizer.from_pretrained({str(path.parent)!r})"
             f".save_pretrained({str(path.parent)!r}))",
         )
-    _check_kind(path, found, models.Unigram, "XLMRobertaTokenizer")
-    content = json.loads(found.to_str())
+    _check_kind(path, loaded, models.Unigram, "XLMRobertaTokenizer")
+    content = json.loads(loaded.to_str())
     return sentence_piece_tokenizer(
         [(token, score) for token, score in content["model"]["vocab"]],
         _charsmap_of(content.get("normalizer")),
@@ -129,11 +129,11 @@ def _charsmap_of(normalizer: Options | None) -> bytes | None:
     return None
 
 
-def _check_kind(path: Path, found: tokenizers.Tokenizer, kind: type, name: str) -> None:
-    if not isinstance(found.model, kind):
+def _check_kind(path: Path, loaded: tokenizers.Tokenizer, kind: type, name: str) -> None:
+    if not isinstance(loaded.model, kind):
         raise CheckpointError(
             path,
-            f"has a model of the kind {type(found.model).__name__}, but a {name} has "
+            f"has a model of the kind {type(loaded.model).__name__}, but a {name} has "
             f"{kind.__name__}: to have it read as it is, set tokenizer_class in {OPTIONS} to "
             f"{_GENERIC}",
         )

@@ -57,18 +57,18 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     options = _with_older(folder, options, roles)
     tokens = {role: content_of(options.get(role)) or token for role, token in roles.items()}
     path = folder / _JSON
-    found = _read_json(path) if path.is_file() else None
-    if found is None and own is not None:
+    loaded = _read_json(path) if path.is_file() else None
+    if loaded is None and own is not None:
         path = folder / own.vocabulary
         if not path.is_file():
             raise CheckpointError(folder / _JSON, f"is missing, and there is no {own.instead}")
     added = [_read_added(folder, options, tokens)]
     if own is not None:
-        if found is not None and _ADDED not in options:
-            added.append((path, found.get_added_tokens_decoder()))
-        backend = own.build(path, found, options, tokens)
-    elif found is not None:
-        backend = found
+        if loaded is not None and _ADDED not in options:
+            added.append((path, loaded.get_added_tokens_decoder()))
+        backend = own.build(path, loaded, options, tokens)
+    elif loaded is not None:
+        backend = loaded
     else:
         raise CheckpointError(path, f"is missing, which a {name} is read from")
     for source, new in added:

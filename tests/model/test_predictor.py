@@ -146,11 +146,6 @@ def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
     assert prediction.label == "negative"
 
 
-def test_no_text_at_all_is_refused(predictor: Predictor) -> None:
-    with pytest.raises(ValueError, match=exactly("a batch needs at least one encoding, got 0")):
-        predictor.predict([])
-
-
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
     with pytest.raises(BlankTextError):
         predictor.encode(" \u200b ")

@@ -106,23 +106,6 @@ def test_what_cannot_be_true_is_refused(changes: dict[str, Any], fault: str) -> 
     assert found["msg"].startswith(f"Value error, {fault}")
 
 
-def test_another_class_is_refused() -> None:
-    with pytest.raises(ValidationError) as caught:
-        tiny_manifest(labels=["bad", "good"], baseline=tiny_baseline())
-    (found,) = caught.value.errors(include_url=False)
-    assert found["msg"] == (
-        "Value error, baseline.scores are of negative, positive, must be of bad, good"
-    )
-
-
-def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
-    manifest = tiny_manifest(baseline=tiny_baseline())
-
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-
-    assert checkpoint.manifest.baseline == tiny_baseline(weights_sha256=checkpoint.weights_sha256)
-
-
 def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
     before = {file.name: file.read_bytes() for file in checkpoint.path.iterdir()}
@@ -148,26 +131,53 @@ def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) 
     assert (manifest.baseline, manifest.thresholds) == (kept, left)
 
 
-def test_a_baseline_of_other_weights_is_refused(checkpoint: Checkpoint) -> None:
-    other = tiny_baseline(weights_sha256="0" * 64).model_dump(mode="json")
-    edit(checkpoint.path / MANIFEST, baseline=other, sha256=None)
+RECORDS: dict[str, Baseline | Thresholds] = {
+    "baseline": tiny_baseline(),
+    "thresholds": tiny_thresholds(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("baseline", "baseline.scores are of"), ("thresholds", "thresholds.texts are of")],
+)
+def test_another_class_is_refused(name: str, fault: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        tiny_manifest(labels=["bad", "good"], **{name: RECORDS[name]})
+    (found,) = caught.value.errors(include_url=False)
+    assert found["msg"] == f"Value error, {fault} negative, positive, must be of bad, good"
+
+
+def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
+    manifest = tiny_manifest(**RECORDS)
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
+    digest = {"weights_sha256": checkpoint.weights_sha256}
+    assert checkpoint.manifest.baseline == tiny_baseline(**digest)
+    assert checkpoint.manifest.thresholds == tiny_thresholds(**digest)
+
+
+@pytest.mark.parametrize(("name", "verb"), [("baseline", "belongs"), ("thresholds", "belong")])
+def test_a_record_of_other_weights_is_refused(name: str, verb: str, checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
+    other = RECORDS[name].model_copy(update={"weights_sha256": "0" * 64})
+    edit(path, sha256=None, **{name: other.model_dump(mode="json")})
     message = (
-        f"{path}: its baseline belongs to version 000000000000, and model.safetensors is version "
-        f"{checkpoint.version}: take baseline and sha256 out, then record again "
+        f"{path}: its {name} {verb} to version 000000000000, and model.safetensors is version "
+        f"{checkpoint.version}: take {name} and sha256 out, then record again "
         "(headlight-train evaluate --record-baseline)"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(checkpoint.path)
 
 
-def test_the_model_that_ships_has_one_of_its_validation_rows() -> None:
-    text = (DEFAULT / MANIFEST).read_text(encoding="utf-8")
-    content = Manifest.model_validate_json(text)
-    baseline = content.baseline
-    assert baseline is not None
-    assert (baseline.sets, baseline.rows) == (("validation",), 2500)
-    assert baseline.weights_sha256 == content.files["model.safetensors"]
+def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
+    content = Manifest.model_validate_json((DEFAULT / MANIFEST).read_text(encoding="utf-8"))
     (validation,) = [metric for metric in content.metrics if metric.name == "validation"]
-    assert validation.rows == baseline.rows
+    for record in (content.baseline, content.thresholds):
+        assert record is not None
+        assert (record.sets, record.rows) == (("validation",), validation.rows)
+        assert record.weights_sha256 == content.files["model.safetensors"]
+    assert content.thresholds is not None
+    first = content.thresholds.reports()[0]
+    assert (first["threshold"], first["share"]) == (0.5, 1.0)
+    assert first["accuracy"] == pytest.approx(validation.accuracy)

@@ -100,14 +100,6 @@ def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
     assert contents(old) == contents(tiny_checkpoint(tmp_path / "expected", seed=1))
 
 
-def test_a_path_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    tiny_checkpoint(Path("tiny"))
-
-    assert open_checkpoint(Path("tiny")).name == "tiny"
-
-
 def test_others_may_read_the_folder(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
 

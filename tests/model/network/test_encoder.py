@@ -167,15 +167,6 @@ def test_fresh_weights_are_drawn_as_said() -> None:
     assert drawn.mean().item() == pytest.approx(0.0, abs=0.001)
 
 
-def test_fresh_weights_of_projections_without_bias() -> None:
-    network = tiny_network()
-    network.classifier = nn.Linear(8, 2, bias=False)
-    network.initialize(std=0.5, generator=torch.Generator().manual_seed(0))
-
-    assert network.classifier.bias is None
-    assert network.classifier.weight.abs().sum() > 0
-
-
 def test_dropout_works_in_training_only() -> None:
     network = tiny_network()
     batch = random_batch(9, 9)
