@@ -153,7 +153,7 @@ def kept_folder(pinned: Listing | Reference) -> Path:
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Holds a lock beside a folder, so that replicas that start together fetch once."""
-    from huggingface_hub.utils import WeakFileLock
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with WeakFileLock(folder.with_name(f".{folder.name}.lock")):
