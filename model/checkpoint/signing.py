@@ -131,7 +131,7 @@ def _explain(
     signature = folder / SIGNATURE
     if isinstance(error, InvalidSignature) or str(error).startswith("Key mismatch"):
         return CheckpointError(
-            signature, f"is not a signature by the key {key}: it is another's, or was changed"
+            signature, f"was not signed by the key {key}, or was changed afterwards"
         )
     if str(error).startswith("Signature mismatch"):
         for name in sorted(present | set(signed)):
