@@ -105,12 +105,7 @@ class ModelInfo:
 
 
 class Predictor:
-    """A loaded checkpoint that answers; several threads may call it at once.
-
-    Args:
-        tokenizer: the tokenizer of the same checkpoint.
-        residual_share: share of a layer's output that comes from its residual connection.
-    """
+    """A loaded checkpoint that answers; several threads may call it at once."""
 
     def __init__(
         self,

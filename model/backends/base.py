@@ -23,12 +23,7 @@ _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The layers and heads whose weights a pass returns.
-
-    Args:
-        layers: numbers of layers, ascending.
-        heads: numbers of heads of each of these layers, ascending.
-    """
+    """The layers and the heads of each, ascending, whose weights a pass returns."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
@@ -51,12 +46,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class HostOutput:
-    """The results of a pass, on the host.
-
-    Args:
-        logits: float32 [B, C].
-        weights: float32 [B, H, T, T] for each chosen layer.
-    """
+    """The results of a pass on the host: logits float32 [B, C], and each layer's [B, H, T, T]."""
 
     logits: NDArray[np.float32]
     weights: tuple[NDArray[np.float32], ...]

@@ -77,12 +77,7 @@ class KernelBackend(CpuBackend):
 
 
 class KernelEncoder:
-    """An encoder with packed weights, for inference.
-
-    Args:
-        network: float32, on the CPU. Its embeddings are shared; the rest is copied.
-        dtype: the type of the factors of products, one that `can_compute` accepts.
-    """
+    """An encoder with packed weights, for inference; it shares only the embeddings."""
 
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         self._dtype = dtype
@@ -235,10 +230,7 @@ class ShortAndLong:
 
 
 def pack(weight: Tensor) -> Tensor:
-    """Packs a weight for the kernels.
-
-    Args:
-        weight: float32, bfloat16 or int8 [columns, factors of a sum].
+    """Packs a weight [columns, factors of a sum] for the kernels.
 
     Returns:
         The same type [panels, words, 32, factors of a word]; the last panel is filled with zeros.

@@ -72,12 +72,7 @@ class PackedBackend(CpuBackend):
 
 
 class PackedEncoder:
-    """An encoder with packed weights, for inference.
-
-    Args:
-        network: on the CPU. Its embeddings and pooler are shared; the rest is copied.
-        dtype: the type of the projections, one that `can_pack` accepts.
-    """
+    """An encoder with packed weights, for inference; it shares only embeddings and pooler."""
 
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]

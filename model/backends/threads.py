@@ -10,12 +10,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
-    """Chooses the number of threads.
-
-    Returns:
-        The setting. If it is 0, the CPU quota rounded up, but at most the cores that this process
-        may use, which in a container are all cores of the host.
-    """
+    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process."""
     if setting:
         return setting
     cores = _usable_cores()

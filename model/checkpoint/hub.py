@@ -47,12 +47,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a repository at one commit.
-
-    Args:
-        commit: its commit, 40 hex digits.
-        files: size of each file in bytes, by its path; -1 where the hub does not say.
-    """
+    """The files of a repository at one commit, with their sizes in bytes; -1 if it is unknown."""
 
     reference: Reference
     commit: str
@@ -137,8 +132,6 @@ def download(listing: Listing, names: Collection[str], folder: Path) -> None:
 
 def kept_folder(pinned: Listing | Reference) -> Path:
     """Returns the folder below `HF_HOME` that keeps the files of a commit between runs.
-
-    Its own name is the last part of the repository's.
 
     Raises:
         HubError: the extra is not installed.

@@ -31,12 +31,7 @@ Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class DataSource(Record):
-    """A file of training data.
-
-    Args:
-        file: its name without the folder; in a plan its path as the plan writes it.
-        sha256: the SHA-256 of the file on disk.
-    """
+    """A file of training data; in a plan, `file` is the path that the plan states."""
 
     file: str
     rows: PositiveInt
@@ -44,12 +39,9 @@ class DataSource(Record):
 
 
 class Metric(Record):
-    """The accuracy on one set, measured when the checkpoint was made.
+    """The accuracy on one set, with its 95 % Wilson interval, measured when the checkpoint was made.
 
-    Args:
-        interval: its 95 % Wilson interval.
-        log_loss: mean negative log-likelihood after calibration, in nats.
-        ece: expected calibration error after calibration, 15 bins.
+    `log_loss` is the mean negative log-likelihood after calibration, in nats; `ece` has 15 bins.
     """
 
     name: str
@@ -61,12 +53,9 @@ class Metric(Record):
 
 
 class PrecisionSet(Record):
-    """How one type of numbers did on one set, beside float32.
+    """How one type of numbers did on one set, beside float32; `log_loss` is in nats.
 
-    Args:
-        log_loss: mean negative log-likelihood after calibration, in nats.
-        lost: texts that float32 has right and the type has wrong.
-        gained: texts that the type has right and float32 has wrong.
+    `lost` texts are right in float32 and wrong in the type, `gained` texts the other way.
     """
 
     name: SetName

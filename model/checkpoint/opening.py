@@ -33,12 +33,7 @@ _VERSION_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder that passed all checks; its weights are not loaded yet.
-
-    Args:
-        weights_sha256: the SHA-256 of the weights file, in hex.
-        manifest: the content of `headlight.json`, or defaults.
-    """
+    """A folder that passed all checks; its weights are not loaded yet."""
 
     path: Path
     name: str

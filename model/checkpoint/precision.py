@@ -15,11 +15,7 @@ _Z_SQUARED = 1.96**2
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a type may be chosen by itself.
-
-    Args:
-        allowed: whether it may.
-    """
+    """Whether a type may be chosen by itself, with a clause that says why."""
 
     allowed: bool
     reason: str

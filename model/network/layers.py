@@ -22,14 +22,7 @@ _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
 
 
 class Embeddings(nn.Module):
-    """The normalised sum of the embeddings of tokens, positions and the first segment.
-
-    P is the number of positions.
-
-    Args:
-        type_vocab_size: rows of the segment embedding; 0 means there is none.
-        position_offset: rows of the position embedding before that of the first token.
-    """
+    """The normalised sum of the embeddings of tokens, positions and the first segment."""
 
     def __init__(
         self,
@@ -72,12 +65,7 @@ class Embeddings(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward part, each followed by a residual connection and a norm.
-
-    Args:
-        dropout: share of each sublayer's result that training drops.
-        attention_dropout: share of the attention weights that training drops.
-    """
+    """Self-attention and a feed-forward part, each followed by a residual connection and a norm."""
 
     def __init__(
         self,

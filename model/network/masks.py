@@ -12,14 +12,11 @@ from model.errors import ConfigurationError
 
 
 def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
-    """Masks the padding after texts of known lengths.
+    """Masks the padding after texts of known lengths; bool [B, K], True where there is padding.
 
     Args:
         lengths: valid positions of each row, integers [B], each at least 1.
         max_length: K; None means the longest of the lengths.
-
-    Returns:
-        True where a position is padding, bool [B, K].
 
     Raises:
         ConfigurationError: the lengths are no integers from 1 to `max_length`, or there are none.
@@ -48,15 +45,12 @@ def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | None = None
 ) -> Tensor:
-    """Masks later positions: query q sees keys 0 to q.
+    """Masks later positions: query q sees keys 0 to q; bool [Q, K], True where a key is later.
 
     Args:
         query_length: Q.
         key_length: K, at least Q; the queries are the last positions. None means Q.
         device: where the mask goes.
-
-    Returns:
-        True where a key is later than the query, bool [Q, K].
 
     Raises:
         ConfigurationError: there are fewer keys than queries.

@@ -25,10 +25,6 @@ _PLAIN_SET = re.compile(r"\[([^\[\]\\^&-]+)\]")
 def check_parts(path: Path, backend: tokenizers.Tokenizer) -> None:
     """Refuses a tokenizer that makes texts too long, or reads excerpts or equal texts differently.
 
-    Args:
-        path: the file to name in the error.
-        backend: what the library made of the file.
-
     Raises:
         CheckpointError: a part goes beyond its bounds; the message names its field.
         UnsupportedCheckpointError: a part cannot read a text from its end.

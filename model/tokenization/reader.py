@@ -29,12 +29,7 @@ _ADDED = "added_tokens_decoder"
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFiles:
-    """The tokenizer that the files of a folder describe.
-
-    Args:
-        backend: the tokenizer, without truncation and padding.
-        special_tokens: tokens by the roles that transformers knows; some may be missing.
-    """
+    """The tokenizer that the files of a folder describe, without truncation and padding."""
 
     path: Path
     backend: tokenizers.Tokenizer

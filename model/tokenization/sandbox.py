@@ -24,12 +24,8 @@ _MOST_SECONDS = 120.0
 def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
     """Opens the tokenizer of a checkpoint folder in a child process, and encodes hard texts.
 
-    Args:
-        folder: the checkpoint folder.
-        timeout: seconds until the child is killed.
-
     Raises:
-        CheckpointError: the folder was refused there, or the child died; names the file.
+        CheckpointError: the folder was refused there, or the child died or took too many seconds.
         UnsupportedCheckpointError: a part of the tokenizer is not supported.
     """
     path = folder / "tokenizer.json"

@@ -77,12 +77,7 @@ class Encoding:
 
 
 def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
-    """Counts the tokens that stand for what the vocabulary lacks.
-
-    Args:
-        encodings: any number of texts.
-        unknown_id: the id of that token; None if the vocabulary has none.
-    """
+    """Counts the tokens that stand for what the vocabulary lacks; none if `unknown_id` is None."""
     if unknown_id is None:
         return 0
     return sum(encoding.input_ids.count(unknown_id) for encoding in encodings)
@@ -192,16 +187,10 @@ class Tokenizer:
         )
 
     def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
-        """Encodes the whole of a text, in windows that overlap, without tokens.
-
-        Args:
-            text: valid Unicode (see `model.tokenization.check.check_text`).
-            max_windows: the most windows that the text may have, at least 1.
+        """Encodes the whole of a text, in windows that overlap, without tokens; raises as `encode`.
 
         Raises:
-            TooManyWindowsError: it takes more windows.
-            TextGrowsError: the normalizer makes the text several times as long.
-            TokenizerError: the tokenizer breaks on this text.
+            TooManyWindowsError: it takes more than `max_windows`.
         """
         _, encoded, windows = self._divide(text, max_windows, with_tokens=False)
         return [
@@ -330,10 +319,10 @@ def _no_panic() -> Iterator[None]:
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
-    """Reads the tokenizer of a checkpoint folder; see `model.tokenization.reader`.
+    """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
 
     Args:
-        folder: has the files that transformers reads.
+        folder: has the files that transformers reads; see `model.tokenization.reader`.
         max_length: the most tokens that the model reads.
         padded_length: the length of every text, for a model that reads padding; else None.
 

@@ -21,9 +21,8 @@ class Words:
     """The words of a text, in order.
 
     Args:
-        tokens: W entries. A special token stays as it is. The entry of a word has in `text` its
-            characters as the user wrote them, as far as they were read, and in `word` its
-            number.
+        tokens: W entries. That of a word has its characters as the user wrote them, as far as they
+            were read; a special token stays as it is.
         groups: the indices of each entry's tokens: neighbours, each token in one group.
     """
 
