@@ -39,7 +39,7 @@ class DataSource(Record):
 
 
 class Metric(Record):
-    """The accuracy on one set, with its 95 % Wilson interval, measured when the checkpoint was made.
+    """The accuracy on one set, with its 95 % Wilson interval, as it was measured in training.
 
     `log_loss` is the mean negative log-likelihood after calibration, in nats; `ece` has 15 bins.
     """
