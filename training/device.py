@@ -9,8 +9,8 @@ from torch import Tensor
 
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
-from model.backends.transfer import send
 from model.errors import ConfigurationError
+from model.network.batch import send
 from training.distributed import ALONE, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")

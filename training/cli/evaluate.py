@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_suffix(arguments.plot)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))
-    checkpoint = open_checkpoint(local_folder(arguments.checkpoint))
+    checkpoint = open_checkpoint(local_folder(arguments.checkpoint), trial=True)
     arguments.files = local_files(arguments.files)
     try:
         dtype = choose_dtype(arguments.dtype, device, checkpoint.manifest.precision)

@@ -62,9 +62,7 @@ def _accept(folder: Path) -> None:
     Raises:
         ModelError: its sizes, its tokenizer or its weights cannot be used.
     """
-    from model.tokenization.sandbox import try_tokenizer
     from training.fit.initial import init_from_pretrained
     from training.fit.recipe import load_recipe
 
-    try_tokenizer(folder)
     init_from_pretrained(load_recipe("finetune", {}), folder, ("first", "second"))

@@ -71,9 +71,9 @@ def _fetch(value: str) -> list[Path]:
     listing = list_files(reference)
     names = _choose(value, listing.files, chosen)
     for name in names:
-        if listing.files[name].size < 0:
+        if listing.files[name] < 0:
             raise HubError(value, f"the hub does not tell how large {name} is: try again")
-    size = sum(listing.files[name].size for name in names)
+    size = sum(listing.files[name] for name in names)
     if size > _MOST_BYTES:
         raise HubError(value, f"has {size} bytes, at most {_MOST_BYTES} are fetched")
     folder = kept_folder(listing)

@@ -8,7 +8,6 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
 from model.tokenization.tokenizer import Tokenizer
-from model.tokenization.tokenizer_parts import NEGATION, NOT_LETTER_OR_DIGIT
 from model.tokenization.wordpiece import wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -18,7 +17,7 @@ _LEAST_FREQUENCY = 2
 # A letter takes two tokens, alone and inside a word, so letters take at most two thirds.
 _PLACES_FOR_A_LETTER = 3
 # Treebanks write `do n't`, people `don't`, phones a curly apostrophe. All are read alike.
-_NOT = Regex(NEGATION)
+_NOT = Regex(r"(?i)n't\b")
 _CURLY, _STRAIGHT = "\u2019", "'"
 
 
@@ -106,7 +105,7 @@ def train_word_tokenizer(
 def _word_backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
     backend.normalizer = normalizers.Sequence(
-        [normalizers.Lowercase(), normalizers.Replace(Regex(NOT_LETTER_OR_DIGIT), " ")]
+        [normalizers.Lowercase(), normalizers.Replace(Regex(r"[^\p{L}\p{N}]"), " ")]
     )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return backend

@@ -17,6 +17,7 @@ from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.families import KINDS
+from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
@@ -133,6 +134,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
+    try_tokenizer(folder)
     tokenizer = load_tokenizer(folder, max_length=min(recipe.max_length, config.length_limit))
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
