@@ -96,7 +96,7 @@ def test_the_alignment_keeps_the_order_and_as_many_as_can_be(
 ) -> None:
     found: list[int | None] = visit.page.evaluate(
         """async ([first, second]) => {
-          const entry = document.querySelector('link[href$="/alignment.js"]').href;
+          const entry = document.querySelector('link[href$="/difference.js"]').href;
           const { aligned } = await import(entry);
           return aligned(...[first, second].map((list) => list.map((text) => ({ text }))));
         }""",

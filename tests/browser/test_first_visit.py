@@ -135,12 +135,12 @@ def test_a_page_that_has_not_loaded_whole_says_so(
 ) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/raster.js", lambda route: route.abort())
+    page.route("**/npz.js", lambda route: route.abort())
     page.goto(f"{running.url}/#quiet")
     expect(page.locator("#unloaded")).to_be_visible()
     expect(page.locator("#unloaded")).to_contain_text("Reload it")
 
-    page.unroute("**/raster.js")
+    page.unroute("**/npz.js")
     page.reload()
     expect(page.locator("#unloaded")).to_have_count(0)
     context.close()

@@ -26,12 +26,12 @@ READ = """async ([kind, text]) => {
   return rowsOf(readContent('a file', kind, text));
 }"""
 CELLS = """async ([text, delimiter]) => {
-  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const entry = document.querySelector('link[href$="/intake.js"]').href;
   const { readCsv } = await import(entry);
   return readCsv(text, delimiter);
 }"""
 WRITTEN = """async (records) => {
-  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const entry = document.querySelector('link[href$="/intake.js"]').href;
   const { writeRecord } = await import(entry);
   return records.map(writeRecord).join('');
 }"""

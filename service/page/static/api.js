@@ -2,6 +2,7 @@
  * Sends requests to the service and reads its answers; whatever goes wrong is a Problem.
  * Only this module's memory holds the key.
  */
+/** Tells which model an answer is from: it can be replaced while the page is open. */
 
 let key = "";
 
@@ -95,4 +96,14 @@ export async function get(path, signal) {
 export async function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };
   return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
+}
+
+/** Whether two descriptions are of one model. */
+export const isSameModel = (one, other) => one.name === other.name && one.version === other.version;
+
+/** Throws a Problem if an answer is from another model. */
+export function requireModel(answer, model) {
+  if (isSameModel(answer.model, model)) return;
+  const told = `The answer is of ${answer.model.name} ${answer.model.version}`;
+  throw new Problem("model-changed", `${told}, not of ${model.name} ${model.version}.`);
 }

@@ -3,12 +3,10 @@
  * replaced, it reads the new one's description and asks again.
  */
 
-import { get } from "./api.js";
-import { askAttention, askMap } from "./attention.js";
-import { askDocuments, documentOf, UNTOLD } from "./documents.js";
-import { drawnPlaces } from "./overlay.js";
+import { get, isSameModel } from "./api.js";
+import { askAttention, askDocuments, askMap, documentOf, UNTOLD } from "./attention.js";
+import { drawnPlaces } from "./picture.js";
 import { fitted, questionOf } from "./question.js";
-import { isSame } from "./version.js";
 
 /** @import { Weights } from "./weights.js" */
 
@@ -92,7 +90,7 @@ export class Asker {
 
   async #learn(signal) {
     const model = await get("/model", signal);
-    if (this.model === null || !isSame(model, this.model)) this.onModel(model);
+    if (this.model === null || !isSameModel(model, this.model)) this.onModel(model);
     this.model = model;
   }
 
@@ -103,7 +101,7 @@ export class Asker {
     // A smaller model refuses layers or heads that it does not have.
     if (!isChanged && problem.type !== "invalid-request") return false;
     await this.#learn(signal);
-    return isChanged || !isSame(before, this.model);
+    return isChanged || !isSameModel(before, this.model);
   }
 }
 

@@ -2,10 +2,14 @@
  * Asks for the Weights of a sentence: thumbnails of all maps in as many parts as the service's limit
  * requires, and the whole maps of a long text one at a time.
  */
+/**
+ * Asks what the model says of whole texts: of each sentence, and of one that is longer than it
+ * reads at once.
+ */
+/** Asks once how much each head matters for the prediction of a sentence. */
 
-import { post } from "./api.js";
+import { post, Problem, requireModel } from "./api.js";
 import { readNpz } from "./npz.js";
-import { requireModel } from "./version.js";
 import { Weights } from "./weights.js";
 
 const SIDE = 48; // of a thumbnail; a text with no more tokens is there whole
@@ -28,7 +32,7 @@ export function fields(question, layers, heads) {
 }
 
 /** The fields of a request for one map of a question. */
-export function fieldsOfOne(question, weights, row, column) {
+function fieldsOfOne(question, weights, row, column) {
   const layers = weights.oneRow ? weights.layers : [weights.layers[row]];
   const heads = weights.oneColumn ? weights.heads : [weights.heads[column]];
   return fields(question, layers, heads);
@@ -102,4 +106,78 @@ export async function askMap(question, weights, { row, column }, signal) {
   const [name, version] = archive.get("model")?.values ?? [];
   requireModel({ model: { name, version } }, question.model);
   weights.keep(row, column, archive.get("attention")?.values ?? []);
+}
+
+const END = /[\p{Sentence_Terminal}…\n\u2028\u2029]/u;
+const MORE = /[^\s\p{Sentence_Terminal}…\p{Pe}\p{Pf}"'’]/u;
+/** Of a text that nothing is told of but by its weights. */
+export const UNTOLD = Object.freeze({ prediction: null, windows: 1, sentences: [], refused: "" });
+
+/** Whether a text may have several sentences: something follows what could end one. */
+function maySplit(text) {
+  const end = text.search(END);
+  return end >= 0 && MORE.test(text.slice(end));
+}
+
+/**
+ * Asks about all texts in one request, if a view needs that.
+ * @param {object} view whether sentences are told, and whether long texts are read whole
+ * @returns {Promise<object[]>} of each text its prediction, the number of its windows, its sentences, or
+ *   why they were refused
+ */
+export async function askDocuments(texts, view, model, signal) {
+  const isSplit = view.sentences && texts.some(maySplit);
+  if (!view.whole && !isSplit) return texts.map(() => UNTOLD);
+  const body = { sentences: texts, on_error: "item" };
+  if (view.whole) body.truncation = "window";
+  if (isSplit) body.granularity = "sentence";
+  const answer = await post("/predict", body, signal);
+  requireModel(answer, model);
+  return answer.predictions.map((item) => {
+    if (item.error) return refusal(item.error, view.whole);
+    return { ...UNTOLD, prediction: item, windows: item.windows ?? 1, sentences: item.sentences ?? [] };
+  });
+}
+
+/** Without its sentences a text can still be shown; one that cannot be read whole cannot. */
+function refusal({ type, status, detail, errors }, isWhole) {
+  if (isWhole) throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
+  return { ...UNTOLD, refused: errors?.[0]?.msg ?? detail };
+}
+
+/**
+ * What is shown of a text, from what was told of it and the Weights of one of its windows. The
+ * weights of a text that is not in windows have a prediction of their own, of the same pass.
+ */
+export function documentOf(told, { windows, window }, weights) {
+  const prediction = windows > 1 ? told.prediction : weights.prediction;
+  return { ...told, prediction, windows, window };
+}
+
+let known = { key: "" };
+
+/** Whether a view shows single heads of the beginning of a text, which alone have a measure. */
+export const hasImportance = ({ reduce, whole, window }) =>
+  reduce === "none" && !(whole && window > 0);
+
+/**
+ * The importance of the heads in each answer, as [row][column].
+ * @param {string[]} sentences as they were asked
+ * @param {object[]} results their Weights, of one model, with no axis reduced
+ */
+export async function askImportance(sentences, results, signal) {
+  const { model } = results[0];
+  const key = JSON.stringify([model.name, model.version, sentences]);
+  if (key !== known.key) {
+    const asked = sentences.map((sentence) => post("/importance", { sentence }, signal));
+    const answers = await Promise.all(asked);
+    answers.forEach((answer) => requireModel(answer, model));
+    known = { key, answers };
+  }
+  return results.map((weights, at) => {
+    const { layers, heads, importance } = known.answers[at];
+    return weights.layers.map((layer) =>
+      weights.heads.map((head) => importance[layers.indexOf(layer)][heads.indexOf(head)]),
+    );
+  });
 }

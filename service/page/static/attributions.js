@@ -2,12 +2,15 @@
  * Shows "What moved the prediction": token attributions by gradients. They take longer than
  * attention, so they are asked for only when the user opens the part.
  */
+/**
+ * Shows what moved a verdict, by word: gradients at once, then integrated gradients with more steps
+ * until little is missing from their sum.
+ */
 
-import { post } from "./api.js";
-import { make } from "./elements.js";
-import { tint } from "./palette.js";
-import { signed } from "./reasons.js";
-import { requireModel } from "./version.js";
+import { post, requireModel } from "./api.js";
+import { tint } from "./canvas.js";
+import { find, make } from "./elements.js";
+import { quoted, signed } from "./words.js";
 
 /** @import { Problem } from "./api.js" */
 
@@ -102,5 +105,125 @@ export class Attributions {
       `padding alone; the numbers add up to the difference but for ${signed(gap, 4)} ` +
       "(integrated gradients, Sundararajan, Taly and Yan 2017).";
     this.details.querySelector("div").replaceChildren(make("ol", { className: "moved" }, ...items));
+  }
+}
+
+// Each is asked if the one before leaves a gap that is too large.
+const ROUNDS = [
+  { method: "gradient_x_input" },
+  { method: "integrated_gradients", steps: 8 },
+  { method: "integrated_gradients", steps: 32 },
+  { method: "integrated_gradients", steps: 128 },
+];
+const MOST_GAP = 0.03; // of the difference that the attributions add up to
+const MOST_SHARE = 0.5; // of the time in which the service answers or gives up
+const MOST_TOLD = 4;
+
+
+export class Reasons {
+  /**
+   * @param {HTMLElement} element the part of a panel
+   * @param {function(object): void} onWords gets the last answer of /attributions by word, or null
+   */
+  constructor(element, onWords) {
+    this.element = element;
+    this.onWords = onWords;
+    this.key = null;
+    this.isOffered = true;
+    this.part = (name) => find(element, name);
+    this.controller = new AbortController();
+  }
+
+  /** Sets the sentence and the model that the part is about, and asks. */
+  about({ sentence, model, windows, changes }) {
+    // Attributions are of the beginning of a text, as it is.
+    this.element.hidden = !this.isOffered || windows > 1 || changes !== null;
+    const key = this.element.hidden ? null : JSON.stringify([sentence, model.name, model.version]);
+    if (key === this.key) return;
+    this.controller.abort();
+    this.controller = new AbortController();
+    this.key = key;
+    this.onWords(null);
+    this.#tell("", "");
+    if (key !== null) this.#refine(sentence, model, this.controller.signal);
+  }
+
+  async #refine(sentence, model, signal) {
+    let last = null;
+    this.#tell("", "Asking what moved the verdict …");
+    this.#say("Asking what moved the verdict.");
+    let pace = 0; // milliseconds of a pass
+    for (const round of ROUNDS) {
+      // Two passes are for the ends of the path.
+      const passes = (round.steps ?? 1) + 2;
+      if (passes * pace > 1000 * model.limits.request_timeout * MOST_SHARE) {
+        this.#show(last, " More steps would take this service too long.");
+        break;
+      }
+      const begun = performance.now();
+      try {
+        const answer = await post("/attributions", { sentence, level: "word", ...round }, signal);
+        requireModel(answer, model);
+        last = answer;
+        pace = (performance.now() - begun) / passes;
+      } catch (problem) {
+        if (!signal.aborted) this.#stop(problem, last);
+        return;
+      }
+      this.#show(last);
+      const isSum = round.method === "integrated_gradients";
+      if (isSum && Math.abs(last.gap) <= MOST_GAP * Math.abs(last.value - last.baseline_value)) break;
+    }
+    this.#conclude();
+  }
+
+  #conclude() {
+    this.#say(`What moved the verdict: ${this.part(".because").textContent}`);
+  }
+
+  /** After a failure the last answer stays; without any, the part says why there is none. */
+  #stop(problem, last) {
+    this.key = null;
+    if (problem.type === "not-found") {
+      this.isOffered = false;
+      this.element.hidden = true;
+    } else if (last === null) {
+      this.#tell("", `What moved the verdict is not known: ${problem.message}`);
+      this.#say(this.part(".how").textContent);
+    } else {
+      this.#show(last, ` More exact numbers were not to be had: ${problem.message}`);
+      this.#conclude();
+    }
+  }
+
+  #show(answer, more = "") {
+    const { tokens, attributions, label, value, baseline_value: baseline, gap, steps } = answer;
+    const told = tokens
+      .map((token, at) => ({ token, value: attributions[at] }))
+      .filter(({ token }) => !token.special)
+      .sort((one, other) => Math.abs(other.value) - Math.abs(one.value))
+      .slice(0, MOST_TOLD)
+      .map(({ token, value: its }) => `${quoted(token)} ${signed(its, 1)}`);
+    const method =
+      steps === null
+        ? "Gradient times input, which need not add up to anything."
+        : `Integrated gradients in ${steps} steps; they miss ${Math.abs(gap).toFixed(3)} of the ` +
+          `${signed(value - baseline, 2)} between this text and padding alone.`;
+    this.#tell(
+      told.join(", "),
+      `What words add to the log-odds of “${label}”: blue towards it, orange away. ${method} ` +
+        `They are one measure by convention, and no account of what the model meant.${more}`,
+    );
+    this.onWords(answer);
+  }
+
+  /** Tells a screen reader, which hears only how the asking begins and ends. */
+  #say(text) {
+    this.part(".heard").textContent = text;
+  }
+
+  #tell(because, how) {
+    this.part(".because").textContent = because;
+    this.part(".how").textContent = how;
   }
 }

@@ -23,7 +23,7 @@ const FRAME = bytesOf({ sentences: [], on_error: "item" });
  * @param {number} most rows of a request
  * @param {number} mostBytes of the body of a request; a row with more is alone
  */
-export function divide(rows, most, mostBytes) {
+function divide(rows, most, mostBytes) {
   const batches = [];
   let size = Infinity;
   for (const row of rows) {
@@ -39,7 +39,7 @@ export function divide(rows, most, mostBytes) {
 }
 
 /** Waits; throws an AbortError as soon as the signal says so. */
-export function pause(seconds, signal) {
+function pause(seconds, signal) {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const stop = () => {

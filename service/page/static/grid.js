@@ -3,8 +3,8 @@
  * map, and the map with the focus is the chosen one.
  */
 
+import { drawSmall } from "./drawing.js";
 import { attributes, make, rove } from "./elements.js";
-import { drawSmall } from "./heatmap.js";
 import { full, pattern, patternText, placeName } from "./words.js";
 
 const STEPS = {

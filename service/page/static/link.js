@@ -2,13 +2,16 @@
  * Writes a view as the fragment of a link, and reads it back. A fragment never leaves the browser;
  * it holds the texts only if the user wants that.
  */
+/** Keeps the link to the view: in the address, in a field, and on the clipboard. */
 
-export const REDUCTIONS = ["none", "mean", "max", "rollout"];
-export const LEVELS = ["token", "word"];
-export const PICTURES = ["lines", "map", "both", "several"];
+import { byId } from "./elements.js";
+
+const REDUCTIONS = ["none", "mean", "max", "rollout"];
+const LEVELS = ["token", "word"];
+const PICTURES = ["lines", "map", "both", "several"];
 
 /** The view before a link or the user changes it. */
-export const DEFAULTS = Object.freeze({
+const DEFAULTS = Object.freeze({
   layer: null,
   head: null,
   layers: null,
@@ -64,7 +67,7 @@ export function readFragment(fragment) {
  * The fragment that restores a view.
  * @param {?string[]} texts one sentence or two to take along, or null
  */
-export function writeFragment(view, texts) {
+function writeFragment(view, texts) {
   const given = new URLSearchParams();
   for (const name of ["layer", "head"]) if (view[name] !== null) given.set(name, view[name]);
   for (const name of ["layers", "heads"]) if (view[name]) given.set(name, view[name].join(","));
@@ -83,4 +86,60 @@ export function writeFragment(view, texts) {
   (texts ?? []).forEach((text, place) => given.set(place === 0 ? "text" : "text2", text));
   const written = given.toString().replaceAll("%2C", ",");
   return written ? `#${written}` : "";
+}
+
+const REST = 300; // milliseconds
+
+export class Share {
+  /**
+   * @param {function(): {view: object, sentences: string[]}} current gives the view and the sentences that are shown
+   * @param {function(string): void} announce tells what was done
+   */
+  constructor(current, announce) {
+    this.current = current;
+    byId("with-text").addEventListener("change", () => this.update());
+    byId("link").addEventListener("focus", () => byId("link").select());
+    byId("copy").addEventListener("click", async () => {
+      await this.#copy();
+      announce("Link copied.");
+      byId("copy").textContent = "Copied";
+      setTimeout(() => {
+        byId("copy").textContent = "Copy link";
+      }, 2000);
+    });
+  }
+
+  /**
+   * Writes the link anew, and the address with it, so that a reload changes nothing. The address
+   * waits until the view rests: browsers refuse a hundred new addresses in a few seconds.
+   */
+  update() {
+    const { view, sentences } = this.current();
+    const fragment = writeFragment(view, byId("with-text").checked ? sentences : null);
+    const address = new URL(window.location.href);
+    address.search = "";
+    address.hash = fragment;
+    byId("link").value = address.href;
+    this.drop();
+    const before = window.location.href;
+    this.waiting = setTimeout(() => {
+      // The user may have typed another address whose event has not come yet.
+      if (window.location.href === before) history.replaceState(history.state, "", address);
+    }, REST);
+  }
+
+  /** Leaves the address as the user has just typed it. */
+  drop() {
+    clearTimeout(this.waiting);
+  }
+
+  async #copy() {
+    try {
+      await navigator.clipboard.writeText(byId("link").value);
+    } catch {
+      // Without TLS there is no clipboard for scripts.
+      byId("link").select();
+      document.execCommand("copy");
+    }
+  }
 }

@@ -5,12 +5,10 @@
 
 import { useKey } from "./api.js";
 import { Batches } from "./batches.js";
-import { writeRecord } from "./csv.js";
 import { byId, make } from "./elements.js";
-import { readFile, readPasted, rowsOf, setHeader, SourceError } from "./intake.js";
-import { Ledger } from "./ledger.js";
+import { readFile, readPasted, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
+import { Ledger, Tally } from "./ledger.js";
 import { offer } from "./save.js";
-import { Tally } from "./tally.js";
 import { grouped } from "./words.js";
 
 const STEPS = 4; // times that the progress is announced
@@ -18,7 +16,7 @@ const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "
 const isLeft = ({ label, reason }) => label === undefined && !reason;
 
 /** The table as CSV, with the columns of headlight-score; a bad row has its reason in `error`. */
-export function tableOf(rows, labels) {
+function tableOf(rows, labels) {
   const shares = labels.map((label) => `probability_${label}`);
   const header = ["row", "line", "text", "label", "score", ...shares, "token_count", "truncated"];
   const records = rows.map((row) => [

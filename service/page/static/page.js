@@ -4,20 +4,26 @@
 
 import { useKey } from "./api.js";
 import { Asker } from "./asker.js";
+import { askImportance, hasImportance } from "./attention.js";
 import { Controls } from "./controls.js";
-import { byId, find } from "./elements.js";
-import { offerExamples } from "./examples.js";
-import { askImportance, hasImportance } from "./importance.js";
-import { readFragment } from "./link.js";
+import { byId, find, make } from "./elements.js";
+import { readFragment, Share } from "./link.js";
 import { Many } from "./many.js";
-import { ProblemBox } from "./problem.js";
+import { beginWaiting, endWaiting, ProblemBox, progressOf } from "./notices.js";
 import { difference, fitted, withHead } from "./question.js";
-import { Share } from "./share.js";
 import { Stage } from "./stage.js";
-import { beginWaiting, endWaiting, progressOf } from "./waiting.js";
-import { verdictText } from "./verdict.js";
+import { verdictText } from "./words.js";
 
 const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "window"]; // fields of a view that the service computes
+
+// What each shows, the sentence, and for a comparison the second one.
+const EXAMPLES = [
+  ["a change of mind", "The plot drags, but the cast is superb."],
+  ["a negation", "It is not bad at all, and I would not miss it."],
+  ["a product", "The battery lasts two days, yet the charger broke within a week."],
+  ["a restaurant", "We waited an hour for soup that came cold."],
+  ["one word changed", "The staff was friendly and quick.", "The staff was rude and quick."],
+];
 
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
@@ -341,6 +347,16 @@ async function open(text) {
   verdict.tabIndex = -1;
   verdict.focus();
   return true;
+}
+
+/** Makes a button for each; `onChoose` gets the sentence and, for a comparison, the second one. */
+function offerExamples(onChoose) {
+  for (const [name, sentence, second] of EXAMPLES) {
+    const button = make("button", { type: "button", className: "quiet", textContent: name });
+    button.title = second ? `${sentence} / ${second}` : sentence;
+    button.addEventListener("click", () => onChoose(sentence, second));
+    byId("examples").append(button);
+  }
 }
 
 byId("ask").addEventListener("submit", (event) => {

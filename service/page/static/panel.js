@@ -3,19 +3,14 @@
  * it is given, and tells the page what the user chooses or points at.
  */
 
-import { Attributions } from "./attributions.js";
+import { Attributions, Reasons } from "./attributions.js";
 import { byId, find } from "./elements.js";
 import { Grid } from "./grid.js";
-import { fillLists, spoken } from "./lists.js";
-import { Overlay } from "./overlay.js";
-import { Picture } from "./picture.js";
-import { Prediction } from "./prediction.js";
+import { Overlay, Picture } from "./picture.js";
+import { Prediction, Sentences } from "./prediction.js";
 import { save } from "./save.js";
-import { Reasons } from "./reasons.js";
-import { Sentences } from "./sentences.js";
 import { Steps } from "./steps.js";
-import { fillTable } from "./table.js";
-import { Strip } from "./tokens.js";
+import { fillLists, fillTable, spoken, Strip } from "./tokens.js";
 import { Trials } from "./trials.js";
 import { full, hintOf, pattern, patternText, placeName, quoted, short } from "./words.js";
 

@@ -3,12 +3,11 @@
  * have it.
  */
 
-import { aligned } from "./alignment.js";
-import { Difference } from "./difference.js";
+import { readPalette } from "./canvas.js";
+import { aligned, Difference } from "./difference.js";
 import { byId } from "./elements.js";
-import { drawnPlaces } from "./overlay.js";
-import { readPalette } from "./palette.js";
 import { Panel } from "./panel.js";
+import { drawnPlaces } from "./picture.js";
 import { placeName } from "./words.js";
 
 const TITLES = ["First sentence", "Second sentence"];

@@ -3,12 +3,10 @@
  * the probability moves. What was tried stays in this tab alone.
  */
 
-import { post } from "./api.js";
+import { post, requireModel } from "./api.js";
+import { tint } from "./canvas.js";
 import { find, make, moveFocus, rove } from "./elements.js";
-import { tint } from "./palette.js";
-import { signed } from "./reasons.js";
-import { requireModel } from "./version.js";
-import { percent, quoted } from "./words.js";
+import { percent, quoted, signed } from "./words.js";
 
 const MOST_TRIED = 20;
 const NOTHING = Object.freeze({

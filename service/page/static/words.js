@@ -1,6 +1,7 @@
 /**
  * Puts weights into words: names of places, what most tokens of a head look at, figures.
  */
+/** Says the verdict of a prediction, given the threshold that the user set. */
 
 const EVEN = 2; // weights are even if the largest is under this many times the even share
 const MOST = 0.45; // the share of tokens that makes a pattern
@@ -118,4 +119,27 @@ export function telling(weights, shown, importance) {
   }
   const order = (one, other) => other.isTelling - one.isTelling || other.worth - one.worth;
   return places.sort(order)[0];
+}
+
+/** A number with its sign, as people write it. */
+export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+
+/** A threshold as the interface takes it, from percent: of 97.5 the number that 0.975 is. */
+export const asShare = (below) => Number(`${below}e-2`);
+
+/**
+ * The label, or that there is no answer.
+ * @param {{label: string, score: number}} prediction of a text
+ * @param {?number} below the threshold in percent; null for none
+ * @returns {{text: string, isAnswer: boolean}}
+ */
+export function verdictOf({ label, score }, below) {
+  if (below === null || score >= asShare(below)) return { text: label, isAnswer: true };
+  return { text: `no answer below ${below} %`, isAnswer: false };
+}
+
+/** The verdict in one line, with its probability. */
+export function verdictText(prediction, below) {
+  const { text, isAnswer } = verdictOf(prediction, below);
+  return isAnswer ? `${text}, ${percent(prediction.score)}` : text;
 }
