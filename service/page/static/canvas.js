@@ -1,8 +1,6 @@
 /**
- * Reads the colours for canvases from the style sheet, light or dark.
+ * Prepares what canvases need: colours from the style sheet, fonts, and tokens shortened to fit.
  */
-/** Gives each class a colour and a line, so that neither has to be seen to tell them apart. */
-/** Prepares texts for canvases: the font, and tokens shortened to fit. */
 
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3"];
 const SHADES = 256;
@@ -58,9 +56,19 @@ export function signedPixel(palette, number, largest) {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** A colour with an opacity. */
 export function tint(colour, share) {
   return `rgba(${colour.join(", ")}, ${share.toFixed(3)})`;
+}
+
+/** A colour for a number: one above 0, another below, the stronger the nearer to `largest`. */
+export function signedTint(palette, number, largest) {
+  return tint(number < 0 ? palette.into : palette.out, (0.45 * Math.abs(number)) / (largest || 1));
+}
+
+/** Where an event is on a canvas, in CSS pixels. */
+export function pointOn(canvas, { clientX, clientY }) {
+  const { left, top } = canvas.getBoundingClientRect();
+  return [clientX - left, clientY - top];
 }
 
 /** Gives a canvas its size in CSS pixels and its resolution, and returns what to draw with. */
@@ -76,11 +84,7 @@ export function prepare(canvas, width, height) {
   return context;
 }
 
-/**
- * The channels of a hue, after "CSS Color Module Level 4", section 7.1.
- * @param {number} hue in degrees
- * @param {number} light lightness, a share
- */
+/** The channels of a hue, after "CSS Color Module Level 4", section 7.1. */
 function ofHue(hue, light) {
   const chroma = 0.7 * Math.min(light, 1 - light);
   return [0, 8, 4].map((offset) => {
@@ -103,16 +107,10 @@ const OTHERS = [
 const FAINTEST = 0.08; // opacity at a probability that is chance
 const STRONGEST = 0.4;
 
-/** The name of a class's colour in the palette, and the style of its line. */
 function looksOf(label, classes) {
   return NAMED[label.toLowerCase()] ?? OTHERS[classes.indexOf(label) % OTHERS.length];
 }
 
-/**
- * Styles an element by a class.
- * @param {string[]} classes labels of all of them
- * @param {?number} score the probability, which makes the colour stronger; null for the strongest
- */
 export function paintClass(element, label, classes, score, palette) {
   const [colour, line] = looksOf(label, classes);
   const chance = 1 / classes.length;
@@ -134,7 +132,6 @@ function start(text) {
   return { characters, isAll: characters.join("").length === text.length };
 }
 
-/** A text shortened to a width. */
 function shortened(context, text, width) {
   const { characters, isAll } = start(text);
   const isRoom = (part) => context.measureText(part).width <= width;
@@ -149,7 +146,6 @@ function shortened(context, text, width) {
   return cut(least);
 }
 
-/** The width of the widest of some tokens. */
 export function widest(context, tokens, size) {
   return Math.max(
     ...tokens.map(({ text, special }) => {
@@ -159,7 +155,6 @@ export function widest(context, tokens, size) {
   );
 }
 
-/** The text and font of each token, shortened to a width. */
 export function labels(context, tokens, size, width) {
   return tokens.map(({ text, special }) => {
     const own = font(size, { special });

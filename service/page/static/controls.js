@@ -1,8 +1,7 @@
-/** Ticks the controls above the panels to match a view, and tells what the user changes. */
-/** Shows what thresholds leave of the answers to the validation texts, to choose one by. */
+/** Ticks the controls above the panels to match a view, and reports what the user changes. */
 
 import { hasImportance } from "./attention.js";
-import { attributes, byId, make } from "./elements.js";
+import { byId, heading, make, range, table } from "./elements.js";
 import { asShare, grouped, percent } from "./words.js";
 
 const NOTES = {
@@ -20,7 +19,7 @@ const NOTES = {
 };
 
 export class Controls {
-  /** @param {function(object): void} onChange gets the fields of the view that the user changed */
+  /** `onChange` gets the fields of the view that the user changed. */
   constructor(onChange) {
     this.form = byId("controls");
     this.onChange = onChange;
@@ -35,7 +34,7 @@ export class Controls {
     this.thresholds.offer(model);
     this.counts = { layers: model.num_layers, heads: model.num_heads };
     for (const [name, count] of Object.entries(this.counts)) {
-      const choices = Array.from({ length: count }, (_, number) => {
+      const choices = range(count).map((number) => {
         const box = make("input", { type: "checkbox", name, value: String(number) });
         return make("label", {}, box, make("span", { textContent: String(number) }));
       });
@@ -43,7 +42,6 @@ export class Controls {
     }
   }
 
-  /** Ticks the controls that match a view. */
   set(view) {
     const { elements } = this.form;
     for (const name of ["reduce", "level", "picture"]) elements[name].value = view[name];
@@ -58,8 +56,8 @@ export class Controls {
         box.checked = view[name]?.includes(Number(box.value)) ?? true;
       }
     }
-    const told = ["layers", "heads"].map((name) => view[name] && `${name} ${view[name].join(", ")}`);
-    byId("some-told").textContent = told.filter(Boolean).join("; ") || "all";
+    const some = ["layers", "heads"].map((name) => view[name] && `${name} ${view[name].join(", ")}`);
+    byId("some-chosen").textContent = some.filter(Boolean).join("; ") || "all";
     const notes = [
       NOTES[view.reduce],
       NOTES[view.level],
@@ -93,14 +91,11 @@ export class Controls {
   }
 }
 
-const share = (value) => make("td", { textContent: value === null ? "none" : percent(value) });
-const heading = (text, more) => attributes(make("th", { textContent: text }), more);
+const share = (value) => (value === null ? "none" : percent(value));
 
+/** Shows what each threshold leaves of the answers to the validation texts. */
 class ThresholdTable {
-  /**
-   * @param {HTMLDetailsElement} details where the table goes
-   * @param {function(?number): void} onChoose gets a threshold in percent, or null for none
-   */
+  /** `onChoose` gets a threshold in percent, or null for none. */
   constructor(details, onChoose) {
     this.details = details;
     this.buttons = [];
@@ -128,20 +123,11 @@ class ThresholdTable {
       "A higher threshold leaves fewer answers, and more of them are right. Texts of another kind may have other figures. A button sets its threshold, and once more takes it off.";
     const lines = thresholds.by_threshold.map((left) => this.#line(left, labels));
     const { sets, rows } = thresholds;
-    const told = `What is left of ${grouped(rows)} texts of ${sets.join(", ")}`;
+    const caption = `What is left of ${grouped(rows)} texts of ${sets.join(", ")}`;
     body.setAttribute("aria-label", "What thresholds leave");
-    body.replaceChildren(
-      make(
-        "table",
-        {},
-        make("caption", { textContent: told }),
-        make("thead", {}, ...this.#top(labels)),
-        make("tbody", {}, ...lines),
-      ),
-    );
+    body.replaceChildren(table(caption, this.#top(labels), lines));
   }
 
-  /** Marks the line of a threshold in percent. */
   mark(below) {
     for (const button of this.buttons) {
       button.setAttribute("aria-pressed", below !== null && Number(button.value) === below);
@@ -149,14 +135,11 @@ class ThresholdTable {
   }
 
   #top(labels) {
-    const tall = { scope: "col", rowspan: 2 };
-    const names = ["threshold", "answered", "accuracy"].map((name) => heading(name, tall));
-    const wide = labels.map((label) => heading(label, { scope: "colgroup", colspan: 2 }));
-    const halves = labels.flatMap(() => [
-      heading("precision", { scope: "col" }),
-      heading("recall", { scope: "col" }),
-    ]);
-    return [make("tr", {}, ...names, ...wide), make("tr", {}, ...halves)];
+    const names = ["threshold", "answered", "accuracy"];
+    const tall = names.map((name) => heading(name, "col", { rowSpan: 2 }));
+    const wide = labels.map((label) => heading(label, "colgroup", { colSpan: 2 }));
+    const halves = labels.flatMap(() => [heading("precision"), heading("recall")]);
+    return [make("tr", {}, ...tall, ...wide), make("tr", {}, ...halves)];
   }
 
   #line(left, labels) {
@@ -165,9 +148,7 @@ class ThresholdTable {
     const button = make("button", { type: "button", className: "quiet", value: String(value) });
     button.textContent = `${below} %`;
     this.buttons.push(button);
-    const first = attributes(make("th", {}, button), { scope: "row" });
     const figures = labels.flatMap((label) => [left.precision[label], left.recall[label]]);
-    const cells = [left.share, left.accuracy, ...figures].map(share);
-    return make("tr", {}, first, ...cells);
+    return { name: button, cells: [left.share, left.accuracy, ...figures].map(share) };
   }
 }

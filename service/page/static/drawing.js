@@ -1,22 +1,12 @@
-/**
- * Draws heat maps: small ones for the grid, a large one with its tokens.
- */
-/**
- * Draws the head view: tokens on both sides, and a line from each query to each key. The larger
- * the weight, the stronger the line.
- */
+/** Draws heat maps, small and large, and the head view: a line from each query to each key. */
 
 import { labels, shadeOf, signedPixel, tint, widest } from "./canvas.js";
+import { isNothing, reader, shownCells } from "./weights.js";
 
 const CELL = [3, 26]; // CSS pixels
 const LARGEST_FONT = 13;
 const LABELLED = 10; // the smallest cell beside which a token can be read
 
-/**
- * Draws a small map on a canvas of its own.
- * @param {ArrayLike<number>} cells of a square, row by row
- * @param {number} largest end of the scale
- */
 export function drawSmall(canvas, cells, largest, palette) {
   const pixelAt = (cell) => palette.pixels[shadeOf(cells[cell], largest)];
   paint(canvas, Math.sqrt(cells.length), pixelAt);
@@ -34,7 +24,6 @@ export function paint(canvas, side, pixelAt) {
   context.putImageData(image, 0, 0);
 }
 
-/** The layout for a width and the tokens that are shown. */
 export function mapLayout(context, weights, shown, width) {
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));
@@ -75,15 +64,15 @@ function drawTokens(context, layout, shown, chosen, palette) {
  * that is signed go from one colour over the paper to another.
  */
 export function drawMap(context, layout, head, chosen, palette) {
-  const { weights, shown, largest } = head;
+  const { shown, largest } = head;
   const { cell, gutter, side } = layout;
-  const map = weights.map(head.row, head.column);
+  const cells = shownCells(head);
   const small = document.createElement("canvas");
-  const count = shown.length;
-  paint(small, count, (at) => {
-    const weight = map[shown[Math.floor(at / count)] * weights.size + shown[at % count]];
-    return head.isSigned ? signedPixel(palette, weight, largest) : palette.pixels[shadeOf(weight, largest)];
-  });
+  paint(small, shown.length, (at) =>
+    head.isSigned
+      ? signedPixel(palette, cells[at], largest)
+      : palette.pixels[shadeOf(cells[at], largest)],
+  );
   context.imageSmoothingEnabled = false;
   context.drawImage(small, gutter, gutter, side, side);
   context.strokeStyle = palette.line;
@@ -101,7 +90,6 @@ export function drawMap(context, layout, head, chosen, palette) {
   if (chosen.query !== null) frame(chosen.query, palette.out, true);
 }
 
-/** The row and the column under a point of the large map. */
 export function mapAt(layout, shown, x, y) {
   const place = (distance) => shown[Math.floor((distance - layout.gutter) / layout.cell)] ?? null;
   const [query, key] = [place(y), place(x)];
@@ -112,12 +100,8 @@ const LINES = 3600; // nobody can tell more apart: then only the strongest are d
 const FAINT = 0.02; // share of the largest weight below which a line cannot be seen
 const LEVELS = 16;
 
-/** The height of a row of tokens, in CSS pixels. */
-const rowHeight = (count) => (count > 60 ? 18 : 24);
-
-/** The layout for a width and a number of tokens. */
 export function headLayout(context, weights, shown, width) {
-  const row = rowHeight(shown.length);
+  const row = shown.length > 60 ? 18 : 24; // CSS pixels
   const size = row > 20 ? 14 : 12;
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, size) + 16, width * 0.36));
@@ -125,15 +109,10 @@ export function headLayout(context, weights, shown, width) {
   return { row, label, width, height: row * shown.length, texts };
 }
 
-/** The smallest weight that still gets a line, so that about so many lines are drawn. */
-function threshold(weights, map, shown, largest, most) {
+/** The weight from which on about so many lines are drawn. */
+function threshold(cells, largest, most) {
   const counts = new Uint32Array(1024);
-  for (const query of shown) {
-    const start = query * weights.size;
-    for (const key of shown) {
-      counts[Math.min(1023, Math.floor((map[start + key] / largest) * 1024))] += 1;
-    }
-  }
+  for (const weight of cells) counts[Math.min(1023, Math.floor((weight / largest) * 1024))] += 1;
   let left = most;
   let bin = 1023;
   while (bin > 0 && counts[bin] <= left) {
@@ -143,20 +122,29 @@ function threshold(weights, map, shown, largest, most) {
   return ((bin + 1) / 1024) * largest;
 }
 
-/** All pairs of shown positions that get a line: [row of query, row of key, weight]. */
-function pairs(weights, map, shown, largest, most = LINES) {
-  const isMany = shown.length ** 2 > most;
-  const enough = isMany ? threshold(weights, map, shown, largest, most) : 0;
+/** The strongest lines of a head: [row of query, row of key, weight]. */
+function strongest(head, most) {
+  const { shown, largest } = head;
+  const cells = shownCells(head);
+  const enough = cells.length > most ? threshold(cells, largest, most) : 0;
   const least = Math.max(enough, FAINT * largest);
   const found = [];
-  shown.forEach((query, from) => {
-    const start = query * weights.size;
-    shown.forEach((key, to) => {
-      const weight = map[start + key];
-      if (weight >= least && weight > 0) found.push([from, to, weight]);
-    });
+  cells.forEach((weight, at) => {
+    if (weight < least || weight <= 0) return;
+    found.push([Math.floor(at / shown.length), at % shown.length, weight]);
   });
   return found;
+}
+
+/** The lines of a head: of the chosen position, or of all the strongest. */
+function linesOf(head, { query, key }, most = LINES) {
+  const { shown } = head;
+  if (isNothing({ query, key })) return strongest(head, most);
+  const weightOf = reader(head);
+  const [row, column] = [shown.indexOf(query), shown.indexOf(key)];
+  const into = key === null ? [] : shown.map((from, at) => [at, column, weightOf(from, key)]);
+  const out = query === null ? [] : shown.map((to, at) => [row, at, weightOf(query, to)]);
+  return [...into, ...out];
 }
 
 function drawLines(context, layout, list, largest, colour) {
@@ -177,7 +165,7 @@ function drawLines(context, layout, list, largest, colour) {
   });
 }
 
-function drawLabels(context, layout, shown, shares, palette) {
+function drawLabels(context, layout, shown, colours, palette) {
   const { row, label, width, texts } = layout;
   context.textBaseline = "middle";
   shown.forEach((position, at) => {
@@ -186,9 +174,9 @@ function drawLabels(context, layout, shown, shares, palette) {
     const middle = (at + 0.5) * row + 1;
     for (const side of ["query", "key"]) {
       const x = side === "query" ? 0 : width - label;
-      const share = shares[side](position);
-      if (share) {
-        context.fillStyle = share.colour;
+      const colour = colours[side](position);
+      if (colour !== null) {
+        context.fillStyle = colour;
         context.fillRect(x, at * row + 1, label, row - 2);
       }
       context.fillStyle = palette.ink;
@@ -199,82 +187,67 @@ function drawLabels(context, layout, shown, shares, palette) {
   });
 }
 
-/** The lines of a head: of the chosen position, or of all, of which the strongest are taken. */
-function linesOf(weights, map, shown, { query, key }, largest, most) {
-  if (query === null && key === null) return pairs(weights, map, shown, largest, most);
-  const weight = (from, to) => map[from * weights.size + to];
-  const [row, column] = [shown.indexOf(query), shown.indexOf(key)];
-  const into = key === null ? [] : shown.map((from, at) => [at, column, weight(from, key)]);
-  const out = query === null ? [] : shown.map((to, at) => [row, at, weight(query, to)]);
-  return [...into, ...out];
-}
-
-/**
- * Draws the head view from (0, 0) on.
- * @param {object} head weights, row, column, shown, largest (end of the scale)
- * @param {{query: ?number, key: ?number}} chosen only the lines of this position are drawn
- * @returns {{drawn: number, all: number}} lines
- */
+/** Draws the head view from (0, 0) on, and returns how many lines it has. */
 export function drawHead(context, layout, head, chosen, palette) {
-  const { weights, shown, largest } = head;
-  const map = weights.map(head.row, head.column);
-  const weight = (query, key) => map[query * weights.size + key];
+  const { shown, largest } = head;
   const { query, key } = chosen;
-  const lines = (of) => linesOf(weights, map, shown, of, largest);
-  const isAll = query === null && key === null;
-  const list = isAll ? lines(chosen) : [];
-  drawLines(context, layout, list, largest, palette.out);
-  if (key !== null) drawLines(context, layout, lines({ query: null, key }), largest, palette.into);
-  if (query !== null) drawLines(context, layout, lines({ query, key: null }), largest, palette.out);
-  const shade = (colour, share) => ({ colour: tint(colour, 0.06 + 0.34 * share) });
-  const shares = {
+  const weightOf = reader(head);
+  const draw = (of, colour) => {
+    const lines = linesOf(head, of);
+    drawLines(context, layout, lines, largest, colour);
+    return lines.length;
+  };
+  const drawn = isNothing(chosen) ? draw(chosen, palette.out) : 0;
+  if (key !== null) draw({ query: null, key }, palette.into);
+  if (query !== null) draw({ query, key: null }, palette.out);
+  const shade = (colour, weight) => tint(colour, 0.06 + (0.34 * weight) / largest);
+  const colours = {
     query(position) {
-      if (position === query) return { colour: tint(palette.out, 0.3) };
-      return key === null ? null : shade(palette.into, weight(position, key) / largest);
+      if (position === query) return tint(palette.out, 0.3);
+      return key === null ? null : shade(palette.into, weightOf(position, key));
     },
     key(position) {
-      if (position === key && query === null) return { colour: tint(palette.into, 0.3) };
-      return query === null ? null : shade(palette.out, weight(query, position) / largest);
+      if (position === key && query === null) return tint(palette.into, 0.3);
+      return query === null ? null : shade(palette.out, weightOf(query, position));
     },
   };
-  drawLabels(context, layout, shown, shares, palette);
-  return { drawn: list.length, all: shown.length ** 2 };
+  drawLabels(context, layout, shown, colours, palette);
+  return { drawn, all: shown.length ** 2 };
 }
 
 /**
  * Draws several heads over each other, each in its colour. Beside a token that is pointed at, the
  * others have a stripe for each head.
- * @param {object} head weights, shown, largest, and the places that are drawn
  */
 export function drawHeads(context, layout, head, chosen, palette) {
-  const { weights, shown, largest, drawn } = head;
+  const { weights, shown, largest } = head;
   const { query, key } = chosen;
   const { row, label, width } = layout;
-  const maps = drawn.map((place) => weights.map(place.row, place.column));
-  const colours = drawn.map(({ column }) => palette.head(column, weights.columns));
-  let count = 0;
-  maps.forEach((map, at) => {
-    const list = linesOf(weights, map, shown, chosen, largest, LINES / maps.length);
-    drawLines(context, layout, list, largest, colours[at]);
-    count += list.length;
+  const heads = head.drawn.map((place) => ({ ...head, ...place }));
+  const colours = heads.map(({ column }) => palette.head(column, weights.columns));
+  let drawn = 0;
+  heads.forEach((one, at) => {
+    const lines = linesOf(one, chosen, LINES / heads.length);
+    drawLines(context, layout, lines, largest, colours[at]);
+    drawn += lines.length;
   });
+  const readers = heads.map(reader);
+  const stripe = label / heads.length;
   const stripes = (x, weightOf) =>
     shown.forEach((position, at) => {
-      maps.forEach((map, number) => {
-        const share = weightOf(map, position) / largest;
-        context.fillStyle = tint(colours[number], 0.75 * share);
-        context.fillRect(x + (number * label) / maps.length, at * row + 1, label / maps.length, row - 2);
+      readers.forEach((read, number) => {
+        context.fillStyle = tint(colours[number], (0.75 * weightOf(read, position)) / largest);
+        context.fillRect(x + number * stripe, at * row + 1, stripe, row - 2);
       });
     });
-  if (query !== null) stripes(width - label, (map, to) => map[query * weights.size + to]);
-  if (key !== null) stripes(0, (map, from) => map[from * weights.size + key]);
-  const own = (position, one) => (position === one ? { colour: tint(palette.grey, 0.35) } : null);
-  const shares = {
+  if (query !== null) stripes(width - label, (read, to) => read(query, to));
+  if (key !== null) stripes(0, (read, from) => read(from, key));
+  const own = (position, one) => (position === one ? tint(palette.grey, 0.35) : null);
+  drawLabels(context, layout, shown, {
     query: (position) => own(position, query),
     key: (position) => (query === null ? own(position, key) : null),
-  };
-  drawLabels(context, layout, shown, shares, palette);
-  return { drawn: count, all: maps.length * shown.length ** 2 };
+  }, palette);
+  return { drawn, all: heads.length * shown.length ** 2 };
 }
 
 /** What is under a point of the head view: a position, on the side of queries or of keys. */

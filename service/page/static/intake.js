@@ -1,15 +1,9 @@
 /**
- * Reads sentences from pasted lines and from files: CSV, TSV, JSON Lines, and plain lines. A row that
- * cannot be read stays among the rows, with the reason.
- */
-/**
- * Reads and writes CSV as RFC 4180 has it: a cell with a comma, a quote or a line break stands
- * between quotes, and a quote within it is doubled.
+ * Reads sentences from pasted lines and from files: CSV, TSV, JSON Lines, and plain lines. A row
+ * that cannot be read stays among the rows, with the reason. Also writes CSV.
  */
 
 import { grouped } from "./words.js";
-
-/** @typedef {{row: number, line: number, text: string, reason: string}} Row `row` counts from 1 */
 
 const MOST_ROWS = 10_000;
 const MOST_BYTES = 50_000_000;
@@ -44,11 +38,6 @@ export function readPasted(text) {
   return sheetOf("The text", "pasted", linesOf(text));
 }
 
-/**
- * Reads a file.
- * @param {File} file
- * @returns {Promise<Sheet>} throws a SourceError if it is no file of a known kind, too large, or not UTF-8
- */
 export async function readFile(file) {
   const kind = KINDS[file.name.split(".").pop().toLowerCase()];
   if (kind === undefined || !file.name.includes(".")) {
@@ -78,7 +67,6 @@ function decode(name, buffer) {
   throw new SourceError(`${name} is not text in UTF-8: save it as UTF-8 and choose it again.`);
 }
 
-/** Reads the content of a file of a kind. */
 export function readContent(name, kind, text) {
   if (kind === "csv") return sheetOf(name, kind, readCsv(text, delimiterOf(text)));
   const lines = linesOf(text);
@@ -104,7 +92,6 @@ function parsed({ line, value }) {
   }
 }
 
-/** @returns {Sheet} with a guess of its header and its column of texts */
 function sheetOf(name, kind, records) {
   const sheet = { name, kind, records, columns: [], column: 0, hasHeader: false };
   if (kind === "json") {
@@ -127,7 +114,7 @@ function nameColumns(sheet) {
   sheet.columns = cells.map((cell, at) => (sheet.hasHeader && cell.trim()) || `column ${at + 1}`);
 }
 
-/** Says whether the first record of a table has the names, and guesses the column anew. */
+/** Says whether the first record of a table has the names, and guesses the column again. */
 export function setHeader(sheet, hasHeader) {
   sheet.hasHeader = hasHeader;
   nameColumns(sheet);
@@ -164,11 +151,7 @@ function cellOf({ kind, columns }, { cells, value }, column) {
   return typeof found === "string" ? found : undefined;
 }
 
-/**
- * The rows of a source; throws a SourceError if there are none or too many.
- * @param {Sheet} sheet
- * @returns {Row[]}
- */
+/** The rows of a source; throws a SourceError if there are none or too many. */
 export function rowsOf(sheet) {
   const { name } = sheet;
   const body = bodyOf(sheet);
@@ -207,14 +190,7 @@ const BREAKS = /\r\n|\r|\n/g;
 const RISKY =
   /(?<=^|[;,|\t\r\n])(?='|[\0-\x20"\ufeff]{0,100}[=+\-@\uff0b\uff0d\uff1d\uff20])/g;
 
-/**
- * Reads records; an empty line between them is none.
- * @param {string} text
- * @param {string} delimiter one character that stands between cells
- * @param {number} most how many records are read
- * @returns {{line: number, cells: string[], reason: string}[]} of each the number of its first line,
- *   from 1, and why it is not CSV; empty if it is
- */
+/** Reads records; an empty line between them is none. */
 export function readCsv(text, delimiter = ",", most = Infinity) {
   const records = [];
   const place = { text, at: 0, line: 1, plain: new RegExp(`[^${delimiter}\\r\\n]*`, "y") };
@@ -272,10 +248,7 @@ function delimiterOf(text) {
   return ",";
 }
 
-/**
- * Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text.
- * @param {(string|number|boolean)[]} cells numbers are written as they are
- */
+/** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
 export function writeRecord(cells) {
   const written = cells.map((cell) => {
     if (typeof cell !== "string") return String(cell);

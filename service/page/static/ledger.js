@@ -1,26 +1,17 @@
 /**
- * Shows many rows with their verdicts as a table, a page of them at a time: sorted, filtered, and
- * each to be opened. Only the rows of one page are elements.
+ * Shows many rows with their predictions: counted by label, as bars, and as a table of which one
+ * page at a time is there, sorted and filtered.
  */
-/** Counts the verdicts of many rows by label, and draws how their probabilities are spread. */
 
 import { paintClass, readPalette } from "./canvas.js";
-import { attributes, byId, make } from "./elements.js";
+import { byId, heading, make, table } from "./elements.js";
 import { asShare, grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
 const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
 
-/**
- * The rows that are scored or bad, and fit a filter.
- * @param {object[]} rows
- * @param {object} filter
- * @param {string} filter.label "" for all, "bad", or "=" and a label
- * @param {?number} filter.least share that the score is not below; null for any
- * @param {?number} filter.most likewise, that it is not above
- * @param {string} filter.text what the text contains, in any case
- */
+/** The rows that are scored or bad, and fit a filter. */
 function filtered(rows, { label, least, most, text }) {
   const wanted = text.toLowerCase();
   return rows.filter((row) => {
@@ -32,42 +23,25 @@ function filtered(rows, { label, least, most, text }) {
   });
 }
 
-/**
- * Sorts rows; those that are equal keep the order of the source, and those without a verdict are last.
- * @param {string} key `row`, `text`, `label` or `score`
- * @param {Map<object, number>} ranks of the texts of the rows in the order of the alphabet
- */
-function sorted(rows, key, isDown, ranks) {
-  const value = key === "text" ? (row) => ranks.get(row) : (row) => row[key];
+const { compare } = new Intl.Collator("en");
+
+/** Sorts rows by a key; equal ones keep the order of the source, those without a value are last. */
+function sorted(rows, key, isDown) {
   return [...rows].sort((one, other) => {
-    const [a, b] = [value(one), value(other)];
-    if (a === b) return one.row - other.row;
-    if (a === undefined || b === undefined) return a === undefined ? 1 : -1;
-    return a < b === isDown ? 1 : -1;
+    const [a, b] = [one[key], other[key]];
+    if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
+    const order = key === "text" ? compare(a, b) : Number(a > b) - Number(a < b);
+    return (isDown ? -order : order) || one.row - other.row;
   });
 }
 
-/** The places of texts in the order of the alphabet: to sort by these is fast. */
-function rankTexts(rows) {
-  const { compare } = new Intl.Collator("en");
-  const ranks = new Map();
-  let before = null;
-  for (const row of [...rows].sort((one, other) => compare(one.text, other.text))) {
-    const isSame = before !== null && before.text === row.text;
-    ranks.set(row, isSame ? ranks.get(before) : ranks.size);
-    before = row;
-  }
-  return ranks;
-}
-
 export class Ledger {
-  /** @param {function(object): void} onOpen gets the row that the user wants to see above */
+  /** `onOpen` gets the row that the user wants to see above. */
   constructor(onOpen) {
     this.rows = [];
     this.labels = [];
     this.shown = []; // the rows of the page
     this.page = 0;
-    this.ranks = null;
     this.key = "row";
     this.isDown = false;
     this.body = byId("rows").tBodies[0];
@@ -88,7 +62,7 @@ export class Ledger {
 
   /** Begins with other rows, and the labels in the order of the classes. */
   begin(rows, labels) {
-    Object.assign(this, { rows, labels, ranks: null, shown: [], page: 0 });
+    Object.assign(this, { rows, labels, shown: [], page: 0 });
     this.filters.reset();
     const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
     const options = choices.map(([value, textContent]) => make("option", { value, textContent }));
@@ -97,13 +71,11 @@ export class Ledger {
     this.#sortBy("row", false);
   }
 
-  /** Shows what was scored meanwhile. */
   update() {
     const { label, least, most, text } = this.filters.elements;
     const share = ({ value }) => (value === "" ? null : asShare(value));
     const filter = { label: label.value, least: share(least), most: share(most), text: text.value };
-    if (this.key === "text") this.ranks ??= rankTexts(this.rows);
-    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown, this.ranks);
+    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown);
     const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
     const from = this.page * PAGE;
@@ -228,23 +200,17 @@ export class Tally {
     this.update();
   }
 
-  /** Counts anew. */
   update() {
     const { counts, bad, left } = countRows(this.rows, this.labels);
     const scored = this.rows.length - bad - left;
     const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
-    const told = Object.entries(counts).map(([label, count]) => [label, of(count)]);
-    if (bad > 0) told.push(["bad rows", grouped(bad)]);
-    if (left > 0) told.push(["not scored", grouped(left)]);
-    const items = told.map(([name, count]) =>
-      make(
-        "div",
-        {},
-        make("dt", { textContent: name }),
-        make("dd", { className: "figure", textContent: count }),
-      ),
+    const items = Object.entries(counts).map(([label, count]) => [label, of(count)]);
+    if (bad > 0) items.push(["bad rows", grouped(bad)]);
+    if (left > 0) items.push(["not scored", grouped(left)]);
+    const parts = items.map(([name, count]) =>
+      make("div", {}, make("dt", {}, name), make("dd", { className: "figure" }, count)),
     );
-    byId("counts").replaceChildren(...items);
+    byId("counts").replaceChildren(...parts);
     this.#draw();
   }
 
@@ -270,27 +236,9 @@ export class Tally {
     this.#table(names, counts, what);
   }
 
-  /** The same in numbers, for those who cannot see a picture. */
   #table(names, counts, what) {
-    const lines = counts.map((count, at) =>
-      make(
-        "tr",
-        {},
-        attributes(make("th", { textContent: names[at] }), { scope: "row" }),
-        make("td", { textContent: grouped(count) }),
-      ),
-    );
-    const top = ["probability", "sentences"].map((name) =>
-      attributes(make("th", { textContent: name }), { scope: "col" }),
-    );
-    byId("spread-table").replaceChildren(
-      make(
-        "table",
-        {},
-        make("caption", { textContent: what }),
-        make("thead", {}, make("tr", {}, ...top)),
-        make("tbody", {}, ...lines),
-      ),
-    );
+    const rows = counts.map((count, at) => ({ name: names[at], cells: [grouped(count)] }));
+    const top = make("tr", {}, heading("probability"), heading("sentences"));
+    byId("spread-table").replaceChildren(table(what, [top], rows));
   }
 }

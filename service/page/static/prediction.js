@@ -1,20 +1,14 @@
 /**
- * Shows the prediction of a text: label, probability of every class, and how much of it was read.
- */
-/**
- * Shows a text sentence by sentence: coloured by the verdict on each, and these verdicts as a row
- * of buttons, from one to the next with the arrow keys.
+ * Shows the prediction of a text: label, probability of every class, how much of it was read; and
+ * the same sentence by sentence, as coloured text and as a row of buttons.
  */
 
 import { paintClass } from "./canvas.js";
-import { attributes, find, make, moveFocus, rove } from "./elements.js";
+import { figure, find, make, moveFocus, options, range, rove } from "./elements.js";
 import { hintOf, percent, verdictOf } from "./words.js";
 
 export class Prediction {
-  /**
-   * @param {HTMLElement} element the part of a panel
-   * @param {function(object): void} onRead gets the fields of the view that say how a text is read
-   */
+  /** `onRead` gets the fields of the view that say how a text is read. */
   constructor(element, onRead) {
     this.part = (name) => find(element, name);
     this.part(".whole").addEventListener("click", () => onRead({ whole: true, window: 0 }));
@@ -23,11 +17,6 @@ export class Prediction {
     });
   }
 
-  /**
-   * Fills the part.
-   * @param {object} document the prediction, and the windows that the text was read in
-   * @param {?number} below the threshold in percent
-   */
   show({ prediction, windows, window }, below) {
     const { text, isAnswer } = verdictOf(prediction, below);
     this.part(".label").textContent = text;
@@ -49,25 +38,21 @@ export class Prediction {
     if (!isSeveral) return;
     this.part(".windows-note").textContent =
       `The text was read whole, in ${windows} windows that overlap. The heads are those of one, counted from 0.`;
-    const options = Array.from({ length: windows }, (_, number) =>
-      make("option", { value: String(number), textContent: `${number}` }),
-    );
     const select = this.part("select");
-    select.replaceChildren(...options);
+    select.replaceChildren(...options(range(windows)));
     select.value = String(window);
     if (isFocused) select.focus();
   }
 }
 
-/** A name, a bar and a number for each class. */
 function rows(probabilities) {
   return Object.entries(probabilities).flatMap(([label, probability]) => {
-    const bar = attributes(make("span", { className: "bar" }), { "aria-hidden": "true" });
+    const bar = make("span", { className: "bar", ariaHidden: "true" });
     bar.style.width = `${(100 * probability).toFixed(1)}%`;
-    const figure = make("dd", { className: "figure", textContent: percent(probability) });
-    figure.title = String(probability);
-    const track = attributes(make("dd", { className: "track" }, bar), { "aria-hidden": "true" });
-    return [make("dt", { textContent: label }), track, figure];
+    const track = make("dd", { className: "track", ariaHidden: "true" }, bar);
+    const title = String(probability);
+    const number = make("dd", { className: "figure", title }, percent(probability));
+    return [make("dt", {}, label), track, number];
   });
 }
 
@@ -75,10 +60,6 @@ const HINT = hintOf("a sentence or a verdict");
 const STRENGTH = "The stronger the colour, the higher the probability.";
 
 export class Sentences {
-  /**
-   * @param {HTMLElement} element the section
-   * @param {function(string): void} announce tells what a screen reader says
-   */
   constructor(element, announce) {
     this.element = element;
     this.announce = announce;
@@ -104,13 +85,7 @@ export class Sentences {
     });
   }
 
-  /**
-   * Shows a text, if it has several sentences.
-   * @param {string} title of the panel
-   * @param {string} text as it was sent; offsets count its code points
-   * @param {object} document what was told of it
-   * @param {object} view whether sentences are shown, and the threshold
-   */
+  /** Shows a text, if it has several sentences; their offsets count code points. */
   show(title, text, document, view, palette) {
     const { sentences, refused, prediction } = document;
     const isShown = view.sentences && (sentences.length > 1 || refused !== "");
@@ -131,10 +106,8 @@ export class Sentences {
     this.#fillVerdicts();
     if (focused >= 0) this.buttons[Math.min(focused, this.buttons.length - 1)]?.focus();
     this.part(".passage").setAttribute("aria-label", `${title}: the text by sentence`);
-    this.part(".verdicts").setAttribute(
-      "aria-label",
-      `${title}: verdict on each sentence; arrow keys go from one to the next`,
-    );
+    const name = `${title}: verdict on each sentence; arrow keys go from one to the next`;
+    this.part(".verdicts").setAttribute("aria-label", name);
     this.#explain(refused);
     this.#point(null);
   }
@@ -150,7 +123,7 @@ export class Sentences {
       const words = points.slice(start, end).join("");
       const span = make("span", { className: "sentence", textContent: words });
       span.dataset.number = String(number + 1);
-      span.title = this.#told(number);
+      span.title = this.#describe(number);
       this.#colour(span, sentence);
       nodes.push(span);
       return span;
@@ -162,10 +135,9 @@ export class Sentences {
   #fillVerdicts() {
     this.buttons = this.sentences.map((sentence, number) => {
       const label = make("span", { className: "name", textContent: this.#verdict(sentence) });
-      const figure = make("span", { className: "figure", textContent: percent(sentence.score) });
-      figure.title = String(sentence.score);
+      const score = figure(percent(sentence.score), String(sentence.score));
       this.#colour(label, sentence);
-      return make("button", { type: "button" }, `${number + 1} `, label, " ", figure);
+      return make("button", { type: "button" }, `${number + 1} `, label, " ", score);
     });
     rove(this.buttons, this.pinned ?? 0);
     this.part(".verdicts").replaceChildren(...this.buttons);
@@ -178,9 +150,9 @@ export class Sentences {
       return key;
     });
     const isRefused = refused !== "";
-    const said = isRefused ? [`The sentences are not told: ${refused}.`] : [...keys, STRENGTH];
+    const said = isRefused ? [`The sentences are not shown: ${refused}.`] : [...keys, STRENGTH];
     this.part(".legend").replaceChildren(...said.flatMap((one) => [one, " "]));
-    for (const name of [".passage", ".verdicts", ".told"]) this.part(name).hidden = isRefused;
+    for (const name of [".passage", ".verdicts", ".said"]) this.part(name).hidden = isRefused;
   }
 
   /** The verdict on a sentence, short: the threshold stands above. */
@@ -195,7 +167,7 @@ export class Sentences {
   }
 
   /** All that is known of a sentence, in words. */
-  #told(number) {
+  #describe(number) {
     const sentence = this.sentences[number];
     const all = Object.entries(sentence.probabilities).sort(([, a], [, b]) => b - a);
     const shares = all.map(([label, share]) => `${label} ${percent(share)}`).join(", ");
@@ -214,7 +186,7 @@ export class Sentences {
     this.pinned = number;
     if (number !== null) {
       rove(this.buttons, number);
-      this.announce(this.#told(number));
+      this.announce(this.#describe(number));
     }
     this.#point(number);
   }
@@ -224,6 +196,6 @@ export class Sentences {
     const now = number ?? this.pinned;
     this.spans.forEach((span, at) => span.classList.toggle("pointed", at === now));
     this.buttons.forEach((button, at) => button.setAttribute("aria-pressed", at === this.pinned));
-    this.part(".told").textContent = now === null ? HINT : this.#told(now);
+    this.part(".said").textContent = now === null ? HINT : this.#describe(now);
   }
 }

@@ -1,9 +1,6 @@
 /**
- * Saves what a panel shows: SVG, JSON, CSV and NPZ as the service writes them, in parts where one
- * answer cannot hold all, and PNG as the page draws it.
- */
-/**
- * Joins what the service answers in parts to one file: JSON, CSV, SVG or NPZ.
+ * Saves what a panel shows: SVG, JSON, CSV and NPZ as the service writes them, joined from parts
+ * where one answer cannot hold all, and PNG as the page draws it.
  */
 
 import { post } from "./api.js";
@@ -37,14 +34,7 @@ function fileName(format, scope, { head, name, view, question }) {
   return `headlight-${plain}${words}${part}${changed}${isCut ? "-plain" : ""}.${format}`;
 }
 
-/**
- * Saves, and returns the name of the file; throws a Problem.
- * @param {string} format of the file
- * @param {string} scope `one` for the chosen map, `all` for those of the grid
- * @param {object} panel what is shown
- * @param {AbortSignal} signal ends the saving
- * @param {function(number): void} onProgress gets the share that is there, between 0 and 1
- */
+/** Saves one map or all of the grid, and returns the name of the file; throws a Problem. */
 export async function save(format, scope, panel, signal, onProgress) {
   const name = fileName(format, scope, panel);
   if (format === "png") offer(scope === "one" ? drawImage(panel) : drawGrid(panel), name);
@@ -56,8 +46,7 @@ async function fileOf(format, scope, panel, signal, onProgress) {
   const { weights, row, column } = panel.head;
   const { question } = panel;
   const isOne = scope === "one";
-  const layers = isOne && !weights.oneRow ? [weights.layers[row]] : weights.layers;
-  const heads = isOne && !weights.oneColumn ? [weights.heads[column]] : weights.heads;
+  const { layers, heads } = isOne ? weights.numbersOf(row, column) : weights;
   const each = weights.size ** 2;
   const most = question.model.limits[LIMITS[format]];
   // A picture with a square for each weight would be too large to open.
@@ -73,15 +62,6 @@ async function fileOf(format, scope, panel, signal, onProgress) {
   return joinParts(format, parts, layers, heads);
 }
 
-const ATTENTION = '"attention":';
-
-/**
- * Joins parts, in the order of their layers and heads.
- * @param {string} format
- * @param {Blob[]} parts each of some layers, or of some heads of one layer
- * @param {number[]} layers of all parts; likewise `heads`
- * @returns {Promise<Blob>}
- */
 async function joinParts(format, parts, layers, heads) {
   if (parts.length === 1) return parts[0];
   if (format === "npz") {
@@ -97,34 +77,14 @@ async function joinParts(format, parts, layers, heads) {
   return new Blob(format === "svg" ? stacked(texts) : joinedJson(texts, layers, heads), { type });
 }
 
-/** JSON with the members of the first answer, and the weights of all. */
 function joinedJson(texts, layers, heads) {
-  // The weights come last, and hold numbers alone.
-  const start = texts[0].lastIndexOf(ATTENTION);
-  const head = JSON.parse(`${texts[0].slice(0, start)}"layers":[]}`);
-  const before = JSON.stringify({ ...head, layers, heads }).slice(0, -1);
-  const inner = texts.map((text) => {
-    const at = text.lastIndexOf(ATTENTION) + ATTENTION.length;
-    return text.slice(text.indexOf("[", at) + 1, text.lastIndexOf("]"));
-  });
-  const lists = inner.map((layersOfPart, at) => (at === 0 ? layersOfPart : `,${layersOfPart}`));
-  return [before, ",", ATTENTION, "[", ...ofOneLayer(lists, heads, texts), "]}"];
+  const answers = texts.map((text) => JSON.parse(text));
+  const maps = answers.flatMap(({ attention }) => attention.flat());
+  const columns = maps.length / layers.length;
+  const attention = layers.map((_, row) => maps.slice(row * columns, (row + 1) * columns));
+  return [JSON.stringify({ ...answers[0], layers, heads, attention })];
 }
 
-/** Parts with some heads of a layer become lists of that layer. */
-function ofOneLayer(lists, heads, texts) {
-  const counts = texts.map((text) => JSON.parse(/"heads":(\[[\d,\s]*\])/.exec(text)?.[1] ?? "[]").length);
-  if (counts.every((count) => count === heads.length)) return lists;
-  let there = 0;
-  return lists.map((list, at) => {
-    const isFirst = there === 0;
-    there = (there + counts[at]) % heads.length;
-    const open = isFirst ? list : `,${list.slice(list.indexOf("[") + 1)}`;
-    return there === 0 ? open : open.slice(0, open.lastIndexOf("]"));
-  });
-}
-
-/** One picture of several, below each other. */
 function stacked(texts) {
   const opening = /<svg [^>]*>/;
   const sizes = texts.map((text) => {

@@ -1,18 +1,14 @@
-/** Shows a sentence as a row of tokens to point at. Arrow keys go from token to token. */
-/** Lists the largest weights of a head, or of the token that is pointed at. */
-/** Writes one head's weights as a table, for those who cannot see a picture. */
+/**
+ * Shows the tokens of a head: as a row to point at, as lists of the largest weights, as a table.
+ */
 
 import { tint } from "./canvas.js";
-import { attributes, find, make, moveFocus, rove } from "./elements.js";
-import { ranked } from "./weights.js";
+import { figure, find, heading, make, moveFocus, rove, table } from "./elements.js";
+import { isNothing, ranked, reader } from "./weights.js";
 import { full, quoted, short } from "./words.js";
 
 export class Strip {
-  /**
-   * @param {HTMLElement} element where the tokens go
-   * @param {function(?number, boolean): void} onPoint gets a position, or null when the pointer
-   *   leaves, and whether the choice stays
-   */
+  /** `onPoint` gets a position or null, and whether the choice stays when the pointer leaves. */
   constructor(element, onPoint) {
     this.element = element;
     this.buttons = [];
@@ -32,10 +28,7 @@ export class Strip {
     element.addEventListener("keydown", (event) => moveFocus(event, this.buttons));
   }
 
-  /**
-   * Makes the tokens.
-   * @param {Set<number>} changed positions whose token differs in the other sentence
-   */
+  /** Makes the tokens; `changed` are the positions whose token differs in the other sentence. */
   show(tokens, shown, changed) {
     this.shown = shown;
     const focused = this.buttons.indexOf(document.activeElement);
@@ -54,10 +47,10 @@ export class Strip {
 
   /** Colours the tokens by what the chosen one gives them, and marks that one. */
   colour(head, chosen, palette) {
-    const map = head.weights.map(head.row, head.column);
+    const weightOf = reader(head);
     this.shown.forEach((position, at) => {
       const button = this.buttons[at];
-      const weight = chosen.query === null ? 0 : map[chosen.query * head.weights.size + position];
+      const weight = chosen.query === null ? 0 : weightOf(chosen.query, position);
       const share = head.largest > 0 ? weight / head.largest : 0;
       button.style.backgroundColor = share > 0 ? tint(palette.out, 0.4 * share) : "";
       button.setAttribute("aria-pressed", position === (chosen.query ?? chosen.key));
@@ -65,61 +58,56 @@ export class Strip {
   }
 }
 
+export function chip({ text }, number, title, colour) {
+  const name = make("bdi", { className: "name", textContent: text });
+  const item = make("li", { title }, name, make("span", { className: "figure" }, number));
+  item.style.backgroundColor = colour;
+  return item;
+}
+
 const LISTED = 5;
 const SPOKEN = 3;
 
 /** The tokens to which one gives most, or from which it gets most: [position, weight]. */
 function ofToken(head, position, isQuery, count) {
-  const map = head.weights.map(head.row, head.column);
-  const { size } = head.weights;
-  const weightOf = (other) =>
-    isQuery ? map[position * size + other] : map[other * size + position];
-  return ranked(head.shown, weightOf, count);
+  const weightOf = reader(head);
+  const ofOther = (other) => (isQuery ? weightOf(position, other) : weightOf(other, position));
+  return ranked(head.shown, ofOther, count);
 }
 
 /** The pairs of tokens with the largest weights: [[query, key], weight]. */
 function ofHead(head) {
-  const map = head.weights.map(head.row, head.column);
-  const { size } = head.weights;
+  const weightOf = reader(head);
   const pairs = function* pairs() {
-    for (const query of head.shown) for (const key of head.shown) yield query * size + key;
+    for (const query of head.shown) for (const key of head.shown) yield [query, key];
   };
-  return ranked(pairs(), (place) => map[place], LISTED).map(([place, weight]) => [
-    [Math.floor(place / size), place % size],
-    weight,
-  ]);
+  return ranked(pairs(), ([query, key]) => weightOf(query, key), LISTED);
 }
-
-/** One token, or a query and its key: in this order, also in texts from right to left. */
-const joined = ([from, to]) => (to ? [from, " → ", to] : [from]);
 
 /** Fills a list with rows: [texts of one token or two, weight]. */
 function fill(part, title, rows, largest, colour) {
   part.hidden = false;
   part.querySelector("h4").textContent = title;
   const items = rows.map(([name, weight]) => {
-    const figure = make("span", { className: "figure", textContent: short(weight) });
-    figure.title = full(weight);
-    const bar = attributes(make("span", { className: "bar" }), { "aria-hidden": "true" });
+    const bar = make("span", { className: "bar", ariaHidden: "true" });
     bar.style.width = `${((100 * weight) / (largest || 1)).toFixed(1)}%`;
     bar.style.backgroundColor = tint(colour, 0.35);
-    const tokens = name.map((text) => make("bdi", { textContent: text }));
-    return make("li", {}, bar, make("span", { className: "name" }, ...joined(tokens)), figure);
+    // A query and its key stand in this order also in texts from right to left.
+    const [from, to] = name.map((text) => make("bdi", { textContent: text }));
+    const tokens = make("span", { className: "name" }, from, ...(to ? [" → ", to] : []));
+    return make("li", {}, bar, tokens, figure(short(weight), full(weight)));
   });
   part.querySelector("ol").replaceChildren(...items);
 }
 
-/**
- * Fills the lists for the token that is pointed at, or else for the whole head.
- * @param {HTMLElement} parts holds `.out` and `.into`
- */
+/** Fills the lists for the token that is pointed at, or else for the whole head. */
 export function fillLists(parts, head, { query, key }, palette) {
   const { tokens } = head.weights;
   const out = find(parts, ".out");
   const into = find(parts, ".into");
   out.hidden = query === null && key !== null;
   into.hidden = key === null;
-  if (query === null && key === null) {
+  if (isNothing({ query, key })) {
     const rows = ofHead(head).map(([[from, to], weight]) => [
       [tokens[from].text, tokens[to].text],
       weight,
@@ -140,15 +128,14 @@ export function fillLists(parts, head, { query, key }, palette) {
   }
 }
 
-/** What a screen reader hears of a token. */
 export function spoken(head, position) {
   const { tokens } = head.weights;
-  const told = (isQuery) =>
+  const list = (isQuery) =>
     ofToken(head, position, isQuery, SPOKEN)
       .map(([other, weight]) => `${quoted(tokens[other])} ${short(weight)}`)
       .join(", ");
   const token = quoted(tokens[position]);
-  return `${token} looks most at ${told(true)}; it is looked at most by ${told(false)}.`;
+  return `${token} looks most at ${list(true)}; it is looked at most by ${list(false)}.`;
 }
 
 const CELLS = 3600;
@@ -166,25 +153,13 @@ export function fillTable(details, head, caption) {
     body.replaceChildren(make("p", { className: "note", textContent: note }));
     return;
   }
-  const map = weights.map(head.row, head.column);
-  const heading = (position, scope) =>
-    attributes(make("th", { textContent: weights.tokens[position].text }), { scope });
-  const top = make("tr", {}, make("td"), ...shown.map((key) => heading(key, "col")));
-  const lines = shown.map((query) => {
-    const cells = shown.map((key) => {
-      const weight = map[query * weights.size + key];
-      return make("td", { textContent: short(weight), title: full(weight) });
-    });
-    return make("tr", {}, heading(query, "row"), ...cells);
-  });
-  const text = `${caption}: a row is a token that looks, a column one that is looked at`;
-  body.replaceChildren(
-    make(
-      "table",
-      {},
-      make("caption", { textContent: text }),
-      make("thead", {}, top),
-      make("tbody", {}, ...lines),
-    ),
-  );
+  const weightOf = reader(head);
+  const text = (position) => weights.tokens[position].text;
+  const rows = shown.map((query) => ({
+    name: text(query),
+    cells: shown.map((key) => figure(short(weightOf(query, key)), full(weightOf(query, key)))),
+  }));
+  const top = make("tr", {}, make("td"), ...shown.map((key) => heading(text(key))));
+  const title = `${caption}: a row is a token that looks, a column one that is looked at`;
+  body.replaceChildren(table(title, [top], rows));
 }
