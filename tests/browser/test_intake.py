@@ -274,24 +274,6 @@ def test_a_file_that_cannot_be_taken_says_why(
     assert many.visit.page.get_by_role("status").inner_text() == message
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([" "], "The text has no rows: type one sentence a line."),
-        (["x"] * 10_001, f"The text {MANY}"),
-    ],
-)
-def test_lines_that_cannot_be_taken_say_why(many: Many, lines: list[str], message: str) -> None:
-    page = many.visit.page
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.evaluate("text => navigator.clipboard.writeText(text)", "\n".join(lines))
-    many.part("#many-lines").focus()
-    page.keyboard.press("Control+V")
-    many.button("Score").click()
-    assert many.told() == message
-    assert many.part("#scored").is_hidden()
-
-
 def test_markup_in_a_row_stays_text(many: Many) -> None:
     text = "<img/src=x/onerror=alert(1)> <b>bold</b>"
     many.choose("a.jsonl", "\n".join(json.dumps({text: 1, "text": text}) for _ in range(3)))

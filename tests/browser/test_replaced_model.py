@@ -53,7 +53,7 @@ def test_a_smaller_model_refuses_a_layer_that_it_has_not(asked: Visit) -> None:
 
     asked.complained("422")
     assert places(asked)[-1] == "Layer 3, head 11"
-    assert asked.page.locator("#some-told").inner_text() == "layers 1, 2, 3"
+    assert asked.page.locator("#some-chosen").inner_text() == "layers 1, 2, 3"
 
 
 def test_parts_of_two_models_are_not_joined(asked: Visit) -> None:
@@ -118,18 +118,6 @@ def test_the_importance_of_another_model_marks_nothing(asked: Visit) -> None:
     assert version(asked) == new.version
     asked.page.get_by_label("Mark importance").check()
     asked.part(".grid.marked").wait_for()
-
-
-def test_importance_is_asked_anew_of_another_model(asked: Visit) -> None:
-    asked.page.get_by_label("Mark importance").check()
-    asked.part(".grid.marked").wait_for()
-    new = Replaced(6)
-    new.stand_in(asked, "model", "attention", "importance")
-    with asked.page.expect_request("**/importance"):
-        asked.ask(FIRST)
-
-    asked.part(".grid.marked").wait_for()
-    assert version(asked) == new.version
 
 
 def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
