@@ -108,8 +108,8 @@ class Replaced:
         if not self.is_asked:
             route.continue_()
             return
-        told = route.fetch().json()
-        route.fulfill(json=told | {"version": self.version, "num_layers": self.layers})
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"version": self.version, "num_layers": self.layers})
 
     def attention(self, route: Route) -> None:
         """Answers, or lets the served model answer."""
@@ -123,19 +123,19 @@ class Replaced:
             route.fulfill(**problem_of(422, "invalid-request"))
             return
         asked = {name: value for name, value in body.items() if name != "layer"}
-        told = route.fetch(post_data=asked).json()
+        answer = route.fetch(post_data=asked).json()
         for name in ("attention", "strongest", "strongest_weights"):
-            served = told[name]
-            told[name] = [served[layer % len(served)] for layer in layers]
-        told["layers"] = list(layers)
-        self._sign(told)
-        route.fulfill(json=told)
+            served = answer[name]
+            answer[name] = [served[layer % len(served)] for layer in layers]
+        answer["layers"] = list(layers)
+        self._sign(answer)
+        route.fulfill(json=answer)
 
     def importance(self, route: Route) -> None:
         """Answers as the served model does, under its own name."""
-        told = route.fetch().json()
-        self._sign(told)
-        route.fulfill(json=told)
+        answer = route.fetch().json()
+        self._sign(answer)
+        route.fulfill(json=answer)
 
     def _sign(self, answer: Answer) -> None:
         answer["model"]["version"] = self.version

@@ -50,7 +50,7 @@ class Many:
         """Waits until the line beside the bar begins with a text."""
         expect(self.part("#many-state")).to_have_text(re.compile(f"^{re.escape(state)}"))
 
-    def told(self) -> str:
+    def note(self) -> str:
         """What is said of the source, once something is."""
         box = self.part("#many-note")
         expect(box).not_to_be_empty()

@@ -189,7 +189,7 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_special_tokens_on_canvases_are_told_by_italics(
+def test_special_tokens_on_canvases_are_in_italics(
     browser: Browser, running: RunningService, scheme: Scheme
 ) -> None:
     with window(browser, running.url, scheme=scheme) as visit:

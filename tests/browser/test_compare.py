@@ -153,11 +153,11 @@ def test_the_difference_is_read_with_the_pointer(compared: Visit) -> None:
     assert box is not None
     part.locator("canvas").hover(position={"x": box["width"] - 8, "y": box["height"] - 8})
 
-    told = part.locator(".readout").inner_text()
+    text = part.locator(".readout").inner_text()
     assert re.fullmatch(
         r"“\[SEP\]” gives “\[SEP\]” 0\.\d{4} in the first, 0\.\d{4} in the second: "
         r"[+\u2212]0\.\d{4}\.",
-        told,
+        text,
     )
 
 

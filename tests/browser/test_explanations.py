@@ -21,8 +21,8 @@ def attributions(client: httpx.Client, **fields: object) -> dict[str, Any]:
     return answer
 
 
-def told(answer: dict[str, Any], count: int = 4) -> str:
-    """The words with the largest numbers, as the page tells them."""
+def words_of(answer: dict[str, Any], count: int = 4) -> str:
+    """The words with the largest numbers, as the page shows them."""
     pairs = [
         (token["text"], value)
         for token, value in zip(answer["tokens"], answer["attributions"], strict=True)
@@ -44,7 +44,7 @@ def test_the_words_that_moved_it_stand_below_the_verdict_at_once(
     finished(visit)
     steps = int(re.findall(r"in (\d+) steps", visit.part(".how").inner_text())[0])
     answer = attributions(client, steps=steps)
-    assert visit.part(".because").inner_text() == told(answer)
+    assert visit.part(".because").inner_text() == words_of(answer)
     assert "superb" in visit.part(".because").inner_text()
     how = visit.part(".how").inner_text()
     assert f"they miss {abs(answer['gap']):.3f} of the " in how
@@ -96,9 +96,9 @@ def test_gradients_come_first_and_stay_if_nothing_better_comes(
     visit.page.route("**/attributions", only_gradients)
     visit.ask(TEXT)
     visit.complained("503")
-    expect(visit.part(".how")).to_contain_text("More exact numbers were not to be had: Details.")
+    expect(visit.part(".how")).to_contain_text("More exact numbers are not available: Details.")
     answer = attributions(client, method="gradient_x_input")
-    assert visit.part(".because").inner_text() == told(answer)
+    assert visit.part(".because").inner_text() == words_of(answer)
     assert "Gradient times input, which need not add up" in visit.part(".how").inner_text()
     assert [body["method"] for body in asked] == ["gradient_x_input", "integrated_gradients"]
     expect(visit.page.locator("#problem")).to_be_hidden()
@@ -106,9 +106,9 @@ def test_gradients_come_first_and_stay_if_nothing_better_comes(
 
 def test_no_more_steps_are_asked_for_than_the_service_has_time_for(visit: Visit) -> None:
     def hurried(route: Route) -> None:
-        told = route.fetch().json()
-        told["limits"]["request_timeout"] = 1e-6
-        route.fulfill(json=told)
+        answer = route.fetch().json()
+        answer["limits"]["request_timeout"] = 1e-6
+        route.fulfill(json=answer)
 
     visit.page.route("**/model", hurried)
     asked: list[str] = []
@@ -132,7 +132,7 @@ def test_without_any_numbers_the_page_says_why(visit: Visit) -> None:
     finished(visit)
 
 
-def test_another_view_of_a_sentence_asks_nothing_anew_and_another_sentence_does(
+def test_another_view_of_a_sentence_asks_nothing_and_another_sentence_does(
     visit: Visit,
 ) -> None:
     visit.ask(TEXT)
@@ -173,10 +173,10 @@ def test_attributions_are_the_services(asked: Visit, client: httpx.Client, level
         [token["text"], signed(value, 2), signed(value, 6)]
         for token, value in zip(answer["tokens"], answer["attributions"], strict=True)
     ]
-    told = part.locator(".note").inner_text()
-    assert f"“{answer['label']}”" in told
+    text = part.locator(".note").inner_text()
+    assert f"“{answer['label']}”" in text
     for name in ("value", "baseline_value", "gap"):
-        assert signed(answer[name], 4) in told
+        assert signed(answer[name], 4) in text
 
 
 def test_attributions_are_asked_for_only_when_they_are_looked_at(asked: Visit) -> None:

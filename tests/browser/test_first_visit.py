@@ -9,7 +9,7 @@ from tests.browser.visits import Visit, come, percent
 from tests.end_to_end.servers import RunningService
 
 EXAMPLE = "The plot drags, but the cast is superb."
-#: what a head looks at that tells nothing of the text
+#: what a head looks at that says nothing of the text
 PLAIN = ("at themselves", "before them", "after them", "at [", "almost evenly", "at punctuation")
 
 
@@ -19,15 +19,15 @@ def test_it_shows_an_example_with_a_head_that_matters(visit: Visit, client: http
     assert visit.page.get_by_label("Sentence", exact=True).input_value() == EXAMPLE
     assert visit.part(".label").inner_text() == answer["label"]
     assert percent(answer["score"]) in visit.part(".verdict").inner_text()
-    # Integrated gradients come after the gradient alone.
+    # Integrated gradients come after the plain gradient.
     expect(visit.part(".because")).to_contain_text("superb")
 
     importance = client.post("/importance", json={"sentence": EXAMPLE}).json()["importance"]
-    told = visit.part(".cell button").evaluate_all(
+    names = visit.part(".cell button").evaluate_all(
         "buttons => buttons.map((button) => button.getAttribute('aria-label'))"
     )
-    telling = [at for at, words in enumerate(told) if not any(each in words for each in PLAIN)]
-    assert 5 < len(telling) < len(told)
+    telling = [at for at, words in enumerate(names) if not any(each in words for each in PLAIN)]
+    assert 5 < len(telling) < len(names)
     best = max(telling, key=lambda at: importance[at // 12][at % 12])
     expect(visit.part(".place")).to_have_text(f"Layer {best // 12}, head {best % 12}")
     # The next text keeps that head, as any that was chosen.

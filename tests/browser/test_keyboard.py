@@ -133,7 +133,7 @@ def test_keys_in_the_field_send(visit: Visit, keys: str) -> None:
     assert field.input_value() == "A dull film."
 
 
-def test_enter_alone_begins_a_line(visit: Visit) -> None:
+def test_enter_without_another_key_begins_a_line(visit: Visit) -> None:
     field = visit.page.get_by_label("Sentence", exact=True)
     field.fill("A dull film.")
     field.press("Enter")

@@ -41,8 +41,8 @@ def test_two_hundred_tokens_of_all_heads(visit: Visit, client: httpx.Client) -> 
 
     assert visit.part(".strip button").count() == 200
     assert visit.part(".overview-title").inner_text() == "72 heads"
-    told = visit.part(".lines-note").inner_text()
-    assert told.startswith("Of 40,000 lines the ")
+    text = visit.part(".lines-note").inner_text()
+    assert text.startswith("Of 40,000 lines the ")
     for layer, head in ((0, 0), (2, 11), (3, 0), (5, 11)):  # at the seams and the ends
         visit.choose(layer, head)
         visit.part(".strip button").nth(57).click()
@@ -136,8 +136,8 @@ def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
         )
         texts = visit.part(".strip button").all_inner_texts()
         frame.hover(position={"x": sizes[0] - 2, "y": 2})
-        told = visit.part(".readout").inner_text()
-        assert told.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
+        text = visit.part(".readout").inner_text()
+        assert text.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
 
         visit.ask("A superb film.")
         assert visit.page.get_by_role("region", name="Prediction: heat map").count() == 0

@@ -45,9 +45,9 @@ def written(weights: list[list[float]]) -> list[list[str]]:
 def test_before_anything_is_asked_the_page_explains_itself(visit: Visit) -> None:
     page = visit.page
     assert page.get_by_role("heading", name="How to read this").count() == 1
-    told = page.locator("#how").inner_text()
-    assert "they are not an explanation of the prediction (Jain and Wallace 2019" in told
-    assert "Wiegreffe and Pinter 2019" in told
+    text = page.locator("#how").inner_text()
+    assert "they are not an explanation of the prediction (Jain and Wallace 2019" in text
+    assert "Wiegreffe and Pinter 2019" in text
     assert page.locator("#results").is_hidden()
 
 
@@ -152,8 +152,8 @@ def test_a_cell_of_the_large_map_tells_its_weight(asked: Visit, client: httpx.Cl
 
     texts = [token["text"] for token in answer["tokens"]]
     weight = answer["attention"][0][0][8][4]
-    told = f"“{texts[8]}” gives “{texts[4]}” {weight:.4f}"
-    assert asked.part(".readout").inner_text() == told
+    text = f"“{texts[8]}” gives “{texts[4]}” {weight:.4f}"
+    assert asked.part(".readout").inner_text() == text
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_views_are_those_of_the_service(
     assert table(visit) == written(answer_of(client, **fields)["attention"][0][0])
 
 
-def test_chosen_layers_and_heads_alone_go_into_a_view(visit: Visit, client: httpx.Client) -> None:
+def test_only_chosen_layers_and_heads_go_into_a_view(visit: Visit, client: httpx.Client) -> None:
     visit.open("#reduce=rollout&layers=1,2&heads=0,3")
     visit.ask(SENTENCE)
 

@@ -56,10 +56,10 @@ def test_lines_get_the_verdicts_of_the_service(many: Many, client: httpx.Client)
 
     answer = client.post("/predict", json={"sentences": TEXTS}).json()["predictions"]
     assert many.rows() == [
-        [str(at + 1), text, told["label"], percent(told["score"]), ""]
-        for at, (text, told) in enumerate(zip(TEXTS, answer, strict=True))
+        [str(at + 1), text, one["label"], percent(one["score"]), ""]
+        for at, (text, one) in enumerate(zip(TEXTS, answer, strict=True))
     ]
-    labels = Counter(told["label"] for told in answer)
+    labels = Counter(one["label"] for one in answer)
     assert many.counts() == {
         label: f"{labels[label]} ({percent(labels[label] / 4)})" if labels[label] else "0 (0.0 %)"
         for label in ("negative", "positive")
@@ -91,7 +91,7 @@ def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(
         }"""
     )
     many.choose("rows.csv", "".join(lines))
-    assert many.told() == "10,000 rows."
+    assert many.note() == "10,000 rows."
     many.score("Done: 10,000 of 10,000 rows scored.")
 
     assert [len(sentences) for sentences in served.asked] == [256] * 39 + [16]
@@ -140,7 +140,7 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
 
     assert asked == [f"{many.visit.url}/predict"] * 2
     halves = [texts[:256], texts[256:]]
-    told = [
+    predictions = [
         prediction
         for half in halves
         for prediction in client.post("/predict", json={"sentences": half}).json()["predictions"]
@@ -153,7 +153,7 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
         *("token_count", "truncated", "model_version", "error"),
     ]
     assert [record["text"] for record in records] == texts
-    for record, prediction in zip(records, told, strict=True):
+    for record, prediction in zip(records, predictions, strict=True):
         assert record["label"] == prediction["label"]
         assert float(record["score"]) == pytest.approx(prediction["score"], abs=1e-5)
         for label, share in prediction["probabilities"].items():
@@ -239,7 +239,7 @@ def test_bad_rows_are_counted_named_and_saved(
         '"Two\nlines",positive\n"Closed" early,x\n\u200b,negative\n"Never closed,positive\nLost,x\n'
     )
     many.choose("mixed.csv", content)
-    assert many.told() == (
+    assert many.note() == (
         "7 rows, 4 of them bad. Line 3: The row has 3 cells, the first one has 2. "
         "Line 4: The text is blank. Line 7: Text follows a closing quote. And 1 more."
     )
@@ -349,7 +349,7 @@ def test_a_busy_service_is_asked_again(many: Many) -> None:
     many.visit.complained("429")
 
 
-def test_a_service_that_stays_busy_is_told_and_tried_again(many: Many) -> None:
+def test_a_service_that_stays_busy_is_named_and_tried_again(many: Many) -> None:
     def refuse(route: Route, _: int) -> bool:
         route.fulfill(**problem_of(503, "overloaded", retry_after=61))
         return True
@@ -392,7 +392,7 @@ def test_a_request_that_is_too_much_is_halved(many: Many, status: int, kind: str
     many.visit.complained(str(status))
 
 
-def test_a_row_that_is_refused_alone_is_bad_and_the_rest_goes_on(many: Many) -> None:
+def test_a_row_that_is_refused_by_itself_is_bad_and_the_rest_goes_on(many: Many) -> None:
     def refuse_one(route: Route, _: int) -> bool:
         is_refused = "Film 3" in (route.request.post_data_json or {})["sentences"]
         if is_refused:
@@ -422,7 +422,7 @@ def test_requests_keep_the_limits_of_the_service(visit_limited: Visit) -> None:
     visit.complained("413")
 
 
-def test_a_replaced_model_is_told(many: Many) -> None:
+def test_a_replaced_model_is_named(many: Many) -> None:
     served = MadeUp(by_number)
 
     def replace(_: Route, at: int) -> bool:

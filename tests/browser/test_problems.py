@@ -23,8 +23,8 @@ def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
     visit.page.route("**/attention", lambda route: route.abort("connectionrefused"))
     submit(visit, "Another film.")
 
-    told = visit.problem()
-    assert "The service cannot be reached." in told
+    text = visit.problem()
+    assert "The service cannot be reached." in text
     assert visit.page.locator("#results").is_hidden()  # what is there is of another sentence
     visit.complained("net::ERR_CONNECTION_REFUSED")
 
@@ -39,8 +39,8 @@ def test_an_overloaded_service_says_when_to_come_back(visit: Visit) -> None:
     refuse(visit, 503, "overloaded", retry_after=7)
     submit(visit, "A superb film.")
 
-    told = visit.problem()
-    assert "The service has more to do than it can answer just now. Try again in 7 seconds." in told
+    text = visit.problem()
+    assert "The service has more to do than it can answer just now. Try again in 7 seconds." in text
     visit.complained("503")
 
     visit.page.unroute("**/attention")
@@ -99,7 +99,7 @@ def test_what_is_not_the_services_answer(visit: Visit) -> None:
     )
     submit(visit, "A superb film.")
 
-    assert "The answer has status 502 and says no more." in visit.problem()
+    assert "The answer has status 502 and no explanation." in visit.problem()
     visit.complained("502")
 
 
@@ -115,8 +115,8 @@ def test_a_text_that_is_cut_says_so(visit_tiny: Visit) -> None:
     visit = visit_tiny
     visit.ask("a very long film " * 20)
 
-    told = visit.part(".cut").inner_text()
-    assert told == ("The text is longer than the model reads: its end was cut off after 32 tokens.")
+    text = visit.part(".cut").inner_text()
+    assert text == ("The text is longer than the model reads: its end was cut off after 32 tokens.")
     assert visit.part(".strip button").count() == 32
 
 
@@ -208,7 +208,7 @@ def before_the_problem(visit: Visit) -> str:
         ),
     ],
 )
-def test_a_problem_is_told_where_the_action_was(
+def test_a_problem_is_shown_where_the_action_was(
     visit: Visit, act: Callable[[Visit], None], path: str, place: str
 ) -> None:
     visit.ask("A superb film.")

@@ -61,9 +61,9 @@ def test_parts_of_two_models_are_not_joined(asked: Visit) -> None:
     new = Replaced(6, answers=lambda _, place: place >= 1)
 
     def with_a_limit(route: Route) -> None:
-        told = route.fetch().json()
-        told["limits"]["max_attention_weights"] = 3 * 12 * 48**2
-        route.fulfill(json=told | ({"version": new.version} if new.asked else {}))
+        answer = route.fetch().json()
+        answer["limits"]["max_attention_weights"] = 3 * 12 * 48**2
+        route.fulfill(json=answer | ({"version": new.version} if new.asked else {}))
 
     asked.page.route("**/model", with_a_limit)
     new.stand_in(asked, "attention")
@@ -86,7 +86,7 @@ def test_two_sentences_are_read_by_one_model(asked: Visit) -> None:
     assert [len(places(asked, panel)) for panel in (0, 1)] == [48, 48]
 
 
-def test_a_replacement_under_way_is_told_and_can_be_tried_again(asked: Visit) -> None:
+def test_a_replacement_under_way_is_shown_and_can_be_tried_again(asked: Visit) -> None:
     new = Replaced(4, is_asked=False)
     new.stand_in(asked)
     with asked.page.expect_request("**/model"):
@@ -122,8 +122,8 @@ def test_the_importance_of_another_model_marks_nothing(asked: Visit) -> None:
 
 def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
     def cut(route: Route) -> None:
-        told = route.fetch().json()
-        route.fulfill(json=told | {"attention": told["attention"][:4]})
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"attention": answer["attention"][:4]})
 
     asked.page.route("**/attention", cut)
     asked.page.get_by_role("button", name="Show its heads").click()

@@ -162,8 +162,8 @@ def test_all_maps_come_in_parts_and_are_one_file(
     weights = np.array(whole["attention"])
     visit.part(".scope").select_option("all")
 
-    told = json.loads(save(visit, "JSON", tmp_path).read_text(encoding="utf-8"))
-    assert told == whole
+    saved = json.loads(save(visit, "JSON", tmp_path).read_text(encoding="utf-8"))
+    assert saved == whole
 
     path = save(visit, "NPZ", tmp_path)
     archive = arrays(path.read_bytes())

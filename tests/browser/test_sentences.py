@@ -25,7 +25,7 @@ PARTS = [
 ]
 
 
-def told(number: int, sentence: dict[str, Any]) -> str:
+def described(number: int, sentence: dict[str, Any]) -> str:
     """All that the page says of a sentence."""
     ranked = sorted(sentence["probabilities"].items(), key=lambda pair: -pair[1])
     shares = ", ".join(f"{label} {percent(share)}" for label, share in ranked)
@@ -47,7 +47,7 @@ def test_each_sentence_is_shown_with_its_own_verdict(visit: Visit) -> None:
     assert visit.part(".passage").text_content() == TEXT
     assert visit.part(".sentence").all_text_contents() == PARTS
     assert visit.part(".sentence").evaluate_all("spans => spans.map(span => span.title)") == [
-        told(number, sentence) for number, sentence in enumerate(sentences, 1)
+        described(number, sentence) for number, sentence in enumerate(sentences, 1)
     ]
     assert visit.part(".verdicts button").all_inner_texts() == [
         f"{number} {sentence['label']} {percent(sentence['score'])}"
@@ -81,7 +81,7 @@ def test_the_colour_is_of_the_label_and_as_strong_as_the_probability(visit: Visi
 
     expected = []
     for sentence in sentences:
-        # The browser keeps 255 steps of it, and tells two digits.
+        # The browser keeps 255 steps of it, and returns two digits.
         alpha = 0.08 + 0.32 * (2 * sentence["score"] - 1)
         colour, line = {"negative": ("176, 74, 0", "dashed"), "positive": ("29, 91, 184", "solid")}[
             sentence["label"]
@@ -132,8 +132,8 @@ def test_the_verdicts_are_walked_through_and_heard(visit: Visit) -> None:
     for key, at in (("ArrowRight", 1), ("End", 3), ("ArrowLeft", 2), ("Home", 0)):
         page.keyboard.press(key)
         expect(buttons.nth(at)).to_be_focused()
-        assert status.inner_text() == told(at + 1, sentences[at])
-        assert visit.part(".said").inner_text() == told(at + 1, sentences[at])
+        assert status.inner_text() == described(at + 1, sentences[at])
+        assert visit.part(".said").inner_text() == described(at + 1, sentences[at])
         assert visit.part(".pointed").all_text_contents() == [PARTS[at]]
         expect(visit.part(".verdicts button[aria-pressed=true]")).to_have_count(1)
 

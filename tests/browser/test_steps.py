@@ -144,7 +144,7 @@ def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
     }  # fmt: skip
 
 
-def test_with_the_keyboard_alone(visit: Visit) -> None:
+def test_with_only_the_keyboard(visit: Visit) -> None:
     begin(visit)
     press = visit.page.keyboard.press
     visit.part(".strip button").nth(0).focus()

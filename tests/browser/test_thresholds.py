@@ -52,7 +52,7 @@ def test_below_the_threshold_there_is_no_answer(asked: Visit, client: httpx.Clie
     assert asked.part("dl").inner_text() == shares
     note = asked.page.locator("#view-note").inner_text()
     assert note == NOTE.format(above, above / 100)
-    assert paths == []  # the probabilities are there: nothing is asked anew
+    assert paths == []  # the probabilities are there: nothing is asked again
     for percents, expected in ((below, label), (above, None)):
         body = {"sentences": [SENTENCE], "abstain_below": percents / 100}
         (prediction,) = client.post("/predict", json=body).json()["predictions"]
@@ -71,9 +71,9 @@ def test_a_score_of_the_threshold_itself_is_an_answer(
     visit: Visit, score: float, percents: str, is_answer: bool
 ) -> None:
     def answer(route: Route) -> None:
-        told = route.fetch().json()
-        told["prediction"] |= {"label": "positive", "score": score}
-        route.fulfill(json=told)
+        answer = route.fetch().json()
+        answer["prediction"] |= {"label": "positive", "score": score}
+        route.fulfill(json=answer)
 
     visit.page.route("**/attention", answer)
     visit.ask(SENTENCE)

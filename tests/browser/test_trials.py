@@ -22,7 +22,7 @@ def ask(visit: Visit, text: str = TEXT) -> dict[str, Any]:
     return prediction
 
 
-def told(before: dict[str, Any], answer: dict[str, Any]) -> str:
+def moved(before: dict[str, Any], answer: dict[str, Any]) -> str:
     """What the page says of an answer after the name of a trial."""
     (after,) = answer["predictions"]
     label = before["label"]
@@ -49,7 +49,7 @@ def test_a_word_that_decided_the_verdict_is_found(visit: Visit) -> None:
 
     assert answer["asked"] == {"sentences": [TEXT], "omit": TOKENS[7]}
     assert (before["label"], answer["predictions"][0]["label"]) == ("positive", "negative")
-    expect(visit.part(".outcome")).to_have_text(f"Without “superb.”: {told(before, answer)}")
+    expect(visit.part(".outcome")).to_have_text(f"Without “superb.”: {moved(before, answer)}")
     expect(visit.page.locator("#status")).to_have_text(visit.part(".outcome").inner_text())
     assert visit.part(".label").inner_text() == "positive"
 
@@ -61,7 +61,7 @@ def test_heads_are_switched_off_and_on(visit: Visit) -> None:
     expect(head).to_have_text("Switch off layer 5, head 3")
     answer = heard(visit, press(visit, ".off-head"))
     assert answer["asked"] == {"sentences": [TEXT], "head_mask": [{"layer": 5, "head": 3}]}
-    expect(visit.part(".outcome")).to_have_text(f"Off: layer 5, head 3: {told(before, answer)}")
+    expect(visit.part(".outcome")).to_have_text(f"Off: layer 5, head 3: {moved(before, answer)}")
 
     expect(head).to_have_text("Switch on layer 5, head 3")
     expect(layer).to_have_text("Switch off all heads of layer 5")
@@ -83,7 +83,7 @@ def test_undo_goes_back_step_by_step_and_reset_at_once(visit: Visit) -> None:
     leave_out(visit, 7)
     again = heard(visit, press(visit, ".undo"))
     assert again["asked"] == first["asked"]
-    expect(visit.part(".outcome")).to_have_text(f"Without “drags,”: {told(before, again)}")
+    expect(visit.part(".outcome")).to_have_text(f"Without “drags,”: {moved(before, again)}")
     undo.click()
     expect(visit.part(".outcome")).to_have_text("")
     expect(undo).to_be_disabled()
@@ -166,7 +166,7 @@ def test_a_word_is_replaced(visit: Visit) -> None:
 
     assert answer["asked"] == {"sentences": ["The plot drags, but the cast is awful 🎬."]}
     expect(visit.part(".outcome")).to_have_text(
-        f"“awful 🎬.” for “superb.”: {told(before, answer)}"
+        f"“awful 🎬.” for “superb.”: {moved(before, answer)}"
     )
     expect(visit.part(".leave button").nth(7)).to_have_text("superb. → awful 🎬.")
     answer = replace(visit, "drags,", "shines,")

@@ -15,8 +15,8 @@ TEXT = "a very long film , not a bad cast " * 10  # 92 tokens: four windows
 MORE = TEXT * 2  # 182: eight
 CUT = "The text is longer than the model reads: its end was cut off after 32 tokens."
 READ = (
-    "The text was read whole, in {} windows that overlap. "
-    "The heads are those of one, counted from 0."
+    "The whole text was read in {} overlapping windows. "
+    "The heads are those of one window, counted from 0."
 )
 
 
@@ -137,9 +137,9 @@ def test_more_windows_than_are_read_leave_the_answer(cut: Visit) -> None:
     cut.ask(text)
     cut.page.get_by_role("button", name="Read it whole").click()
 
-    told = cut.problem()
-    assert told.startswith("The text is too long for the model.")
-    assert "takes 12 windows of 32 tokens and may have at most 8" in told
+    text = cut.problem()
+    assert text.startswith("The text is too long for the model.")
+    assert "takes 12 windows of 32 tokens and may have at most 8" in text
     assert cut.page.get_by_role("button", name="Try again").is_hidden()
     assert cut.part(".cut").inner_text() == CUT
     expect(cut.page.get_by_label("Read long texts whole")).not_to_be_checked()

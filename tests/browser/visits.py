@@ -43,15 +43,15 @@ class Visit:
             self.page.get_by_role("button", name="Show its heads").click()
 
     def settle(self) -> None:
-        """Waits until it is told what moved each verdict, after which nothing moves by itself."""
+        """Waits for what moved each verdict, after which nothing moves by itself."""
         heard = self.page.locator(".reasons:not([hidden]) .heard")
         self.wait_until(lambda: all(each.startswith("What") for each in heard.all_text_contents()))
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
         """Waits until what is done inside has been drawn and painted."""
-        # The page tells of a painting one frame and one timer after it has drawn: what was drawn
-        # before is told of first, so that it is not taken for what is done inside.
+        # The page reports a painting one frame and one timer after it has drawn: what was drawn
+        # before is reported first, so that it is not taken for what is done inside.
         self.page.evaluate(
             """async () => {
               await new Promise(requestAnimationFrame);
@@ -146,7 +146,7 @@ def window(
         visit = watch(context.new_page(), url)
         visit.open()
         yield visit
-        # A busy machine refuses more exact numbers of what moved a verdict, which the page tells.
+        # A busy machine refuses more exact numbers of what moved a verdict, which the page says.
         complaints = [each for each in visit.complaints if not _REFUSED.search(each)]
         assert complaints == [], complaints
         assert visit.elsewhere == []

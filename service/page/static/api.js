@@ -58,7 +58,7 @@ async function problemOf(response, hasKey) {
     const seconds = Number.parseInt(response.headers.get("Retry-After"), 10);
     const type = { 401: "unauthorized", 503: "overloaded", 504: "timeout" }[status] ?? "unknown";
     const retryAfter = Number.isNaN(seconds) ? null : seconds;
-    const detail = `The answer has status ${status} and says no more.`;
+    const detail = `The answer has status ${status} and no explanation.`;
     return new Problem(named(type), detail, { retryAfter, isFinal });
   }
 }

@@ -166,7 +166,7 @@ export class Reasons {
       this.#write("", `What moved the verdict is not known: ${problem.message}`);
       this.#say(this.part(".how").textContent);
     } else {
-      this.#show(last, ` More exact numbers were not to be had: ${problem.message}`);
+      this.#show(last, ` More exact numbers are not available: ${problem.message}`);
       this.#conclude();
     }
   }

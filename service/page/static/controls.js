@@ -120,7 +120,7 @@ class ThresholdTable {
       return;
     }
     note.textContent =
-      "A higher threshold leaves fewer answers, and more of them are right. Texts of another kind may have other figures. A button sets its threshold, and once more takes it off.";
+      "A higher threshold leaves fewer answers, and more of them are right. Texts of another kind may have other figures. Click a threshold to set it, and again to remove it.";
     const lines = thresholds.by_threshold.map((left) => this.#line(left, labels));
     const { sets, rows } = thresholds;
     const caption = `What is left of ${grouped(rows)} texts of ${sets.join(", ")}`;

@@ -166,13 +166,13 @@ export function rowsOf(sheet) {
   const width = sheet.records[0].cells?.length;
   return body.map((record, at) => {
     const text = cellOf(sheet, record, sheet.column);
-    const reason = record.reason || faultOf(sheet, record, text, width);
+    const reason = record.reason || reasonOf(sheet, record, text, width);
     return { row: at + 1, line: record.line, text: text ?? "", reason };
   });
 }
 
 /** Why a record has no text; empty if it has one. */
-function faultOf(sheet, { cells }, text, width) {
+function reasonOf(sheet, { cells }, text, width) {
   if (cells && cells.length !== width) {
     const count = cells.length === 1 ? "1 cell" : `${cells.length} cells`;
     return `The row has ${count}, the first one has ${width}.`;
@@ -207,7 +207,7 @@ export function readCsv(text, delimiter = ",", most = Infinity) {
   return records;
 }
 
-/** Reads one cell and leaves the place at what follows it; notes a fault in the record. */
+/** Reads one cell and leaves the place at what follows it; notes an error in the record. */
 function readCell(place, record) {
   const { text } = place;
   if (text[place.at] !== '"') return readPlain(place);

@@ -89,7 +89,7 @@ export class Many {
       this.sheet = await readFile(file);
     } catch (error) {
       this.#forget();
-      this.#fault(error);
+      this.#showError(error);
       return;
     }
     this.#offer(true);
@@ -132,16 +132,16 @@ export class Many {
       const why = `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}`;
       this.#note(`${plural(rows.length, "row")}${bad.length > 0 ? why : "."}`);
     } catch (error) {
-      this.#fault(error);
+      this.#showError(error);
     }
   }
 
-  #note(text, isFault = false) {
+  #note(text, isError = false) {
     byId("many-note").textContent = text;
-    byId("many-note").classList.toggle("fault", isFault);
+    byId("many-note").classList.toggle("error", isError);
   }
 
-  #fault(error) {
+  #showError(error) {
     if (!(error instanceof SourceError) && !(error instanceof DOMException)) throw error;
     const text = error instanceof SourceError ? error.message : "The file cannot be read. Choose it again.";
     this.#note(text, true);
@@ -152,7 +152,7 @@ export class Many {
     try {
       this.rows = rowsOf(this.sheet ?? readPasted(byId("many-lines").value));
     } catch (error) {
-      this.#fault(error);
+      this.#showError(error);
       return;
     }
     if (!this.sheet) this.#note("");

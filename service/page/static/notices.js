@@ -23,7 +23,7 @@ const ADVICE = {
   blank: "Type a sentence first.",
   unreachable: "Is it running, and are you connected to its network?",
   unauthorized: "Type it above and ask again.",
-  "key-refused": "Look whether it is whole, and whether it is one of this service.",
+  "key-refused": "Check that it is complete, and that it belongs to this service.",
   "key-unsendable":
     "It holds a character that no request can carry, such as a long dash or a curly quotation mark. Type it again.",
   "model-changed": "Answers came from two versions of it. Try again in a moment.",

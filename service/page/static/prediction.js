@@ -37,7 +37,7 @@ export class Prediction {
     this.part(".windows").hidden = !isSeveral;
     if (!isSeveral) return;
     this.part(".windows-note").textContent =
-      `The text was read whole, in ${windows} windows that overlap. The heads are those of one, counted from 0.`;
+      `The whole text was read in ${windows} overlapping windows. The heads are those of one window, counted from 0.`;
     const select = this.part("select");
     select.replaceChildren(...options(range(windows)));
     select.value = String(window);

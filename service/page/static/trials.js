@@ -89,8 +89,10 @@ export class Trials {
 
   /** Colours the words by an answer of /attributions by word; null for no colours. */
   colour(answer, largest, palette) {
-    const words = answer?.tokens ?? [];
-    const values = new Map(words.map(({ start }, at) => [start, answer.attributions[at]]));
+    const values = new Map();
+    (answer?.tokens ?? []).forEach(({ start, special }, at) => {
+      if (!special) values.set(start, answer.attributions[at]);
+    });
     this.buttons.forEach((button, at) => {
       const value = values.get(this.words[at].start) ?? 0;
       button.style.backgroundColor = value === 0 ? "" : signedTint(palette, value, largest);
