@@ -1,6 +1,4 @@
-/**
- * Shows a Problem in kind words where the action was, with a button to try again if that may help.
- */
+/** Shows that an answer is on its way, or what went wrong with a button to try again. */
 
 import { byId, find } from "./elements.js";
 
@@ -25,9 +23,9 @@ const ADVICE = {
   blank: "Type a sentence first.",
   unreachable: "Is it running, and are you connected to its network?",
   unauthorized: "Type it above and ask again.",
-  "key-refused": "Look whether it is whole, and whether it is one of this service.",
+  "key-refused": "Check that it is complete, and that it belongs to this service.",
   "key-unsendable":
-    "It holds a character that no request can carry, such as a long dash or a curly quotation mark. Type it anew.",
+    "It holds a character that no request can carry, such as a long dash or a curly quotation mark. Type it again.",
   "model-changed": "Answers came from two versions of it. Try again in a moment.",
   timeout: "Try again, or ask with a shorter text.",
   "payload-too-large": "Shorten it.",
@@ -53,11 +51,7 @@ export class ProblemBox {
     this.home.after(this.box);
   }
 
-  /**
-   * Shows what went wrong; an error of a script is shown as it is.
-   * @param {?function(): void} retry repeats what failed; null if that is of no use
-   * @param {Element} place the part that it belongs to; the box goes below it
-   */
+  /** Shows what went wrong; an error of a script is shown as it is. */
   show(problem, retry, place = this.home) {
     this.hide();
     this.origin = document.activeElement;
@@ -82,16 +76,39 @@ export class ProblemBox {
   #count(seconds) {
     let left = seconds;
     const unit = () => (left === 1 ? "second" : "seconds");
-    const tell = () => {
+    const update = () => {
       this.part("#wait").textContent =
         left > 0 ? `It asks you to come back in ${left} ${unit()}.` : "You can try again now.";
     };
     this.part("#problem-detail").textContent = `Try again in ${left} ${unit()}.`;
-    tell();
+    update();
     this.ticking = setInterval(() => {
       left -= 1;
-      tell();
+      update();
       if (left <= 0) clearInterval(this.ticking);
     }, 1000);
   }
+}
+
+export function beginWaiting(isSeen) {
+  byId("status").textContent = "Asking …";
+  byId("status").classList.toggle("unseen", !isSeen);
+  byId("progress").hidden = true;
+  byId("results").setAttribute("aria-busy", "true");
+}
+
+export function endWaiting() {
+  byId("status").classList.add("unseen");
+  byId("progress").hidden = true;
+  byId("results").removeAttribute("aria-busy");
+}
+
+/** Shows the progress of a question in parts: that of the sentence that is behind. */
+export function progressOf(count) {
+  const shares = new Array(count).fill(0);
+  return (at, share) => {
+    shares[at] = share;
+    byId("share").value = Math.min(...shares);
+    byId("progress").hidden = false;
+  };
 }
