@@ -91,10 +91,3 @@ def test_one_variant_is_set_against_nothing() -> None:
     page = to_markdown(dataclasses.replace(COMPARISON, outcomes=(FIRST,)))
 
     assert "## Against" not in page
-
-
-def test_the_page_ends_with_a_line() -> None:
-    page = to_markdown(COMPARISON)
-
-    assert page.endswith("joined.\n")
-    assert "\n\n\n" not in page

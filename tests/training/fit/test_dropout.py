@@ -1,7 +1,5 @@
 """Dropout of a training step."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.builders import tiny_config, tiny_network
-from tests.training.fit.test_trainer import make_trainer, still_network
 from training.fit.dropout import ByteDropout, Part, drawn_for, use_byte_dropout
 
 
@@ -72,10 +69,6 @@ def test_the_seed_decides() -> None:
     assert not torch.equal(drop(states, 0.5, seed=1), drop(states, 0.5, seed=2))
 
 
-def test_bfloat16_stays() -> None:
-    assert drop(torch.ones(8, dtype=torch.bfloat16), 0.5).dtype == torch.bfloat16
-
-
 @pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
 def test_nothing_and_everything_can_be_dropped(p: float, value: float) -> None:
     assert torch.equal(drop(torch.ones(100), p), torch.full((100,), value))
@@ -98,15 +91,6 @@ def test_a_network_keeps_its_weights_and_probabilities() -> None:
     assert {type(module) for module in after} == {ByteDropout}
     assert [module.p for module in after] == before
     assert list(network.state_dict()) == names
-
-
-def test_a_run_drops_by_bytes(tmp_path: Path) -> None:
-    network = still_network()
-
-    make_trainer(tmp_path, network)
-
-    kinds = {type(module) for module in network.modules() if isinstance(module, nn.Dropout)}
-    assert kinds == {ByteDropout}
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5])

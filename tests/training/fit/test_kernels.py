@@ -50,13 +50,6 @@ def test_another_device_keeps_its_own_choice() -> None:
     assert FUSED in gradient_functions(attend(4, device=torch.device("meta")))
 
 
-def test_the_choice_ends_with_the_step() -> None:
-    attend(4)
-    query = torch.zeros(1, 2, 4, 8, requires_grad=True)
-    output = functional.scaled_dot_product_attention(query, query, query)
-    assert FUSED in gradient_functions(output)
-
-
 @pytest.mark.parametrize(("words", "is_fused"), [(3, False), (200, True)])
 def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bool) -> None:
     # Dropout on the weights would keep the fused kernel out by itself.

@@ -51,10 +51,6 @@ def test_the_penalty_is_of_the_squares_of_the_embedding() -> None:
     )
 
 
-def test_no_factor_no_penalty() -> None:
-    assert weight_penalty(tiny_network(), load_recipe("small", {})) == 0.0
-
-
 def test_balanced_classes_weigh_the_same_in_all() -> None:
     label_ids = [0] * 6 + [2] * 2  # no row of class 1
     recipe = Recipe(class_weights="balanced")
