@@ -11,7 +11,7 @@ from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.backends.transfer import send
 from model.errors import ConfigurationError
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -38,7 +38,7 @@ class Accelerator:
 
 
 def choose_accelerator(
-    device: str, *, threads: int | None, dtype: str, ranks: Ranks = ALONE
+    device: str, *, threads: int | None, dtype: str, ranks: Ranks = SINGLE_PROCESS
 ) -> Accelerator:
     """Chooses where a run computes, and sets threads and determinism of torch.
 

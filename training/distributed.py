@@ -124,8 +124,8 @@ class Ranks:
         return safetensors.torch.load(self.share(stored))
 
 
-ALONE = Ranks()
-_current = ALONE
+SINGLE_PROCESS = Ranks()
+_current = SINGLE_PROCESS
 
 
 def current() -> Ranks:
@@ -156,7 +156,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
         try:
             yield _current
         finally:
-            _current = ALONE
+            _current = SINGLE_PROCESS
         return
     if not distributed.is_available():
         raise RankError("this build of torch has no torch.distributed: run one process")
@@ -193,7 +193,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
         )
         yield _current
     finally:
-        _current = ALONE
+        _current = SINGLE_PROCESS
         distributed.destroy_process_group()
 
 
@@ -202,7 +202,7 @@ def is_lost(error: RuntimeError) -> bool:
     return isinstance(error, distributed.DistError) or "gloo" in str(error)
 
 
-def may_tell(message: str) -> bool:
+def may_report(message: str) -> bool:
     """Tells whether this process should print a fault that others may have found too.
 
     The first process that asks may; without an exchange it is the process of rank 0.

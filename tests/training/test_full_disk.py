@@ -157,11 +157,11 @@ def test_the_state_before_is_kept_when_the_next_cannot_be_written(
     _, errors = process.communicate(timeout=60)
 
     assert process.returncode == 128 + signal.SIGTERM
-    (kept,) = re.findall(r"; --resume goes on after step (\d+)\. The run goes on", told)
+    (kept,) = re.findall(r"; --resume continues after step (\d+)\. The run goes on", told)
     *_, last = errors.splitlines()
     assert re.fullmatch(
         r"headlight-train: interrupted after step \d+ of \d+; the last state is not saved: .* "
-        rf"could not be written \({FAULT}\): it needs [\d,]+ bytes; --resume goes on after step "
+        rf"could not be written \({FAULT}\): it needs [\d,]+ bytes; --resume continues after step "
         rf"{kept}",
         last,
     )

@@ -58,7 +58,7 @@ class Run:
             validation=rows,
             accelerator=Accelerator(torch.device("cpu")),
             state_dir=folder / "state",
-            identity={"folder": folder.name},
+            fingerprint={"folder": folder.name},
         )
 
     def to_the_end(

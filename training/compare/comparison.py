@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from model.checkpoint.manifest import DataSource
-from training.fit.rows import EvalResult
+from training.fit.rows import LossAndAccuracy
 from training.measure.history import Measurement
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class VariantRun:
     """One run of a variant.
 
     Args:
@@ -25,8 +25,8 @@ class Run:
 
     seed: int
     seconds: float
-    training: EvalResult
-    validation: EvalResult
+    training: LossAndAccuracy
+    validation: LossAndAccuracy
     history: tuple[Measurement, ...]
 
     @property
@@ -54,9 +54,9 @@ class Outcome:
     name: str
     title: str
     parameters: int
-    runs: tuple[Run, ...]
+    runs: tuple[VariantRun, ...]
 
-    def spread(self, figure: Callable[[Run], float]) -> "Spread":
+    def spread(self, figure: Callable[[VariantRun], float]) -> "Spread":
         """Computes mean and standard deviation over the runs."""
         return spread([figure(run) for run in self.runs])
 

@@ -28,7 +28,7 @@ _BYTES = 8  # of an int64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowSlice:
     """Some rows of a step.
 
     Args:
@@ -46,28 +46,28 @@ class Part:
         return drawn[self.first :: self.step]
 
 
-_parts: list[Part] = []
+_slices: list[RowSlice] = []
 
 
 @contextmanager
-def drawn_for(part: Part) -> Iterator[None]:
+def draw_for_slice(part: RowSlice) -> Iterator[None]:
     """Draws masks for all rows of a step, in a forward pass of some of them on a CPU.
 
     Args:
         part: rows of the pass; the first dimension of what is dropped from counts them.
     """
-    _parts.append(part)
+    _slices.append(part)
     try:
         with _PartialDropout(part):
             yield
     finally:
-        _parts.pop()
+        _slices.pop()
 
 
 class _PartialDropout(TorchFunctionMode):
     """Replaces torch's dropout, also that of attention weights, by one of a part."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RowSlice) -> None:
         super().__init__()
         self._part = part
 
@@ -134,12 +134,12 @@ class ByteDropout(nn.Dropout):
         kept = round((1.0 - self.p) * _LEVELS)
         if not self.training or input.device.type != "cpu" or not 0 < kept < _LEVELS:
             return super().forward(input)
-        shape = (_parts[-1].total, *input.shape[1:]) if _parts else tuple(input.shape)
+        shape = (_slices[-1].total, *input.shape[1:]) if _slices else tuple(input.shape)
         count = math.prod(shape)
         numbers = torch.empty(-(-count // _BYTES), dtype=torch.int64).random_(_LEAST, None)
         drawn = numbers.view(torch.uint8)[:count].view(shape)
-        if _parts:
-            drawn = _parts[-1].of(drawn)
+        if _slices:
+            drawn = _slices[-1].of(drawn)
         return input * (drawn < kept).to(input.dtype).mul_(_LEVELS / kept)
 
 
@@ -177,9 +177,9 @@ class TokenDropout:
         if not self._share or self._unknown_id is None:
             return batch
         input_ids = batch.input_ids
-        if _parts:
-            shape = (_parts[-1].total, input_ids.shape[1])
-            drawn = _parts[-1].of(torch.rand(shape, device=input_ids.device))
+        if _slices:
+            shape = (_slices[-1].total, input_ids.shape[1])
+            drawn = _slices[-1].of(torch.rand(shape, device=input_ids.device))
         else:
             drawn = torch.rand(input_ids.shape, device=input_ids.device)
         drop = drawn < self._share  # [B, T]

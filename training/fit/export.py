@@ -18,9 +18,8 @@ from model.network.architecture import Network
 from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
-from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits
-from training.measure.metrics import Figures, measure
+from training.measure.metrics import Figures, fit_temperature, measure
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from training.distributed import Ranks
 from training.fit.objective import word_embedding
 
 
-class Exchange:
+class GradientSync:
     """Averages gradients over processes, most of them while others are still computed.
 
     Only those rows of the word embedding are exchanged that a step uses. In a small encoder they

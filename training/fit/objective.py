@@ -70,18 +70,18 @@ def _without_some(logits: Tensor, target: Tensor, weights: Tensor | None) -> Ten
     return (losses if weights is None else losses * weights[target.argmax(dim=-1)]).mean()
 
 
-def divergence(logits: Tensor, disturbed: Tensor) -> Tensor:
-    """Computes the mean Kullback-Leibler divergence of disturbed answers from undisturbed ones.
+def divergence(logits: Tensor, perturbed: Tensor) -> Tensor:
+    """Computes the mean Kullback-Leibler divergence of perturbed answers from undisturbed ones.
 
     The undisturbed answer is what is held to, so no gradient goes through it.
 
     Args:
         logits: of the texts [B, C].
-        disturbed: logits of the disturbed texts [B, C].
+        perturbed: logits of the perturbed texts [B, C].
     """
     held = logits.detach().log_softmax(dim=-1)
     return functional.kl_div(
-        disturbed.log_softmax(dim=-1), held, reduction="batchmean", log_target=True
+        perturbed.log_softmax(dim=-1), held, reduction="batchmean", log_target=True
     )
 
 

@@ -106,7 +106,7 @@ class Recipe(_Part):
         layer_decay: the rate of a layer, divided by the rate of the layer above.
         embedding_l2: factor of the squared word embedding that is added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
-        consistency: weight of how far the answer on a disturbed text diverges from the answer on
+        consistency: weight of how far the answer on a perturbed text diverges from the answer on
             the text itself (Xie et al. 2020, "Unsupervised data augmentation for consistency
             training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).

@@ -16,8 +16,8 @@ from model.network.batch import Batch, collate
 from model.tokenization.tokenizer import Encoding, Tokenizer
 from training.data.dataset import Dataset
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
-from training.fit.dropout import Part
+from training.distributed import SINGLE_PROCESS, Ranks
+from training.fit.dropout import RowSlice
 from training.measure.inference import predict_together
 
 LEFT_OUT = -1.0
@@ -33,13 +33,13 @@ class Rows:
         label_ids: the class of each.
         targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
             A class with the target `LEFT_OUT` does not take part in the softmax of that row.
-        disturbed: the same texts with changes that should not matter; None: not needed.
+        perturbed: the same texts with changes that should not matter; None: not needed.
     """
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
     targets: NDArray[np.float32] | None = None
-    disturbed: Sequence[Encoding] | None = None
+    perturbed: Sequence[Encoding] | None = None
 
     @property
     def leave_out(self) -> bool:
@@ -48,7 +48,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class EvalResult:
+class LossAndAccuracy:
     """Loss and accuracy on some rows, in evaluation mode.
 
     Args:
@@ -68,13 +68,13 @@ class TrainingBatch:
         inputs: B texts.
         label_ids: their classes, int64 [B].
         targets: what to learn: the classes, or probabilities of them, float32 [B, C].
-        disturbed: the B texts with changes that should not matter, or None.
+        perturbed: the B texts with changes that should not matter, or None.
     """
 
     inputs: Batch
     label_ids: Tensor
     targets: Tensor
-    disturbed: Batch | None = None
+    perturbed: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Share:
         """Whether one pass has all rows of a step."""
         return self.processes * self.passes == 1
 
-    def parts(self, rows: int) -> Sequence[Part]:
+    def parts(self, rows: int) -> Sequence[RowSlice]:
         """Divides the rows of a step into the passes of this process.
 
         Every pass has some row, because all processes exchange gradients. `Step` gives it no
@@ -107,7 +107,7 @@ class Share:
         """
         parts = self.processes * self.passes
         firsts = [number * self.processes + self.process for number in range(self.passes)]
-        return [Part(rows, first if first < rows else 0, parts) for first in firsts]
+        return [RowSlice(rows, first if first < rows else 0, parts) for first in firsts]
 
     def counts(self, rows: int) -> Sequence[int]:
         """Returns how many rows of a step count in each pass of this process; it may be none."""
@@ -129,26 +129,26 @@ class Step:
     """
 
     rows: int
-    parts: Sequence[Part]
+    parts: Sequence[RowSlice]
     counts: Sequence[int]
     batches: Sequence[TrainingBatch]
     token_ids: Tensor | None
 
 
 def encode_rows(
-    tokenizer: Tokenizer, dataset: Dataset, disturbed: Sequence[str] | None = None
+    tokenizer: Tokenizer, dataset: Dataset, perturbed: Sequence[str] | None = None
 ) -> Rows:
     """Encodes every text of a dataset.
 
     Args:
         tokenizer: of the network that reads them.
         dataset: N rows.
-        disturbed: the N texts with changes that should not matter; None: not needed.
+        perturbed: the N texts with changes that should not matter; None: not needed.
     """
     return Rows(
         [tokenizer.encode(text) for text in dataset.texts],
         dataset.label_ids,
-        disturbed=None if disturbed is None else [tokenizer.encode(text) for text in disturbed],
+        perturbed=None if perturbed is None else [tokenizer.encode(text) for text in perturbed],
     )
 
 
@@ -190,7 +190,7 @@ def _load(
     share: Share,
 ) -> Step:
     parts = share.parts(len(places))
-    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
+    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
     # All passes of a step have one length, so that masks are drawn alike for all of them.
     lengths = [max(len(texts[place].input_ids) for place in places) for texts in kinds]
     batches = [
@@ -213,8 +213,8 @@ def _load_part(
     accelerator: Accelerator,
 ) -> TrainingBatch:
     """Loads the texts of a pass, each kind of them padded to its length."""
-    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
-    inputs, *disturbed = (
+    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
+    inputs, *perturbed = (
         collate(
             [texts[place] for place in places],
             pad_token_id=pad_token_id,
@@ -227,7 +227,7 @@ def _load_part(
     targets = label_ids
     if rows.targets is not None:
         targets = accelerator.send(torch.from_numpy(rows.targets[list(places)]))
-    return TrainingBatch(inputs, label_ids, targets, disturbed[0] if disturbed else None)
+    return TrainingBatch(inputs, label_ids, targets, perturbed[0] if perturbed else None)
 
 
 def measure_rows(
@@ -236,8 +236,8 @@ def measure_rows(
     *,
     pad_token_id: int,
     accelerator: Accelerator,
-    ranks: Ranks = ALONE,
-) -> EvalResult:
+    ranks: Ranks = SINGLE_PROCESS,
+) -> LossAndAccuracy:
     """Measures a network on rows.
 
     Args:
@@ -258,6 +258,6 @@ def measure_rows(
         ).astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
-    return EvalResult(
+    return LossAndAccuracy(
         loss=float(losses.mean()), accuracy=float((logits.argmax(axis=1) == truth).mean())
     )

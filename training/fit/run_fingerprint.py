@@ -18,7 +18,7 @@ _THREADS = "threads"  # None for several processes
 _SHOWN = 40
 
 
-def identity_of(
+def run_fingerprint(
     recipe: Recipe,
     origin: Mapping[str, str],
     accelerator: Accelerator,
@@ -55,13 +55,13 @@ def _rows_digest(dataset: Dataset) -> str:
     return hashlib.sha256(rows).hexdigest()
 
 
-def check_identity(place: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_fingerprint(place: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuses to go on with another run.
 
     Args:
         place: file or folder that the interrupted run left, for the message.
-        then: the identity of that run.
-        now: the identity of this run.
+        then: the fingerprint of that run.
+        now: the fingerprint of this run.
 
     Raises:
         ResumeError: they differ; the message says in what.

@@ -21,7 +21,7 @@ from model.checkpoint.manifest import seal
 from model.files import sync
 from training.distributed import Ranks
 from training.errors import ResumeError
-from training.fit.run_fingerprint import check_identity
+from training.fit.run_fingerprint import check_fingerprint
 from training.measure.history import Measurement
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
@@ -118,7 +118,10 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 
 def save_state(
-    folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+    folder: Path,
+    position: TrainerState,
+    tensors: Mapping[str, Tensor],
+    fingerprint: Mapping[str, Any],
 ) -> None:
     """Writes the state, and replaces the one before.
 
@@ -126,7 +129,7 @@ def save_state(
         folder: of the state.
         position: the progress of the run.
         tensors: of `gather`.
-        identity: what a run must share with this one to resume it.
+        fingerprint: what a run must share with this one to resume it.
 
     Raises:
         OSError: it could not be written; the state before it is still there.
@@ -137,7 +140,7 @@ def save_state(
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
-        _write(fresh, position, tensors, identity)
+        _write(fresh, position, tensors, fingerprint)
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
@@ -149,7 +152,10 @@ def save_state(
 
 
 def _write(
-    fresh: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+    fresh: Path,
+    position: TrainerState,
+    tensors: Mapping[str, Tensor],
+    fingerprint: Mapping[str, Any],
 ) -> None:
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -157,7 +163,7 @@ def _write(
     stored = safetensors.torch.save(contiguous)
     (fresh / TENSORS).write_bytes(stored)
     content = {
-        "identity": dict(identity),
+        "identity": dict(fingerprint),
         "position": asdict(position),
         "tensors": hashlib.sha256(stored).hexdigest(),
     }
@@ -168,12 +174,14 @@ def _write(
         sync(path)
 
 
-def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState, dict[str, Tensor]]:
+def load_state(
+    folder: Path, fingerprint: Mapping[str, Any]
+) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state of an interrupted run.
 
     Args:
         folder: of the state.
-        identity: of the resuming run.
+        fingerprint: of the resuming run.
 
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
@@ -192,14 +200,14 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
             f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
             "--resume"
         ) from error
-    check_identity(folder, content["identity"], identity)
+    check_fingerprint(folder, content["identity"], fingerprint)
     position = content["position"]
     history = [Measurement(**measurement) for measurement in position.pop("history")]
     return TrainerState(**position, history=history), safetensors.torch.load(tensors)
 
 
 def load_together(
-    folder: Path, identity: Mapping[str, Any], ranks: Ranks
+    folder: Path, fingerprint: Mapping[str, Any], ranks: Ranks
 ) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state in the first process, and gives it to all.
 
@@ -207,19 +215,19 @@ def load_together(
 
     Args:
         folder: of the state.
-        identity: of the resuming run.
+        fingerprint: of the resuming run.
         ranks: the processes.
 
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
     """
     if ranks.count == 1:
-        return load_state(folder, identity)
+        return load_state(folder, fingerprint)
     state, fault = TrainerState(), ""
     tensors: dict[str, Tensor] = {}
     if ranks.is_first:
         try:
-            state, tensors = load_state(folder, identity)
+            state, tensors = load_state(folder, fingerprint)
         except ResumeError as error:
             fault = str(error)
     told = ranks.share_object({"fault": fault, "state": asdict(state)})
@@ -273,15 +281,10 @@ def step_of_state(folder: Path) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def past_of_state(folder: Path) -> tuple[dict[str, Any], int, int] | None:
-    """Returns who left a state, and when.
+def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
+    """Returns the fingerprint of the run that left a state, its finished epochs, and the best one.
 
-    Args:
-        folder: of the state.
-
-    Returns:
-        The identity of the run, the epochs that it has finished, and which of them was best; None
-        if there is no state, or its position cannot be read.
+    None if there is no state, or its position cannot be read.
     """
     _, old = _beside(folder)
     place = folder if folder.exists() else old

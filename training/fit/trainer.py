@@ -23,17 +23,17 @@ from model.network.batch import Batch
 from model.tokenization.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError, RecipeError, ResumeError
-from training.fit.checkpointing import keep_state
-from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
-from training.fit.gradient_sync import Exchange
+from training.fit.checkpointing import write_state
+from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
+from training.fit.gradient_sync import GradientSync
 from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import (
-    EvalResult,
+    LossAndAccuracy,
     Rows,
     Share,
     Step,
@@ -61,7 +61,7 @@ class Trainer:
         validation: rows that choose the best epoch.
         accelerator: where the network runs.
         state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
-        identity: what an interrupted run must share with this one.
+        fingerprint: what an interrupted run must share with this one.
         measure_training: whether the training rows are measured in evaluation mode after each
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
@@ -69,7 +69,7 @@ class Trainer:
         ranks: processes that train together. All of them make a trainer with the same arguments.
 
     Raises:
-        RecipeError: the recipe asks for consistency, and the rows have no disturbed texts.
+        RecipeError: the recipe asks for consistency, and the rows have no perturbed texts.
     """
 
     def __init__(
@@ -82,13 +82,13 @@ class Trainer:
         validation: Rows,
         accelerator: Accelerator,
         state_dir: Path | None,
-        identity: Mapping[str, Any],
+        fingerprint: Mapping[str, Any],
         measure_training: bool = False,
         label: str = "fit",
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
-        if recipe.consistency and training.disturbed is None:
-            raise RecipeError("consistency: no disturbed texts are made here: leave it out")
+        if recipe.consistency and training.perturbed is None:
+            raise RecipeError("consistency: no perturbed texts are made here: leave it out")
         use_byte_dropout(network)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
@@ -104,13 +104,13 @@ class Trainer:
         self._validation = validation
         self._accelerator = accelerator
         self._state_dir = state_dir
-        self._identity = identity
+        self._identity = fingerprint
         self._measure_training = measure_training
         self._label = label
         self._ranks = ranks
         self._share = Share(ranks.number, ranks.count, recipe.accumulate)
         # A process alone needs no exchange.
-        self._exchange = Exchange(network, tokenizer, ranks) if ranks.count > 1 else None
+        self._exchange = GradientSync(network, tokenizer, ranks) if ranks.count > 1 else None
         self._state = TrainerState()
         self._unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
@@ -153,7 +153,7 @@ class Trainer:
         """Loads the last state on disk.
 
         Args:
-            then: the identity of the run that left it; None: that of this run.
+            then: the fingerprint of the run that left it; None: that of this run.
 
         Raises:
             ResumeError: there is no state, it is damaged, or it is of another run.
@@ -287,7 +287,7 @@ class Trainer:
         state.step += 1
 
     def _pass(
-        self, rows: int, part: Part, count: int, batch: TrainingBatch, *, is_last: bool
+        self, rows: int, part: RowSlice, count: int, batch: TrainingBatch, *, is_last: bool
     ) -> tuple[Tensor, Tensor]:
         """Adds the gradients of some rows of a step.
 
@@ -297,18 +297,18 @@ class Trainer:
         recipe, is_whole = self._recipe, self._share.is_whole
         self._seed(part)
         on_cpu = self._accelerator.device.type == "cpu"
-        drawn = nullcontext() if is_whole or not on_cpu else drawn_for(part)
+        drawn = nullcontext() if is_whole or not on_cpu else draw_for_slice(part)
         with drawn:
             logits = self._logits(batch.inputs)
-            disturbed = None if batch.disturbed is None else self._logits(batch.disturbed)
+            perturbed = None if batch.perturbed is None else self._logits(batch.perturbed)
         loss = batch_loss(
             logits, batch.targets, recipe, self._class_weights, leave_out=self._leave_out
         )
         correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
         # Neither divergence nor penalty is part of the loss that is recorded.
         whole = loss
-        if disturbed is not None:
-            whole = loss + recipe.consistency * divergence(logits, disturbed)
+        if perturbed is not None:
+            whole = loss + recipe.consistency * divergence(logits, perturbed)
         if is_whole:
             torch.autograd.backward(whole + weight_penalty(self._network, recipe))
             return loss, correct
@@ -327,7 +327,7 @@ class Trainer:
             logits: Tensor = network(inputs).logits
         return logits
 
-    def _seed(self, part: Part) -> None:
+    def _seed(self, part: RowSlice) -> None:
         """Seeds what a pass draws. On a GPU each pass draws for its own rows alone."""
         seed = self._recipe.seed * _SEED_STRIDE + self._state.step
         if self._accelerator.device.type != "cpu":
@@ -361,7 +361,7 @@ class Trainer:
         state = self._state
         validation = self._evaluate(self._validation)
         loss_sum, correct, seen = self._sums()
-        training = EvalResult(loss_sum / seen, correct / seen)
+        training = LossAndAccuracy(loss_sum / seen, correct / seen)
         if self._measure_training:
             training = self._evaluate(self._training)
         measurement = Measurement(
@@ -381,7 +381,7 @@ class Trainer:
         state.history.append(measurement)
         state.loss_sum, state.correct, state.seen = 0.0, 0, 0
 
-    def _evaluate(self, rows: Rows) -> EvalResult:
+    def _evaluate(self, rows: Rows) -> LossAndAccuracy:
         return measure_rows(
             self._averaged,
             rows,
@@ -408,4 +408,4 @@ class Trainer:
             return
         position = replace(self._state, loss_sum=loss_sum, correct=correct, seen=seen)
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
-        self._unsaved = keep_state(self._state_dir, position, tensors, self._identity)
+        self._unsaved = write_state(self._state_dir, position, tensors, self._identity)

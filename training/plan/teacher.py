@@ -20,7 +20,7 @@ from torch import nn
 from model.files import write_whole
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError
 from training.measure.inference import predict_together
 from training.plan.mpnet import MPNetClassifier, load_mpnet
@@ -64,7 +64,7 @@ class TeacherLabels:
         ranks: processes that label together; the first one alone reads and writes the file.
     """
 
-    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = ALONE) -> None:
+    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = SINGLE_PROCESS) -> None:
         self._path = path
         self._teacher = teacher
         self._known: dict[int, NDArray[np.float32]] = {}
@@ -155,7 +155,7 @@ class Teacher:
         temperature: float = 1.0,
         accelerator: Accelerator,
         stop: Callable[[], int | None],
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
         self._ranks = ranks
         self._network = network

@@ -16,7 +16,7 @@ from model.cli.progress import say
 from model.files import write_whole
 from training.errors import RecipeError
 from training.measure.history import Measurement
-from training.tracking.run_log import STEP_LOSS, STEP_RATE, Parameter, epoch_values
+from training.tracking.logs import STEP_LOSS, STEP_RATE, Parameter, epoch_values
 
 EXPERIMENT = "headlight"
 RECORD = "mlflow.json"

@@ -180,7 +180,7 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
         (["--run-dir", "out/run"], "--run-dir out/run lies in the checkpoint out, which is"),
         (
             ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
-            "--evaluate: two files would be told as d/r: rename one",
+            "--evaluate: two files would be recorded as d/r: rename one",
         ),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_class_without_training_rows_is_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--resume",), "there is no interrupted run to go on with; leave out --resume"),
+        (("--resume",), "there is no interrupted run to resume; leave out --resume"),
         (("--epochs", "0"), ": --epochs: must be at least 1 (got 0)"),
         (("--device", "cuda:200"), "--device: device cuda:200 was asked for, but torch finds"),
         (("--text-column", "nothing"), "nothing"),

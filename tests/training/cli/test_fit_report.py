@@ -9,8 +9,8 @@ import pytest
 from tests.builders import tiny_checkpoint
 from tests.training.tiny_runs import arguments
 from training.__main__ import main
-from training.cli.advice import find_pretrained, pretrained_command
-from training.cli.recipe_options import PRETRAINED_DECIDES
+from training.cli.fit_report import find_pretrained
+from training.cli.options import PRETRAINED_DECIDES, changed_command
 
 
 def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
@@ -64,7 +64,8 @@ def test_the_command_that_is_advised_can_be_typed(
 
 def test_what_was_chosen_for_random_weights_is_left_out_of_the_advice() -> None:
     typed = ["fit", "a b.csv", "--preset", "small", "--epochs=9", "--seed", "1", "--resume"]
-    assert pretrained_command(typed, Path("x"), without=PRETRAINED_DECIDES) == (
+    added = ["--init-from", "x", "--overwrite"]
+    assert changed_command(typed, without=PRETRAINED_DECIDES, added=added) == (
         "headlight-train fit 'a b.csv' --seed 1 --init-from x --overwrite"
     )
 

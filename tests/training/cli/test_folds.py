@@ -15,11 +15,10 @@ import pytest
 from model.files import WEIGHTS
 from tests.training.tiny_runs import arguments, signal_after, write_sentences
 from training.__main__ import main
+from training.cross_validation import Fold, fold_line, folds_line
 from training.data.dataset import Dataset
-from training.data.folds import split_folds
 from training.data.readers import Columns
-from training.data.splits import hold_out_rows, read_training
-from training.trials.folds import Fold, fold_line, folds_line
+from training.data.validation_split import read_training, split_folds, split_validation
 
 THREE = ("negative", "neutral", "positive")
 
@@ -93,7 +92,7 @@ def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_pat
     for fold, (rest, inside) in zip(
         record(whole, "out"), split_folds(rows, count=3, seed=0), strict=True
     ):
-        training, validation = hold_out_rows(rest, which="random", share=0.1, seed=0)
+        training, validation = split_validation(rest, which="random", share=0.1, seed=0)
         output = f"out-{fold['fold']}"
         typed = command(tmp_path, output)
         typed[1] = write_part(tmp_path / "training.tsv", training)
@@ -130,8 +129,8 @@ def test_an_interrupted_run_goes_on_and_keeps_its_folds(
 
     assert main(typed) == 1
     assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'out.run'} holds folds of a run: go on with it with "
-        "--resume, or give it up with --overwrite\n"
+        f"headlight-train: {tmp_path / 'out.run'} holds folds of a run: resume it with "
+        "--resume, or discard it with --overwrite\n"
     )
     assert main([*typed, "--resume"]) == 0
     assert len(re.findall(r"^fold ", capsys.readouterr().out, re.MULTILINE)) == 3
@@ -193,7 +192,7 @@ def test_other_rows_are_another_run(
         ),
         (
             ("--folds", "3", "--extend", "2"),
-            "--extend goes on with one run: leave it out, or leave out --folds",
+            "--extend continues one run: leave it out, or leave out --folds",
         ),
     ],
 )

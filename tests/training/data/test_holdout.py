@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.holdout import choose_held_out, rows_without_overlap, word_key
+from training.data.validation_split import choose_held_out, rows_without_overlap, word_key
 from training.errors import RecipeError
 
 HELD = "A warm and funny film with a superb cast, all in all."

@@ -84,7 +84,7 @@ def step(
             validation=rows,
             accelerator=accelerator,
             state_dir=None,
-            identity={},
+            fingerprint={},
         )
         (step,) = load_steps(rows, [[0, 1, 2]], pad_token_id=0, accelerator=accelerator)
         (batch,) = step.batches

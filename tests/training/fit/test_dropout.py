@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.builders import tiny_config, tiny_network
-from training.fit.dropout import ByteDropout, Part, drawn_for, use_byte_dropout
+from training.fit.dropout import ByteDropout, RowSlice, draw_for_slice, use_byte_dropout
 
 
 def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
@@ -108,7 +108,7 @@ def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
         with sdpa_kernel([SDPBackend.MATH]):
             whole = forward(states)
         for first in range(parts):
-            part = Part(8, first, parts)
+            part = RowSlice(8, first, parts)
             torch.manual_seed(7)
-            with drawn_for(part):
+            with draw_for_slice(part):
                 torch.testing.assert_close(forward(part.of(states)), whole[first::parts])

@@ -74,7 +74,7 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
         validation=known,
         accelerator=Accelerator(CPU),
         state_dir=None,
-        identity={},
+        fingerprint={},
     )
     histories: list[object] = []
     trainer.run(save_every=500, stop=lambda: None, record=histories.append)

@@ -64,7 +64,7 @@ def make_trainer(
         validation=known,
         accelerator=Accelerator(CPU, bfloat16),
         state_dir=folder / "state",
-        identity={},
+        fingerprint={},
         measure_training=measure_training,
     )
 
@@ -153,7 +153,7 @@ def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> N
         validation=known,
         accelerator=Accelerator(CPU),
         state_dir=None,
-        identity={},
+        fingerprint={},
     )
 
     assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3

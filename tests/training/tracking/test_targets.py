@@ -6,7 +6,7 @@ import pytest
 
 from tests.training.tiny_runs import ROOT
 from training.__main__ import main
-from training.tracking.targets import Target, parse_target
+from training.tracking.logs import Target, parse_target
 
 
 @pytest.mark.parametrize(
