@@ -37,7 +37,6 @@ class TrainingContext:
     """What all networks of a command share.
 
     Args:
-        accelerator: where the networks compute.
         init_from: the folder of the first weights; None: random weights.
         save_every: steps between two states on disk.
         stop: called after each step; returns the number of a signal, or None.

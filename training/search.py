@@ -41,7 +41,6 @@ class TrialResult:
             run diverged.
         deviation: standard deviation of the log-loss over the folds; None without folds.
         accuracy: on the same rows; None if the run diverged.
-        macro_f1: likewise.
         epoch: the epoch whose weights were measured; None with folds.
         seconds: how long training took.
     """

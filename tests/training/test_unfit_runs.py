@@ -77,7 +77,8 @@ def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
     assert main([*command, "--text-column", "sentence"]) == 1
     assert capsys.readouterr().err == (
         f"headlight-train: {tmp_path / 'out.run' / 'state'} holds the state of a run: resume "
-        "it with --resume, continue it with --extend if it has ended, or discard it with --overwrite\n"
+        "it with --resume, continue it with --extend if it has ended, or discard it with "
+        "--overwrite\n"
     )
 
     assert main([*command, "--text-column", "other", "--resume"]) == 1

@@ -167,12 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
-    """Names the sets for a record; none if nothing is recorded.
-
-    Raises:
-        CheckpointError: the folder cannot take a record.
-        RecipeError: a name cannot be recorded, or two are the same.
-    """
+    """Names the sets for a record; none if nothing is recorded."""
     from training.measure.evaluate import set_names
 
     if arguments.record_dtype is None and not arguments.record_baseline:
@@ -211,11 +206,7 @@ def _record(
 
 
 def _device_name(arguments: argparse.Namespace) -> str:
-    """The device of the options; a record is of a processor, in float32 and in its type.
-
-    Raises:
-        RecipeError: the options do not fit together, or not to this machine.
-    """
+    """Returns the device of the options; a record measures a processor, in float32 and its type."""
     name: str = arguments.device
     if arguments.record_dtype is None:
         return name

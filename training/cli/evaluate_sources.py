@@ -38,10 +38,6 @@ def check_sources(arguments: argparse.Namespace) -> None:
 def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[tuple[str, Dataset]]:
     """Reads the rows that a plan holds out, if the user names one, and each file.
 
-    Args:
-        arguments: the options; their files are local ones.
-        labels: the classes of the checkpoint.
-
     Returns:
         Each dataset with its path.
 

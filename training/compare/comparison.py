@@ -16,8 +16,6 @@ class VariantRun:
     """One run of a variant.
 
     Args:
-        seed: of everything random in it.
-        seconds: of training, without measuring.
         training: results on the training rows at the end, in evaluation mode.
         validation: results on the validation rows.
         history: one measurement an epoch; none for what is not trained in epochs.
@@ -45,7 +43,6 @@ class Outcome:
     """All runs of a variant.
 
     Args:
-        name: of the variant.
         title: what sets it apart.
         parameters: numbers that training changes.
         runs: one for each seed.
@@ -69,11 +66,8 @@ class Comparison:
         command: the command line that repeats it, without folders of this machine.
         machine: processor, threads and versions.
         sources: files of the rows, named with their folders.
-        hold_out: which rows were held out: `last`, `random`, or `files`.
         training_rows: how many were learnt from.
         validation_rows: how many were held out.
-        epochs: of each network.
-        outcomes: of the variants, in their order.
     """
 
     command: str
@@ -91,7 +85,6 @@ class Spread:
     """A mean over runs and their standard deviation.
 
     Args:
-        mean: of the runs.
         deviation: sample standard deviation; None of a single run.
     """
 

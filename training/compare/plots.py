@@ -17,12 +17,7 @@ _MOST_COLUMNS = 4
 
 
 def plot_curves(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draws loss and accuracy against steps, for training and validation, for each variant.
-
-    Args:
-        outcomes: of the variants; those without a history are left out.
-        path: of the picture, PNG or SVG. It is written beside and renamed.
-    """
+    """Draws loss and accuracy against steps, for training and validation, for each variant."""
     trained = [outcome for outcome in outcomes if outcome.runs[0].history]
     columns = max(min(len(trained), _MOST_COLUMNS), 1)
     lines = max(math.ceil(len(trained) / columns), 1)

@@ -48,7 +48,7 @@ def to_markdown(comparison: Comparison) -> str:
         ),
         _interval(comparison),
         "Losses are mean negative log-likelihoods in nats. All four figures are measured in "
-        "evaluation mode on all rows; seconds are of training alone.",
+        "evaluation mode on all rows; seconds are only those of training.",
         "## With hindsight",
         "Where the validation loss was least. The rows that chose the epoch also measure it, so "
         "these figures flatter.",

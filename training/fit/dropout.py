@@ -1,8 +1,5 @@
 """Drops features and tokens at random in training.
 
-The mask of features uses one random byte for each element. torch's own took a tenth of a training
-step on an AMD processor (docs/decisions/0013-default-model.md).
-
 A process that has some rows of a step draws the masks of all of them, and takes those of its rows.
 So a row loses the same features on any number of processes.
 """
@@ -33,8 +30,7 @@ class RowSlice:
 
     Args:
         total: rows of the whole step.
-        first: the place of the first of these rows.
-        step: from each of these rows to the next.
+        first: the index of the first of these rows.
     """
 
     total: int
@@ -51,11 +47,7 @@ _slices: list[RowSlice] = []
 
 @contextmanager
 def draw_for_slice(part: RowSlice) -> Iterator[None]:
-    """Draws masks for all rows of a step, in a forward pass of some of them on a CPU.
-
-    Args:
-        part: rows of the pass; the first dimension of what is dropped from counts them.
-    """
+    """Draws masks for all rows of a step, in a forward pass of some of them on a CPU."""
     _slices.append(part)
     try:
         with _PartialDropout(part):
@@ -78,12 +70,12 @@ class _PartialDropout(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - what the function returns
-        given = dict(kwargs or {})
+        options = dict(kwargs or {})
         if func is functional.dropout:
-            return self._dropout(*args, **given)
-        if func is functional.scaled_dot_product_attention and given.get("dropout_p"):
-            return self._attention(*args, **given)
-        return func(*args, **given)
+            return self._dropout(*args, **options)
+        if func is functional.scaled_dot_product_attention and options.get("dropout_p"):
+            return self._attention(*args, **options)
+        return func(*args, **options)
 
     def _kept(self, like: Sequence[int], dtype: torch.dtype, share: float) -> Tensor:
         """Draws as torch does: a 1 for what stays, else a 0."""
@@ -120,13 +112,16 @@ class _PartialDropout(TorchFunctionMode):
 
 
 class ByteDropout(nn.Dropout):
-    """Drops like `torch.nn.Dropout`; on a CPU with the nearest multiple of 1/256."""
+    """Drops like `torch.nn.Dropout`; on a CPU with the nearest multiple of 1/256.
+
+    One random byte for each element is faster than torch's own mask, a tenth of a training step.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Zeroes random elements, and scales the others so that the mean stays.
 
         Args:
-            input: of any shape.
+            input: a tensor of any shape.
 
         Returns:
             The same shape.
@@ -144,11 +139,7 @@ class ByteDropout(nn.Dropout):
 
 
 def use_byte_dropout(network: nn.Module) -> None:
-    """Replaces each `torch.nn.Dropout` by `ByteDropout`.
-
-    Args:
-        network: changed in place; its weights and their names stay.
-    """
+    """Replaces each `torch.nn.Dropout` by `ByteDropout`."""
     for module in list(network.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
@@ -159,9 +150,7 @@ class TokenDropout:
     """Replaces random tokens of a batch by `[UNK]`, never special ones.
 
     Args:
-        tokenizer: of the texts. Without `[UNK]` nothing is dropped.
-        share: of the tokens.
-        accelerator: where the batches are.
+        tokenizer: without `[UNK]` nothing is dropped.
     """
 
     def __init__(self, tokenizer: Tokenizer, share: float, accelerator: Accelerator) -> None:

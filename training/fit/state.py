@@ -38,7 +38,6 @@ class TrainerState:
         correct: right rows of this epoch.
         seen: rows of this epoch.
         best_epoch: the epoch with the best validation loss; 0: none yet.
-        seconds: of training so far.
         history: one measurement for each finished epoch.
     """
 
@@ -59,14 +58,7 @@ def clone(network: nn.Module) -> dict[str, Tensor]:
 def gather(
     network: nn.Module, averaged: nn.Module, best: Mapping[str, Tensor], optimizer: Optimizer
 ) -> dict[str, Tensor]:
-    """Collects every tensor of the state of a run, by name.
-
-    Args:
-        network: the trained network.
-        averaged: holds the mean of its weights; the same network if there is no mean.
-        best: weights of the best epoch.
-        optimizer: of the network.
-    """
+    """Collects every tensor of the state of a run, by name."""
     moments = {
         f"{number}.{name}": tensor
         for number, state in optimizer.state_dict()["state"].items()
@@ -86,12 +78,6 @@ def restore(
     tensors: Mapping[str, Tensor], network: nn.Module, averaged: nn.Module, optimizer: Optimizer
 ) -> dict[str, Tensor]:
     """Loads tensors into a run.
-
-    Args:
-        tensors: of `gather`, called with the same arguments.
-        network: changed.
-        averaged: changed.
-        optimizer: changed.
 
     Returns:
         The weights of the best epoch.
@@ -124,12 +110,6 @@ def save_state(
     fingerprint: Mapping[str, Any],
 ) -> None:
     """Writes the state, and replaces the one before.
-
-    Args:
-        folder: of the state.
-        position: the progress of the run.
-        tensors: of `gather`.
-        fingerprint: what a run must share with this one to resume it.
 
     Raises:
         OSError: it could not be written; the state before it is still there.
@@ -179,10 +159,6 @@ def load_state(
 ) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state of an interrupted run.
 
-    Args:
-        folder: of the state.
-        fingerprint: of the resuming run.
-
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
     """
@@ -190,9 +166,7 @@ def load_state(
     if not folder.exists() and old.exists():
         old.rename(folder)  # the run was killed between the two renames
     if not folder.is_dir():
-        raise ResumeError(
-            f"{folder}: there is no interrupted run to go on with; leave out --resume"
-        )
+        raise ResumeError(f"{folder}: there is no interrupted run to resume; leave out --resume")
     try:
         content, tensors = _read_sound(folder)
     except (OSError, ValueError) as error:
@@ -213,11 +187,6 @@ def load_together(
 
     The first process has the sums of the epoch, so that they are counted once.
 
-    Args:
-        folder: of the state.
-        fingerprint: of the resuming run.
-        ranks: the processes.
-
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
     """
@@ -230,13 +199,13 @@ def load_together(
             state, tensors = load_state(folder, fingerprint)
         except ResumeError as error:
             fault = str(error)
-    told = ranks.share_object({"fault": fault, "state": asdict(state)})
-    if told["fault"]:
-        raise ResumeError(told["fault"])
+    shared = ranks.share_object({"fault": fault, "state": asdict(state)})
+    if shared["fault"]:
+        raise ResumeError(shared["fault"])
     tensors = ranks.share_tensors(tensors)
     if not ranks.is_first:
-        history = [Measurement(**measurement) for measurement in told["state"].pop("history")]
-        state = TrainerState(**told["state"], history=history)
+        history = [Measurement(**measurement) for measurement in shared["state"].pop("history")]
+        state = TrainerState(**shared["state"], history=history)
         state.loss_sum, state.correct, state.seen = 0.0, 0, 0
     return state, tensors
 
@@ -252,7 +221,7 @@ def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def has_state(folder: Path) -> bool:
-    """Tells whether an interrupted run left its state."""
+    """Whether an interrupted run left its state."""
     _, old = _beside(folder)
     return folder.exists() or old.exists()
 
@@ -265,9 +234,6 @@ def size_of_state(folder: Path) -> int:
 
 def step_of_state(folder: Path) -> int | None:
     """Returns the step of the state on disk, without a look at its tensors.
-
-    Args:
-        folder: of the state.
 
     Returns:
         Optimizer steps done; None if there is no state, or its position cannot be read.

@@ -63,7 +63,7 @@ def evaluate(
         predictor: the loaded model.
         dataset: read with the model's labels, or some of them, from one file. With some, the
             probabilities are those of a choice among these.
-        path: of the file, for the report.
+        path: names the file in the report.
         max_batch_tokens: the most tokens in a batch, padding counted.
 
     Returns:
@@ -97,13 +97,7 @@ def evaluate(
 def make_baseline(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
 ) -> Baseline:
-    """Counts the texts of all files together, for the record of a checkpoint.
-
-    Args:
-        measured: each file, at least one.
-        labels: names of the classes, in order.
-        sets: names of the files' sets.
-    """
+    """Counts the texts of all files together, for the record of a checkpoint."""
     answers = [each.answers for each in measured]
     return count_baseline(
         np.concatenate([each.values for each in answers]),
@@ -118,13 +112,7 @@ def make_baseline(
 def make_thresholds(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
 ) -> Thresholds:
-    """Counts what thresholds leave of all files together, for the record of a checkpoint.
-
-    Args:
-        measured: each file, at least one.
-        labels: names of the classes, in order.
-        sets: names of the files' sets.
-    """
+    """Counts what thresholds leave of all files together, for the record of a checkpoint."""
     return count_thresholds(
         np.concatenate([each.answers.values for each in measured]),
         np.concatenate([each.label_ids for each in measured]),
@@ -134,13 +122,7 @@ def make_thresholds(
 
 
 def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
-    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs.
-
-    Args:
-        predictor: the loaded model. Sentences of known label are left out if none of its classes
-            is named negative or positive.
-        datasets: whose texts are perturbed.
-    """
+    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs."""
     texts = [text for dataset in datasets for text in dataset.texts]
     short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
     rng = random.Random(0)  # noqa: S311 - not for secrets
@@ -156,10 +138,6 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
 
 def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
     """Names the set of each file: its folder and its name, without endings.
-
-    Args:
-        files: of labelled text.
-        others: names of sets that are no files; they come first.
 
     Raises:
         RecipeError: a name cannot be recorded, or two are the same.
@@ -188,15 +166,7 @@ def make_record(
     rounded: Sequence[Measured],
     info: ModelInfo,
 ) -> Precision:
-    """Makes the record of a type.
-
-    Args:
-        checkpoint: whose weights were measured.
-        names: of the sets.
-        exact: what was measured of each in float32.
-        rounded: what was measured of each in the type, on the same rows.
-        info: of the model in the type.
-    """
+    """Makes the record of a type."""
     return Precision.model_validate(
         {
             "dtype": info.dtype,

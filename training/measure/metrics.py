@@ -47,7 +47,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     """Compares predictions with the true classes.
 
     Args:
-        probabilities: of every class, each row summing to 1 [N, C].
+        probabilities: one for every class, each row summing to 1 [N, C].
         label_ids: the true classes [N].
 
     Raises:
@@ -80,7 +80,7 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
 
     Args:
         probabilities: calibrated, each row summing to 1 [N, C].
-        temperature: that its logits were divided by.
+        temperature: the divisor of its logits.
 
     Returns:
         [N, C].
@@ -97,7 +97,7 @@ def choose_among(
     """Computes the probabilities of a choice among some of the classes.
 
     Args:
-        probabilities: of every class, each row summing to 1 [N, C].
+        probabilities: one for every class, each row summing to 1 [N, C].
         classes: the classes to choose among, each from 0 to C - 1 [K].
 
     Returns:

@@ -20,16 +20,12 @@ from training.measure.history import Measurement
 from training.measure.metrics import NUM_BINS, expected_calibration_error
 
 SUFFIXES = (".png", ".svg")
-# From the palette of Okabe and Ito (2008), which colour-blind readers can tell apart.
+# From the palette of Okabe and Ito (2008), which colour-blind readers can distinguish.
 TRAINING_COLOUR, VALIDATION_COLOUR, _BEST = "#0072B2", "#D55E00", "#666666"
 
 
 def plot_history(history: Sequence[Measurement], path: Path) -> None:
     """Draws loss and accuracy against steps, side by side, and marks the least validation loss.
-
-    Args:
-        history: one measurement or more, in the order of their steps.
-        path: of the picture; PNG or SVG by its suffix.
 
     Raises:
         RecipeError: the suffix is another, or there is nothing to draw.
@@ -94,10 +90,6 @@ def _draw(
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes a picture to a temporary file that is then renamed.
 
-    Args:
-        figure: drawn.
-        path: of the picture, PNG or SVG by its suffix.
-
     Raises:
         OSError: the picture could not be written.
     """
@@ -121,7 +113,6 @@ class Scores:
     """A model's scores on the texts of one file, and whether they were right.
 
     Args:
-        title: of the file.
         calibrated: probability of the predicted class [N].
         uncalibrated: the same without the temperature [N].
         correct: whether that class is right [N].
@@ -135,10 +126,6 @@ class Scores:
 
 def plot_reliability(scores: Sequence[Scores], path: Path) -> None:
     """Draws accuracy against score in 15 bins, with and without the temperature.
-
-    Args:
-        scores: of each file, at least one.
-        path: of the picture, PNG or SVG.
 
     Raises:
         OSError: the picture could not be written.

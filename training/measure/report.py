@@ -177,7 +177,8 @@ def _scores(f1: dict[str, float | None]) -> str:
 def plain_table(rows: Sequence[Sequence[str]], head: Sequence[str], *, first: str = "right") -> str:
     """Formats a table for people; all columns but the first are aligned to the right."""
     alignment = [first, *("right" for _ in head[1:])]
-    return tabulate.tabulate(rows, head, "plain", colalign=alignment, disable_numparse=True)
+    table: str = tabulate.tabulate(rows, head, "plain", colalign=alignment, disable_numparse=True)
+    return table
 
 
 def _confusion_table(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:

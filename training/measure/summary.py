@@ -11,12 +11,7 @@ from training.measure.tfidf import MOST_ROWS, TITLE
 
 
 def rows_line(dataset: Dataset, purpose: str) -> str:
-    """Counts the rows of each class.
-
-    Args:
-        dataset: one row or more.
-        purpose: what the rows are for, after "rows to".
-    """
+    """Returns the rows of each class in one line."""
     counts = Counter(dataset.label_ids)
     classes = ", ".join(
         f"{label} {counts[number]:,} ({counts[number] / len(dataset):.1%})"
@@ -26,12 +21,7 @@ def rows_line(dataset: Dataset, purpose: str) -> str:
 
 
 def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
-    """Tells the last epoch of a history.
-
-    Args:
-        history: one measurement or more.
-        epochs: of the whole run, unless it stops early.
-    """
+    """Returns the last epoch of a history in one line."""
     *before, last = history
     is_best = all(last.validation_loss < past.validation_loss for past in before)
     return (
@@ -42,11 +32,11 @@ def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
 
 
 def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -> str:
-    """Tells how long a run took, whether it stopped early, and which weights it keeps.
+    """Returns how long a run took, whether it stopped early, and which weights it keeps.
 
     Args:
-        history: of the whole run.
-        epochs: that it could have had.
+        history: one measurement for each epoch of the run.
+        epochs: the most epochs of the run.
         keeps_best: whether it keeps the weights of the best epoch, else those of the last.
     """
     best = min(history, key=lambda measurement: measurement.validation_loss).epoch
@@ -62,13 +52,7 @@ def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -
 
 
 def figure_lines(name: str, figures: Figures, labels: Sequence[str]) -> list[str]:
-    """Tells the figures of a set, and how many rows of each class were recognised.
-
-    Args:
-        name: of the set.
-        figures: its metrics.
-        labels: names of the classes, in their order.
-    """
+    """Returns the figures of a set, and how many rows of each class were recognised."""
     low, high = figures.interval
     recalls = ", ".join(
         f"{label} {_recall(row, number)}"
@@ -97,19 +81,12 @@ def majority(training: Dataset, validation: Dataset) -> tuple[str, float]:
 
 
 def baseline_line(label: str, share: float, baseline: float | None, *, was_fitted: bool) -> str:
-    """Tells what the accuracy on the validation rows has to beat.
-
-    Args:
-        label: the most frequent class.
-        share: accuracy of always answering it.
-        baseline: accuracy of TF-IDF; None if it has none.
-        was_fitted: whether the baseline was tried; it is not where there are many rows.
-    """
-    told = f"  to beat: always {label} {share:.2%}"
+    """Returns what the accuracy on the validation rows has to beat."""
+    line = f"  to beat: always {label} {share:.2%}"
     if baseline is not None:
-        return f"{told}, {TITLE} {baseline:.2%}"
+        return f"{line}, {TITLE} {baseline:.2%}"
     reason = "the texts have no words" if was_fitted else f"tried up to {MOST_ROWS:,} short rows"
-    return f"{told}; {TITLE} left out ({reason})"
+    return f"{line}; {TITLE} left out ({reason})"
 
 
 FEW_VALIDATION_ROWS = 200
@@ -123,27 +100,22 @@ def row_warnings(
 ) -> list[str]:
     """Looks at the rows before anything is trained on them.
 
-    Args:
-        training: the training rows.
-        validation: rows that choose the best epoch and the temperature.
-        evaluated: other rows, by the names of their sets.
-
     Returns:
         Sentences for people.
     """
-    cautions = []
+    warnings = []
     if len(validation) < FEW_VALIDATION_ROWS:
         low, high = wilson_interval(len(validation) // 2, len(validation))
-        cautions.append(
+        warnings.append(
             f"{len(validation)} validation rows are few: an accuracy near 50% on them has a 95 % "
             f"interval of {low:.0%} to {high:.0%}, and they choose the epoch and the temperature; "
             f"give {FEW_VALIDATION_ROWS} or more with --validation or --validation-share"
         )
-    cautions += _few_of_a_class(training, "training rows", "the model hardly learns it")
-    cautions += _few_of_a_class(validation, "validation rows", "its recall says little")
+    warnings += _few_of_a_class(training, "training rows", "the model hardly learns it")
+    warnings += _few_of_a_class(validation, "validation rows", "its recall says little")
     number, count = Counter(training.label_ids).most_common(1)[0]
     if count / len(training) > DOMINATING_SHARE:
-        cautions.append(
+        warnings.append(
             f"{count / len(training):.1%} of the training rows are {training.labels[number]}: "
             "always answering it would be as accurate, so look at macro F1 and recall"
         )
@@ -152,15 +124,15 @@ def row_warnings(
         classes.setdefault(text_key(text), set()).add(label_id)
     torn = sum(len(found) > 1 for found in classes.values())
     if torn:
-        cautions.append(f"{_texts(torn)} in the training rows with more than one label")
+        warnings.append(f"{_texts(torn)} in the training rows with more than one label")
     for name, dataset in {"validation": validation, **evaluated}.items():
         known = sum(text_key(text) in classes for text in dataset.texts)
         if known:
-            cautions.append(
+            warnings.append(
                 f"{known:,} of the {len(dataset):,} texts of {name} are training texts too: its "
                 "figures flatter the model"
             )
-    return cautions
+    return warnings
 
 
 def _few_of_a_class(dataset: Dataset, rows: str, effect: str) -> list[str]:
@@ -171,14 +143,14 @@ def _few_of_a_class(dataset: Dataset, rows: str, effect: str) -> list[str]:
         for number, label in enumerate(dataset.labels)
         if 0 < counts[number] < FEW_ROWS_OF_A_CLASS
     ]
-    cautions = []
+    warnings = []
     if missing:
-        cautions.append(f"no {rows} are {' or '.join(missing)}: nothing tells how well it is known")
+        warnings.append(f"no {rows} are {' or '.join(missing)}: nothing shows how well it is known")
     if few:
-        cautions.append(
+        warnings.append(
             f"{rows} below {FEW_ROWS_OF_A_CLASS} for a class ({', '.join(few)}): {effect}"
         )
-    return cautions
+    return warnings
 
 
 def _texts(count: int) -> str:
@@ -196,8 +168,8 @@ def result_warnings(
     """Looks at the figures of the validation rows.
 
     Args:
-        figures: of the validation rows.
-        temperature: fitted on them.
+        figures: the figures of the validation rows.
+        temperature: fitted on these rows.
         labels: names of the classes, in their order.
         share: accuracy of always answering the most frequent class.
         baseline: accuracy of TF-IDF with logistic regression; None if it was not fitted.
@@ -205,40 +177,40 @@ def result_warnings(
     Returns:
         Sentences for people.
     """
-    cautions = []
+    warnings = []
     unknown = [
         label
         for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
         if sum(row) >= FEW_ROWS_OF_A_CLASS and not row[number]
     ]
     if figures.interval[1] < 1 / len(labels):
-        cautions.append(
+        warnings.append(
             f"an accuracy of {figures.accuracy:.2%} is worse than guessing: training and "
             "validation files may number their classes in another order; see --labels"
         )
     elif figures.accuracy <= share:
-        cautions.append(
+        warnings.append(
             f"the model is no better than always answering the most frequent class ({share:.2%}): "
             "it has learnt nothing of use; try more --epochs, more rows or --init-from"
         )
     elif unknown:
-        cautions.append(
+        warnings.append(
             f"not one validation row of {' or '.join(unknown)} is recognised: try --class-weights "
             "balanced, more --epochs or more rows of the class"
         )
     if baseline is not None and baseline > figures.accuracy:
-        cautions.append(
+        warnings.append(
             f"{TITLE} is better on the validation rows: {baseline:.2%} against "
             f"{figures.accuracy:.2%}; try --init-from, more --epochs or more rows"
         )
     if temperature == 1.0:
-        cautions.append(
+        warnings.append(
             "no temperature could be fitted, because every validation row is right (or all answers "
             "are alike): the probabilities are not calibrated; give harder validation rows"
         )
     elif not LOWEST * _NEAR_BOUND < temperature < HIGHEST / _NEAR_BOUND:
-        cautions.append(
+        warnings.append(
             f"the temperature {temperature:.3f} is at its bound ({LOWEST} to {HIGHEST}): the "
             "probabilities are not calibrated; look at the validation rows and their labels"
         )
-    return cautions
+    return warnings

@@ -31,10 +31,7 @@ class Pool:
     """The rows that stages draw from.
 
     Args:
-        texts: of each source.
-        label_ids: of each labelled source.
         num_labels: C. The first class and the last are opposites.
-        known: for a source that lacks classes, those that it has.
     """
 
     texts: Mapping[str, Sequence[str]]
@@ -120,8 +117,8 @@ def draw_rows(
         owners = [name for _, name in cut]
         parts.append(_taught(sentences, owners, rows.expert, teach, ask_expert))
     if rows.groups and teach is not None:
-        told, alike = _group_sentences(rows.groups, teach, seed)
-        texts += told
+        sentences, alike = _group_sentences(rows.groups, teach, seed)
+        texts += sentences
         parts.append(alike)
     if not texts:
         raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
@@ -133,7 +130,7 @@ def draw_rows(
 def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -> Targets:
     """Mixes the teacher's probabilities with labels.
 
-    Where a label says nothing of a class, the teacher alone says how probable that class is, and
+    Where a label says nothing of a class, only the teacher says how probable that class is, and
     the label counts for the rest.
 
     Args:
@@ -223,9 +220,9 @@ def _group_sentences(
     """
     sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
-    said = teach([text for told in sets for text in told])
+    said = teach([text for texts in sets for text in texts])
     means = said.reshape(len(sets), -1, said.shape[1]).mean(axis=1)  # [sets, C]
-    texts = [text for told in sets for text in rng.sample(told, _DRAWN_OF_EACH)]
+    texts = [text for texts in sets for text in rng.sample(texts, _DRAWN_OF_EACH)]
     return texts, means.repeat(_DRAWN_OF_EACH, axis=0)
 
 
@@ -236,13 +233,7 @@ def _places(count: int, passes: float, rng: random.Random) -> list[int]:
 
 
 def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[str]:
-    """Cuts different sentences of 4 to 40 words out of texts.
-
-    Args:
-        texts: whole reviews.
-        count: how many sentences; fewer if the texts have no more.
-        rng: decides which.
-    """
+    """Cuts different sentences of 4 to 40 words out of texts."""
     order = list(range(len(texts)))
     rng.shuffle(order)
     found: dict[str, None] = {}

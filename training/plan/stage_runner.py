@@ -18,7 +18,7 @@ from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
@@ -32,12 +32,10 @@ class RunContext:
     """What all stages of a run share.
 
     Args:
-        run_dir: where weights, histories and states go.
-        accelerator: where the networks run.
         save_every: steps between two states on disk.
         stop: called after each step; the number of a signal ends the run.
         say: called with lines for people.
-        ranks: processes that run the plan together; the first one alone writes files.
+        ranks: processes that run the plan together; only the first one writes files.
     """
 
     run_dir: Path
@@ -63,12 +61,7 @@ class StageRunner:
         self._validation = validation
 
     def load(self, name: str, fingerprint: str) -> dict[str, Tensor] | None:
-        """Loads the weights of a finished stage; None if they are missing, damaged or outdated.
-
-        Args:
-            name: of the stage.
-            fingerprint: its fingerprint.
-        """
+        """Loads the weights of a finished stage; None if they are missing, damaged or outdated."""
         ranks = self._context.ranks
         weights = self._read(name, fingerprint) if ranks.is_first else None
         if not ranks.share_object(weights is not None):
@@ -121,13 +114,13 @@ class StageRunner:
             network,
             tokenizer,
             recipe,
-            training=Rows(
+            training=EncodedRows(
                 [tokenizer.encode(text) for text in rows.texts],
                 rows.targets.argmax(axis=1).tolist(),
                 rows.targets,
                 _perturbed(tokenizer, recipe, rows.texts),
             ),
-            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
+            validation=EncodedRows([tokenizer.encode(text) for text in texts], label_ids),
             accelerator=self._context.accelerator,
             state_dir=state,
             fingerprint={"fingerprint": fingerprint},
@@ -170,7 +163,7 @@ class StageRunner:
             trainer.resume()
         except ResumeError:
             self._context.say(
-                f"{name} begins anew: its state is damaged or of another plan or data"
+                f"{name} starts again: its state is damaged or of another plan or data"
             )
             if self._context.ranks.is_first:
                 remove_state(self._state(name))

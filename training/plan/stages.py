@@ -69,9 +69,6 @@ class PlanRun:
     def run(self, network: nn.Module) -> None:
         """Runs every unfinished stage, and loads the mean of all weights into the network.
 
-        Args:
-            network: the pretrained encoder, on the device.
-
         Raises:
             InterruptedRunError: a signal came; the same command resumes the run.
             DivergedRunError: a loss is not a finite number.
@@ -210,23 +207,13 @@ class PlanRun:
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
-    """Loads the tokenizer of the pretrained encoder, with emoji if the plan says so.
-
-    Args:
-        plan: what to do.
-        folder: of the pretrained encoder.
-        max_length: the most tokens of a text.
-    """
+    """Loads the tokenizer of the pretrained encoder, with emoji if the plan says so."""
     tokenizer = load_tokenizer(folder, max_length=max_length)
     return read_emoji(tokenizer, max_length=max_length) if plan.emoji else tokenizer
 
 
 def average_weights(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
-    """Averages several sets of weights (Wortsman et al. 2022, "Model soups").
-
-    Args:
-        weighted: sets with their factors, at least one of them above 0.
-    """
+    """Averages several sets of weights (Wortsman et al. 2022, "Model soups")."""
     total = sum(weight for weight, _ in weighted)
     names = weighted[0][1].keys()
     return {

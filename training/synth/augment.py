@@ -130,12 +130,7 @@ _PERTURBATIONS: tuple[Callable[[str, random.Random], str], ...] = (
 
 
 def perturb_all(texts: Sequence[str], *, seed: int) -> tuple[str, ...]:
-    """Makes one to three changes to every text, of more kinds than `perturb_share`.
-
-    Args:
-        texts: of the training rows.
-        seed: decides which changes.
-    """
+    """Makes one to three changes to every text, of more kinds than `perturb_share`."""
     rng = random.Random(f"{seed}/disturbed")  # noqa: S311 - not for secrets
     perturbed = []
     for text in texts:
@@ -149,8 +144,8 @@ def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str
     """Changes a share of the texts.
 
     Args:
-        texts: of the training rows.
-        share: of them.
+        texts: the texts of the training rows.
+        share: how many of them are changed.
         seed: decides which, and how.
     """
     rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
@@ -174,13 +169,7 @@ def detokenize_ptb(text: str) -> str:
 
 
 def detokenize_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
-    """Rewrites a share of the texts that are in the Penn style.
-
-    Args:
-        texts: of the training rows.
-        share: of those in the Penn style.
-        seed: decides which.
-    """
+    """Rewrites a share of the texts that are in the Penn style."""
     rng = random.Random(f"{seed}/penn")  # noqa: S311 - not for secrets
     return tuple(
         detokenize_ptb(text) if _PENN.search(text) and rng.random() < share else text

@@ -18,7 +18,6 @@ class TensorBoardLog:
     """A run in a folder of its own.
 
     Args:
-        folder: of its event files. What an earlier run has left there is no longer shown.
         first_step: steps that a resumed run has done; 0 for a new one.
 
     Raises:

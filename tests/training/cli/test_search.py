@@ -258,6 +258,6 @@ def test_another_search_is_not_gone_on_with(
     assert main(command(whole, "found", *options, "--resume")) == 1
 
     assert capsys.readouterr().err.startswith(
-        f"headlight-train: {whole / 'found' / 'search.journal'}: the interrupted run was another one: "
-        "values: "
+        f"headlight-train: {whole / 'found' / 'search.journal'}: the interrupted run was another "
+        "one: values: "
     )

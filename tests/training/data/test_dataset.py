@@ -143,7 +143,7 @@ def test_bad_rows_of_every_format_stop_the_reading(tmp_path: Path) -> None:
         (
             [("one", "Good"), ("two", "bad"), ("three", "good")],
             4,
-            "labels 'Good' and 'good' differ by case alone: write them alike",
+            "labels 'Good' and 'good' differ only by case: write them alike",
         ),
         (
             [("one", "good"), ("two", "good")],

@@ -11,23 +11,23 @@ from training.device import Accelerator
 from training.errors import RecipeError
 from training.fit.objective import divergence
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows, load_steps
+from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 
 DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
 
 
-def perturbed_rows() -> Rows:
+def perturbed_rows() -> EncodedRows:
     """A dozen texts, each with a perturbed one."""
     tokenizer = tiny_tokenizer()
-    return Rows(
+    return EncodedRows(
         [tokenizer.encode(text) for text in (*GOOD, *BAD)],
         TRUTH.tolist(),
         perturbed=[tokenizer.encode(text) for text in DISTURBED],
     )
 
 
-def make(network: torch.nn.Module, rows: Rows, **changes: object) -> Trainer:
+def make(network: torch.nn.Module, rows: EncodedRows, **changes: object) -> Trainer:
     return Trainer(
         network,
         tiny_tokenizer(),
@@ -96,7 +96,7 @@ def test_answers_on_disturbed_texts_come_closer() -> None:
 
 
 def test_without_disturbed_texts_there_is_nothing_to_hold_to() -> None:
-    bare = Rows(perturbed_rows().encodings, TRUTH.tolist())
+    bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
 
     with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
         make(still_network(), bare, consistency=0.5)

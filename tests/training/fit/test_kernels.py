@@ -14,7 +14,7 @@ from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from training.device import Accelerator
 from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -56,7 +56,7 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
     config = tiny_config(max_position_embeddings=256, attention_probs_dropout_prob=0.0)
     network = tiny_network(config)
     tokenizer = tiny_tokenizer(max_length=256)
-    known = Rows([tokenizer.encode("good"), tokenizer.encode("film " * words)], [1, 0])
+    known = EncodedRows([tokenizer.encode("good"), tokenizer.encode("film " * words)], [1, 0])
     recipe = Recipe.model_validate({"batch_size": 2, "epochs": 1, "learning_rate": 1e-3})
     seen: list[set[str]] = []
 

@@ -17,7 +17,7 @@ from training.device import Accelerator
 from training.errors import DivergedRunError, ResumeError
 from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
@@ -40,9 +40,9 @@ def still_network() -> EncoderClassifier:
     return tiny_network(config)
 
 
-def rows(tokenizer: Tokenizer) -> Rows:
+def rows(tokenizer: Tokenizer) -> EncodedRows:
     """A dozen texts of two classes."""
-    return Rows([tokenizer.encode(text) for text in (*GOOD, *BAD)], TRUTH.tolist())
+    return EncodedRows([tokenizer.encode(text) for text in (*GOOD, *BAD)], TRUTH.tolist())
 
 
 def make_trainer(

@@ -42,7 +42,7 @@ def test_a_class_that_is_missing_or_rare_is_named() -> None:
     validation = dataset(200, 0, 3, start=1000, labels=labels)
     assert row_warnings(training, validation, {}) == [
         "training rows below 10 for a class (fair 9): the model hardly learns it",
-        "no validation rows are fair: nothing tells how well it is known",
+        "no validation rows are fair: nothing shows how well it is known",
         "validation rows below 10 for a class (good 3): its recall says little",
     ]
 

@@ -48,7 +48,7 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
     assert main(command) == 0
 
     said = capsys.readouterr().out
-    assert "teacher begins anew: its state is damaged or of another plan or data\n" in said
+    assert "teacher starts again: its state is damaged or of another plan or data\n" in said
     assert "resuming" not in said
     assert not [path for path in run_dir.iterdir() if path.name.endswith("-state")]
 
