@@ -31,8 +31,6 @@ class InitialModel:
 
     Args:
         config: sizes of the network.
-        network: on the CPU, with fresh or loaded weights.
-        tokenizer: of the network.
         origin: name and digest of the pretrained weights, if any.
     """
 
@@ -45,11 +43,6 @@ class InitialModel:
 def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
     """Begins with a pretrained encoder, or with random weights.
 
-    Args:
-        recipe: of the run.
-        pretrained: folder of the encoder; None: random weights.
-        training: rows to learn from.
-
     Raises:
         CheckpointError: the folder cannot be used.
         RecipeError: the recipe does not fit.
@@ -61,11 +54,6 @@ def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> Initial
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
     """Trains a tokenizer and draws fresh weights.
-
-    Args:
-        recipe: with the sizes of the network.
-        texts: of the training rows.
-        labels: names of the classes, in their order.
 
     Raises:
         RecipeError: the recipe has no sizes, or its network does not support so many classes.
@@ -149,9 +137,6 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
 
 def describe_origin(folder: Path) -> dict[str, str]:
     """Names pretrained weights, for the record and to know them again.
-
-    Args:
-        folder: of the encoder.
 
     Returns:
         The name of the folder, the SHA-256 of its weights, and where it was fetched from, if it
