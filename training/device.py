@@ -10,6 +10,7 @@ from torch import Tensor
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.errors import ConfigurationError
+from model.network.batch import send
 from training.distributed import SINGLE_PROCESS, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")
