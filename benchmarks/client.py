@@ -24,14 +24,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:
-    """Sends one request on a new connection.
-
-    Args:
-        port: the server's port on 127.0.0.1.
-        sentences: the sentences of the request.
-
-    Returns:
-        The body of the answer, not parsed.
+    """Sends one request on a new connection, and returns the body of the answer.
 
     Raises:
         AnswerError: there is no answer with status 200 and a `Content-Length` within 30 s.
@@ -67,11 +60,11 @@ def open_loop(
 
     Args:
         rate: requests per second.
-        sentences: the sentences that are sent in turn.
+        sentences: the sentences that are sent in turn, each with a number.
         port: the server's port on 127.0.0.1.
-        first: the number at the end of the first sentence.
+        first: the number of the first sentence.
         warm_up: seconds before measuring, without a pause after them.
-        seconds: the duration in which measured requests are due; all of them are answered.
+        seconds: the duration in which measured requests are due.
 
     Returns:
         Figures whose rate equals `rate` if the server keeps up, and is lower if not.

@@ -62,14 +62,7 @@ class Prediction(NamedTuple):
 
 
 class Comparison:
-    """Runs a benchmark.
-
-    Args:
-        checkpoint: the folder that all servers serve.
-        folder: the folder for logs and for the texts that wrk reads.
-        timing: repetitions and durations.
-        report: is called with each next step.
-    """
+    """Runs a benchmark; `folder` is for logs and texts, `report` is called with each next step."""
 
     def __init__(
         self,
@@ -193,14 +186,8 @@ def measure_closed(
 ) -> Figures:
     """Warms a server up with a closed-loop load and measures it.
 
-    The duration doubles until every connection of a slow server gets its answers.
-
-    Args:
-        load: a closed-loop load.
-        server: the server; nothing else should run.
-        texts: the file of texts that wrk reads.
-        first: the number before that of the first text.
-        timing: the durations.
+    The duration doubles until every connection of a slow server gets its answers. `first` is the
+    number before that of the first text.
 
     Raises:
         AnswerError: a request failed, or the server is too slow to be measured.
@@ -244,12 +231,7 @@ def compare_labels(
     *,
     peer: str,
 ) -> None:
-    """Checks that two servers answered the same labels.
-
-    Args:
-        ours: predictions of the service, from `read_predictions`.
-        theirs: predictions of the peer.
-        peer: the name of the peer.
+    """Checks that the service and a peer answered the same labels.
 
     Raises:
         BenchmarkError: a label differs by more than rounding explains, or an answer is missing.

@@ -42,13 +42,6 @@ def measure_lengths(
 ) -> Iterator[Throughput]:
     """Measures the service under a closed-loop load for each type and length.
 
-    Args:
-        checkpoint: the folder to serve.
-        device: `cpu` or `cuda`.
-        folder: the folder for logs and texts.
-        timing: durations.
-        report: is called with each next step.
-
     Raises:
         BenchmarkError: the service did not start or ended, or a request failed.
     """

@@ -51,24 +51,12 @@ class Speed:
 
 
 def model_rate(checkpoint: Path, device: str, dtype: str, seconds: float) -> float:
-    """Measures how many sentences a second the workers of the service compute, without a server.
-
-    Args:
-        checkpoint: the folder of the model.
-        device: `cpu` or `cuda`.
-        dtype: the number type, or `auto`.
-        seconds: the duration.
-    """
+    """Measures how many sentences a second the workers of the service compute, without a server."""
     return _rate(*_open(checkpoint, device, dtype), seconds)
 
 
 def measure_device(checkpoint: Path, *, device: str, seconds: float) -> Iterator[Speed]:
-    """Measures each number type that a device computes natively.
-
-    Args:
-        checkpoint: the folder of the model.
-        device: `cpu` or `cuda`.
-        seconds: the duration for each type.
+    """Measures each number type that a device, `cpu` or `cuda`, computes natively.
 
     Raises:
         ModelError: the device or the checkpoint cannot be used.

@@ -66,12 +66,9 @@ def _gpu_programs(litserve: Path) -> tuple[Program, ...]:
 
 
 def choose_programs(names: Sequence[str], peers: Path, device: str) -> list[Program]:
-    """Returns the service and the other servers to measure.
+    """Returns the service and the servers with these names.
 
-    Args:
-        names: the others; if empty, all whose number type this device computes natively.
-        peers: the folder of their virtual environments.
-        device: `cpu` or `cuda`.
+    Without names, it returns all whose number type this device computes natively.
 
     Raises:
         BenchmarkError: one of them is not for the device, or not installed.

@@ -109,12 +109,7 @@ class Server:
 
 @contextmanager
 def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
-    """Runs a server for the duration of the block.
-
-    Args:
-        program: the server program.
-        checkpoint: the folder to serve.
-        folder: the folder for its log.
+    """Runs a server for the duration of the block; its log goes into `folder`.
 
     Raises:
         BenchmarkError: it ended, or did not answer in time. The message has the last line of its

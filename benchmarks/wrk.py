@@ -34,9 +34,6 @@ def closed_loop(load: Load, *, texts: Path, port: int, first: int, seconds: floa
         first: the number before that of the first text.
         seconds: the duration.
 
-    Returns:
-        Figures whose rate counts from when each connection could have its first answer.
-
     Raises:
         AnswerError: a request failed.
     """
@@ -59,7 +56,8 @@ def closed_loop(load: Load, *, texts: Path, port: int, first: int, seconds: floa
         raise AnswerError(f"{load.name}: {failed} of {requests} requests failed")
     if not result["requests"]:
         return Figures(0.0, 0.0, 0.0, 0)
-    # A rate over the whole time would miss requests in flight at the end, most on slow servers.
+    # Counted from when each connection could have its first answer: a rate over the whole time
+    # would miss requests in flight at the end, most on slow servers.
     counted = result["counted"]
     rate = counted * load.sentences / result["seconds"] if counted else 0.0
     return Figures(rate, result["p50"], result["p99"], result["requests"])

@@ -171,12 +171,7 @@ def cores() -> int:
 
 
 def serve(description: str, open_engine: Callable[[Path, argparse.Namespace], Engine]) -> None:
-    """Serves a checkpoint until a signal ends it.
-
-    Args:
-        description: shown by `--help`.
-        open_engine: opens a checkpoint with the options of the command line.
-    """
+    """Serves a checkpoint until a signal ends it; `open_engine` gets the command-line options."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder to serve")
     parser.add_argument("--port", type=int, required=True, help="port to listen on")

@@ -16,15 +16,9 @@ _INPUTS = ("input_ids", "attention_mask")
 
 
 def exported(checkpoint: Path, engine: str, precision: str, *, folder: Path = _FOLDER) -> Path:
-    """Returns the exported file of a checkpoint; exports it the first time.
+    """Returns the file of a checkpoint for an engine in `folder`; exports it the first time.
 
     A child process exports, so that torch takes no memory from the server.
-
-    Args:
-        checkpoint: a folder in the Hugging Face layout.
-        engine: `openvino` or `onnxruntime`.
-        precision: `bf16` or `int8`.
-        folder: keeps exported files; by default in the virtual environment of the engine.
 
     Raises:
         CalledProcessError: the export failed.

@@ -85,7 +85,12 @@ def test_kedas_triggers_are_whole() -> None:
         assert set(trigger["metadata"]) == {"serverAddress", "query", "threshold"}
         # As KEDA takes them: text, also the number.
         assert all(isinstance(value, str) for value in trigger["metadata"].values())
-        assert float(trigger["metadata"]["threshold"]) > 0
+        # Both are sums over all replicas, so the targets hold for each.
+        assert trigger["metricType"] == "AverageValue"
+    assert [each["metadata"]["threshold"] for each in (backlog, busy)] == ["0.5", "0.7"]
+    behavior = specification["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    windows = {way: rule["stabilizationWindowSeconds"] for way, rule in behavior.items()}
+    assert windows == {"scaleUp": 0, "scaleDown": 300}
     selector = '{namespace="demo",service="headlight"}'
     assert backlog["metadata"]["query"] == f"sum(headlight_backlog_seconds{selector})"
     assert busy["metadata"]["query"] == (
