@@ -49,7 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Imported only now: scikit-learn and matplotlib take seconds.
         return _run(parsed)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -167,53 +166,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, add_arguments, module, text in (
-        (
-            "fit",
-            fit_options.add_arguments,
-            "training.cli.fit",
-            "train a checkpoint on labelled files",
-        ),
-        (
-            "search",
-            search.add_arguments,
-            "training.cli.search",
-            "try values of a recipe on labelled files, and rank them",
-        ),
-        (
-            "evaluate",
-            evaluate.add_arguments,
-            "training.cli.evaluate",
-            "measure a checkpoint on labelled files",
-        ),
-        (
-            "compare",
-            compare.add_arguments,
-            "training.cli.compare",
-            "train variants of the network side by side and report on them",
-        ),
-        (
-            "fetch",
-            fetch.add_arguments,
-            "training.cli.fetch",
-            "download a checkpoint by its name on the hub",
-        ),
-        (
-            "sign",
-            signing.add_sign_arguments,
-            "training.cli.signing",
-            "sign a checkpoint with a private key",
-        ),
-        (
-            "verify",
-            signing.add_verify_arguments,
-            "training.cli.signing",
-            "check who signed a checkpoint",
-        ),
+    compared = "train variants of the network side by side and report on them"
+    for name, add_arguments, text in (
+        ("fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
+        ("search", search.add_arguments, "try values of a recipe on labelled files, and rank them"),
+        ("evaluate", evaluate.add_arguments, "measure a checkpoint on labelled files"),
+        ("compare", compare.add_arguments, compared),
+        ("fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
+        ("sign", signing.add_sign_arguments, "sign a checkpoint with a private key"),
+        ("verify", signing.add_verify_arguments, "check who signed a checkpoint"),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_arguments(command)
-        command.set_defaults(module=module)
+        # Imported only when the command runs: scikit-learn and matplotlib take seconds.
+        command.set_defaults(module=_FIT if name == "fit" else add_arguments.__module__)
     return parser
 
 

@@ -163,9 +163,14 @@ def train_candidate(
     start = begin(recipe, context.init_from, training)
     state_dir = folder / _STATE
     trainer = make_trainer(
-        recipe, start, training, validation, accelerator=accelerator, state_dir=state_dir,
+        recipe,
+        start,
+        training,
+        validation,
+        accelerator=accelerator,
+        state_dir=state_dir,
         label=label,
-    )  # fmt: skip
+    )
     if has_state(state_dir):
         trainer.resume()
     demand = demand_of(
@@ -274,7 +279,7 @@ def _run_fold(
     training, validation = split_validation(
         rest, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
     )
-    found = train_candidate(
+    candidate = train_candidate(
         recipe,
         training,
         validation,
@@ -283,16 +288,16 @@ def _run_fold(
         label=f"{label}{_FOLD}{number}",
         context=context,
     )
-    figures = found.figures[_SET]
+    figures = candidate.figures[_SET]
     return Fold(
         fold=number,
         rows=figures.rows,
         accuracy=figures.accuracy,
         macro_f1=figures.macro_f1,
         log_loss=figures.log_loss,
-        epoch=found.epoch,
-        epochs=found.epochs,
-        seconds=found.seconds,
+        epoch=candidate.epoch,
+        epochs=candidate.epochs,
+        seconds=candidate.seconds,
     )
 
 

@@ -61,8 +61,8 @@ class Ranks:
             return values
         total = torch.from_numpy(np.array(values, dtype=np.float64))
         distributed.all_reduce(total, group=self.group)
-        found: NDArray[np.float64] = total.numpy()
-        return found
+        result: NDArray[np.float64] = total.numpy()
+        return result
 
     def agree(self, stop: Callable[[], int | None]) -> Callable[[], int | None]:
         """Makes a function that returns the same in every process.
@@ -74,9 +74,9 @@ class Ranks:
             return stop
 
         def agreed() -> int | None:
-            found = torch.tensor(stop() or 0)
-            distributed.all_reduce(found, op=distributed.ReduceOp.MAX, group=self.group)
-            return int(found) or None
+            number = torch.tensor(stop() or 0)
+            distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self.group)
+            return int(number) or None
 
         return agreed
 
@@ -89,11 +89,11 @@ class Ranks:
         if not int(size):
             return b""
         if self.is_first:
-            held = torch.frombuffer(bytearray(content or b""), dtype=torch.uint8)
+            data = torch.frombuffer(bytearray(content or b""), dtype=torch.uint8)
         else:
-            held = torch.empty(int(size), dtype=torch.uint8)
-        distributed.broadcast(held, src=0, group=self.group)
-        return held.numpy().tobytes()
+            data = torch.empty(int(size), dtype=torch.uint8)
+        distributed.broadcast(data, src=0, group=self.group)
+        return data.numpy().tobytes()
 
     def share_object(self, content: Any) -> Any:  # noqa: ANN401 - what JSON holds
         """Sends a value of the first process to all, as JSON."""
@@ -105,10 +105,10 @@ class Ranks:
             return dict(tensors or {})
         stored = None
         if self.is_first:
-            held = {
+            copies = {
                 name: each.detach().cpu().contiguous() for name, each in (tensors or {}).items()
             }
-            stored = safetensors.torch.save(held)
+            stored = safetensors.torch.save(copies)
         return safetensors.torch.load(self.share(stored))
 
 

@@ -22,15 +22,15 @@ class DataError(TrainingError):
     """A file that cannot be read, or rows in it that cannot be used.
 
     Args:
-        path: the file at fault.
+        path: the file with the error.
         fault: what is wrong with it, and what to do.
-        row: the first row at fault, as `training.data.readers.Row` counts them; None for a
-            fault of the whole file.
+        row: the first bad row, as `training.data.readers.Row` counts them; None for an error of
+            the whole file.
     """
 
     def __init__(self, path: Path, fault: str, row: int | None = None) -> None:
-        place = "" if row is None else f"row {row}: "
-        super().__init__(f"{path}: {place}{fault}")
+        prefix = "" if row is None else f"row {row}: "
+        super().__init__(f"{path}: {prefix}{fault}")
         self.path = path
         self.fault = fault
         self.row = row
@@ -46,7 +46,7 @@ class DivergedRunError(TrainingError):
     Args:
         loss: NaN or infinity.
         step: optimizer steps done.
-        learning_rate: the highest of the run.
+        learning_rate: the highest rate of the run.
     """
 
     def __init__(self, loss: float, step: int, learning_rate: float) -> None:
@@ -72,9 +72,9 @@ class InterruptedRunError(TrainingError):
     """A signal ended the run; its state is on disk, unless the disk was full.
 
     Args:
-        signal: its number.
+        signal: the number of the signal.
         done: steps done, or whatever `of` counts.
-        of: what is counted.
+        of: what the counts are of, such as `step`.
         unsaved: why the state of the last step is not on disk; None if it is.
     """
 

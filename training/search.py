@@ -215,41 +215,41 @@ def _run_trial(
     context: TrainingContext,
 ) -> TrialResult:
     label = f"{_FOLDER}{number}"
+    path = folder / label
     try:
         if rows.folds is None:
-            found = train_candidate(
+            candidate = train_candidate(
                 recipe,
                 rows.training,
                 rows.validation,
                 {},
-                folder=folder / label,
+                folder=path,
                 label=label,
                 context=context,
             )
-        else:
-            folds = run_folds(
-                recipe,
-                rows.all,
-                count=rows.folds,
-                folder=folder / label,
-                label=f"{label}-",
-                context=context,
-                report=lambda _: None,
+            figures = candidate.figures["validation"]
+            return TrialResult(
+                number,
+                values,
+                candidate.loss,
+                None,
+                figures.accuracy,
+                figures.macro_f1,
+                candidate.epoch,
+                candidate.seconds,
             )
-    except DivergedRunError:
-        shutil.rmtree(folder / label, ignore_errors=True)
-        return TrialResult(number, values)
-    if rows.folds is None:
-        figures = found.figures["validation"]
-        return TrialResult(
-            trial=number,
-            values=values,
-            loss=found.loss,
-            accuracy=figures.accuracy,
-            macro_f1=figures.macro_f1,
-            epoch=found.epoch,
-            seconds=found.seconds,
+        folds = run_folds(
+            recipe,
+            rows.all,
+            count=rows.folds,
+            folder=path,
+            label=f"{label}-",
+            context=context,
+            report=lambda _: None,
         )
+    except DivergedRunError:
+        shutil.rmtree(path, ignore_errors=True)
+        return TrialResult(number, values)
     losses = [fold.log_loss for fold in folds]
     return TrialResult(
         trial=number,
@@ -304,7 +304,7 @@ def warnings_of(
     results: Sequence[TrialResult], best: TrialResult, tried: Mapping[str, Sequence[float]]
 ) -> list[str]:
     """Returns what the figures of the best trial hide, in sentences for people."""
-    found = [
+    warnings = [
         f"the best of {len(results)} trials is chosen by the rows that measure it, so its figures "
         "are optimistic: measure it on rows that chose nothing, with --evaluate FILE"
     ]
@@ -314,11 +314,11 @@ def warnings_of(
             (max(values), "highest", "higher"),
         ):
             if best.values[name] == end:
-                found.append(
+                warnings.append(
                     f"{readable(name)}: the best value, {end:g}, is the {side} that was tried: try "
                     f"{way} ones too"
                 )
-    return found
+    return warnings
 
 
 def readable(field: str) -> str:

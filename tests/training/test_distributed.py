@@ -1,5 +1,6 @@
 """Trains on several processes that a real `torchrun` starts: the same losses and weights as one."""
 
+import argparse
 import json
 import os
 import re
@@ -24,7 +25,10 @@ from tests.training.torchrun import (
     start,
     write_files,
 )
+from training.__main__ import main
+from training.cli.options import check_folds
 from training.distributed import SINGLE_PROCESS
+from training.errors import RecipeError
 
 pytestmark = pytest.mark.slow
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
@@ -71,25 +75,33 @@ def alone(folder: Path) -> Path:
     return output
 
 
-@pytest.mark.parametrize(("count", "passes"), [(2, 1), (3, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("count", "passes"), [(2, 1), (1, 3), (2, 2)])
 def test_processes_and_passes_change_nothing(
     folder: Path, alone: Path, count: int, passes: int
 ) -> None:
     output = folder / f"out-{count}-{passes}"
-    out, err = run(count, command(folder, output, "--accumulate", str(passes)))
+    logs = ("--log-to", f"tensorboard:{output.with_suffix('.logs')}")
+    out, err = run(count, command(folder, output, "--accumulate", str(passes), *logs))
 
     assert_same(alone, output)
-    # The first process alone speaks.
+    # Only the first process prints and logs.
     assert out.count("checkpoint: ") == 1
     assert len(re.findall(r"^epoch 1/3", out, re.MULTILINE)) == 1
     assert err.count("validation: ") <= 1
+    (events,) = output.with_suffix(".logs").rglob("events*")
+    found = EventAccumulator(str(events.parent), size_guidance={"scalars": 0})
+    found.Reload()
+    logged = [(event.step, event.value) for event in found.Scalars("epoch/validation_loss")]
+    assert logged == [
+        (line["step"], pytest.approx(line["validation_loss"], rel=1e-6)) for line in history(output)
+    ]
 
 
 def test_a_run_goes_on_with_another_number_of_processes(folder: Path, alone: Path) -> None:
     output = folder / "other"
     arguments = command(folder, output, "--save-every", "1")
     state = output.with_name("other.run") / "state" / "position.json"
-    for count, more in ((2, []), (1, ["--resume"]), (3, ["--resume"])):
+    for count, more in ((2, []), (1, ["--resume"])):
         process = start(count, [*arguments, *more])
         _interrupt(process, state)
         code, _, err = end(process)
@@ -167,39 +179,22 @@ def test_a_fault_is_told_once(folder: Path) -> None:
     assert err.count("headlight-train: ") == 1
 
 
-def test_the_first_process_alone_logs(folder: Path) -> None:
-    output = folder / "logged"
-    run(2, command(folder, output, "--log-to", f"tensorboard:{folder / 'runs'}"))
+def test_other_commands_refuse_several_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
 
-    (events,) = (folder / "runs").rglob("events*")
-    found = EventAccumulator(str(events.parent), size_guidance={"scalars": 0})
-    found.Reload()
-    told = [(event.step, event.value) for event in found.Scalars("epoch/validation_loss")]
-    assert told == [
-        (line["step"], pytest.approx(line["validation_loss"], rel=1e-6)) for line in history(output)
-    ]
+    assert main(["evaluate", "rows.tsv", "--checkpoint", "never"]) == 1
 
-
-def test_folds_refuse_several_processes(folder: Path) -> None:
-    output = ["--output", str(folder / "folds")]
-
-    code, _, err = end(start(2, ["fit", str(folder / "train.tsv"), "--folds", "3", *output]))
-
-    assert code == 1
-    told = (
-        "headlight-train: --folds trains one network after the other in one process, and torchrun "
-        "has started 2: start this command without torchrun, or leave out --folds\n"
+    assert capsys.readouterr().err == (
+        "headlight-train: only fit runs on several processes: start this command without torchrun\n"
     )
-    assert err.count(told) == 1
 
 
-def test_other_commands_refuse_several_processes(folder: Path, alone: Path) -> None:
-    arguments = ["evaluate", str(folder / "dev.tsv"), "--checkpoint", str(alone)]
-
-    code, _, err = end(start(2, arguments))
-
-    assert code == 1
-    assert "only fit runs on several processes: start this command without torchrun" in err
+def test_folds_refuse_several_processes() -> None:
+    with pytest.raises(RecipeError, match="in one process, and torchrun has started 2: start"):
+        check_folds(argparse.Namespace(folds=3), processes=2)
 
 
 def test_one_process_needs_nobody() -> None:

@@ -40,17 +40,6 @@ def test_more_epochs_are_those_of_one_run_with_a_restart(tmp_path: Path) -> None
     assert (record["epochs"], record["restarts"]) == (5, [2])
 
 
-def test_it_can_be_lengthened_again_and_again(tmp_path: Path) -> None:
-    command = arguments(tmp_path, "out", "--epochs", "1")
-    assert main([*command, "--keep-state"]) == 0
-    for _ in range(2):
-        assert main([*command, "--extend", "1", "--keep-state"]) == 0
-
-    record = json.loads((tmp_path / "out" / "headlight.json").read_text())["recipe"]
-    assert (record["epochs"], record["restarts"]) == (3, [1, 2])
-    assert [line["epoch"] for line in history(tmp_path, "out")] == [1, 2, 3]
-
-
 def test_a_run_that_stopped_early_can_be_lengthened(tmp_path: Path) -> None:
     # At this rate the first epoch stays the best one.
     options = ("--epochs", "9", "--patience", "1", "--learning-rate", "0.3")
@@ -80,18 +69,6 @@ def test_without_a_state_the_other_way_is_told(
         "with --keep-state first, or begin with only the weights by --init-from\n"
     )
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == before
-
-
-def test_other_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = arguments(tmp_path, "out", "--epochs", "1")
-    assert main([*command, "--keep-state"]) == 0
-    rows = tmp_path / "rows.tsv"
-    rows.write_text(rows.read_text() + "one more\tpositive\n")
-    capsys.readouterr()
-
-    assert main([*command, "--extend", "1"]) == 1
-
-    assert "the interrupted run was another one: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("restarts", [[3], [2, 2], [2, 1]])

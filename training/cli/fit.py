@@ -90,9 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     start = begin(recipe, arguments.init_from, training)
     trainer = make_trainer(
-        recipe, start, training, validation, accelerator=accelerator, state_dir=state_dir,
+        recipe,
+        start,
+        training,
+        validation,
+        accelerator=accelerator,
+        state_dir=state_dir,
         ranks=ranks,
-    )  # fmt: skip
+    )
     if arguments.resume and ranks.share_object(has_state(state_dir)):
         data = {"training": training, "validation": validation}
         trainer.resume(run_fingerprint(then, start.origin, accelerator, data))

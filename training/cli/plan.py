@@ -122,10 +122,10 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
 
 
 def _check_pretrained(folder: Path, pretrained: Pretrained, option: str) -> None:
-    found = digest(folder / WEIGHTS)
-    if found != pretrained.sha256:
+    actual = digest(folder / WEIGHTS)
+    if actual != pretrained.sha256:
         raise RecipeError(
-            f"{option}: {folder / WEIGHTS} has the SHA-256 {found[:12]}…, the plan was made with "
+            f"{option}: {folder / WEIGHTS} has the SHA-256 {actual[:12]}…, the plan was made with "
             f"{pretrained.name}, {pretrained.sha256[:12]}…"
         )
 

@@ -76,5 +76,5 @@ VARIANTS: Mapping[str, Variant] = {
     "embedding-alone": Variant("neither", convolution=False, num_heads=None),
     "encoder": Variant("encoder from scratch (preset small)", preset=_ENCODER),
 }
-BASELINE = "tf-idf"  # of training.compare.baseline, which is no network
+BASELINE = "tf-idf"  # of training.measure.tfidf, which is not a network
 ALL = (*VARIANTS, BASELINE)

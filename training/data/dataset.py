@@ -162,14 +162,14 @@ def _check_row(row: Row, labels: Sequence[str] | None) -> _Example:
 
 
 def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
-    found: dict[Label, None] = {}
+    classes: dict[Label, None] = {}
     spellings: dict[str, Label] = {}
     path = Path()
     for path, rows in examples.items():
         for row in rows:
-            if row.label in found:
+            if row.label in classes:
                 continue
-            if any(type(row.label) is not type(label) for label in found):
+            if any(type(row.label) is not type(label) for label in classes):
                 raise DataError(
                     path,
                     f"label {row.label!r} is one of words and numbers mixed: use one kind in all "
@@ -183,14 +183,14 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
                     f"labels {other!r} and {row.label!r} differ only by case: write them alike",
                     row=row.row,
                 )
-            found[row.label] = None
-    if len(found) < 2:
+            classes[row.label] = None
+    if len(classes) < 2:
         raise DataError(
             path,
-            f"every label is {next(iter(found))!r}: a classifier needs rows of two or more "
+            f"every label is {next(iter(classes))!r}: a classifier needs rows of two or more "
             "classes; name them with --labels if this file has only one",
         )
-    return name_classes(found)
+    return name_classes(classes)
 
 
 def parse_label(value: object) -> Label:
@@ -222,17 +222,17 @@ def parse_label(value: object) -> Label:
     )
 
 
-def name_classes(found: Collection[Label]) -> tuple[str, ...]:
+def name_classes(labels: Collection[Label]) -> tuple[str, ...]:
     """Names the classes, in their order, after the labels of all rows.
 
     Returns:
         Words in alphabetical order; `negative` and `positive` for 0 and 1; the digits of other
         numbers, ascending.
     """
-    if all(label in (0, 1) for label in found):
+    if all(label in (0, 1) for label in labels):
         return ("negative", "positive")
-    numbers = sorted(label for label in found if isinstance(label, int))
-    words = sorted(label for label in found if isinstance(label, str))
+    numbers = sorted(label for label in labels if isinstance(label, int))
+    words = sorted(label for label in labels if isinstance(label, str))
     return tuple(str(label) for label in (*numbers, *words))
 
 
@@ -261,5 +261,5 @@ def class_number(label: Label, labels: Sequence[str]) -> int:
 
 
 def _shown(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

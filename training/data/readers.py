@@ -146,16 +146,16 @@ def _check_separated(path: Path, content: str, delimiter: str) -> None:
     header = content.lstrip().partition("\n")[0]
     if delimiter in header:
         return
-    found = next((other for other in DELIMITERS if other in header), None)
-    if found is None:
+    actual = next((other for other in DELIMITERS if other in header), None)
+    if actual is None:
         return
-    fault = f"is separated by {DELIMITERS[found]}, not by {_readable(delimiter)}"
+    fault = f"is separated by {DELIMITERS[actual]}, not by {_readable(delimiter)}"
     if delimiter == "\t":
-        suffix = ".csv" if found == "," else f".csv and add --delimiter '{found}'"
+        suffix = ".csv" if actual == "," else f".csv and add --delimiter '{actual}'"
         raise DataError(path, f"{fault}: give its name the suffix {suffix}")
-    if found == "\t":
+    if actual == "\t":
         raise DataError(path, f"{fault}: add --delimiter tab")
-    option = "leave out --delimiter" if found == "," else f"add --delimiter '{found}'"
+    option = "leave out --delimiter" if actual == "," else f"add --delimiter '{actual}'"
     raise DataError(path, f"{fault}: {option}")
 
 
@@ -175,10 +175,10 @@ def _cells_of_csv(path: Path, content: str, delimiter: str) -> list[tuple[int, l
                 rows.append((number, cells))
             number = reader.line_num + 1
     except csv.Error as error:
-        held = "a comma" if delimiter == "," else repr(delimiter)
+        separator = "a comma" if delimiter == "," else repr(delimiter)
         raise DataError(
             path,
-            f"is not CSV ({error}): put a field that holds {held}, a quote or a line break "
+            f"is not CSV ({error}): put a field that holds {separator}, a quote or a line break "
             'between quotes, and write a quote inside it twice ("")',
             row=number,
         ) from error
@@ -193,10 +193,10 @@ def _rows_of_table(
     rest = iter(lines)
     header = [name.strip() for name in next(rest)[1]]
     text, label = _choose_columns(path, header, columns)
-    text_place, label_place = header.index(text), header.index(label)
+    text_index, label_index = header.index(text), header.index(label)
     for number, values in rest:
         if len(values) == len(header):
-            yield Row(number, values[text_place], values[label_place])
+            yield Row(number, values[text_index], values[label_index])
         else:
             fault = f"the header has {len(header)} columns, this row has {len(values)}"
             yield Row(number, fault=fault)

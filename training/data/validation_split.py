@@ -114,8 +114,8 @@ def split_validation(
 
 
 def _check_classes(training: Dataset) -> None:
-    found = set(training.label_ids)
-    missing = [label for number, label in enumerate(training.labels) if number not in found]
+    present = set(training.label_ids)
+    missing = [label for number, label in enumerate(training.labels) if number not in present]
     if missing:
         raise RecipeError(
             f"no training row has the label {', '.join(missing)}: add rows, or leave it out of "

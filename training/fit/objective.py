@@ -22,9 +22,9 @@ def class_weights(rows: EncodedRows, recipe: Recipe, accelerator: Accelerator) -
     if recipe.class_weights == "none":
         return None
     counts = np.bincount(rows.label_ids)  # [C]
-    found = counts > 0
+    occurs = counts > 0
     weights = np.zeros(len(counts), np.float32)
-    weights[found] = counts.sum() / (found.sum() * counts[found])
+    weights[occurs] = counts.sum() / (occurs.sum() * counts[occurs])
     return accelerator.send(torch.from_numpy(weights))
 
 
@@ -74,9 +74,9 @@ def divergence(logits: Tensor, perturbed: Tensor) -> Tensor:
         logits: logits of the texts [B, C].
         perturbed: logits of the perturbed texts [B, C].
     """
-    held = logits.detach().log_softmax(dim=-1)
+    targets = logits.detach().log_softmax(dim=-1)
     return functional.kl_div(
-        perturbed.log_softmax(dim=-1), held, reduction="batchmean", log_target=True
+        perturbed.log_softmax(dim=-1), targets, reduction="batchmean", log_target=True
     )
 
 

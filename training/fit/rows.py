@@ -189,8 +189,8 @@ def _load(
     token_ids = None
     if share.processes > 1:
         read = (texts[index] for texts in kinds for index in indices)
-        found = {token for encoding in read for token in encoding.input_ids}
-        token_ids = accelerator.send(torch.tensor(sorted(found)))
+        used = {token for encoding in read for token in encoding.input_ids}
+        token_ids = accelerator.send(torch.tensor(sorted(used)))
     return Step(len(indices), parts, share.counts(len(indices)), batches, token_ids)
 
 

@@ -66,5 +66,5 @@ def check_fingerprint(path: Path, then: Mapping[str, Any], now: Mapping[str, Any
 
 
 def _shown(value: object) -> str:
-    shown = str(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -228,7 +228,7 @@ def has_state(folder: Path) -> bool:
 
 def size_of_state(folder: Path) -> int:
     """Returns the bytes of the state that an interrupted run left; 0 if there is none."""
-    files = (path for place in (folder, *_beside(folder)) for path in place.glob("*"))
+    files = (path for each in (folder, *_beside(folder)) for path in each.glob("*"))
     return sum(path.stat().st_size for path in files)
 
 
@@ -239,9 +239,9 @@ def step_of_state(folder: Path) -> int | None:
         Optimizer steps done; None if there is no state, or its position cannot be read.
     """
     _, old = _beside(folder)
-    place = folder if folder.exists() else old
+    path = folder if folder.exists() else old
     try:
-        step = json.loads((place / _POSITION).read_text(encoding="utf-8"))["position"]["step"]
+        step = json.loads((path / _POSITION).read_text(encoding="utf-8"))["position"]["step"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
@@ -253,9 +253,9 @@ def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
     None if there is no state, or its position cannot be read.
     """
     _, old = _beside(folder)
-    place = folder if folder.exists() else old
+    path = folder if folder.exists() else old
     try:
-        content = json.loads((place / _POSITION).read_text(encoding="utf-8"))
+        content = json.loads((path / _POSITION).read_text(encoding="utf-8"))
         position = content["position"]
         return dict(content["identity"]), len(position["history"]), int(position["best_epoch"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -68,10 +68,10 @@ def predict_probabilities(
             unknown_tokens += count_unknown(encodings, predictor.unknown_id)
             lengths = [len(encoding.input_ids) for encoding in encodings]
             for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
-                predictions = predictor.predict([encodings[place] for place in batch])
-                for place, prediction in zip(batch, predictions, strict=True):
-                    values[start + place] = list(prediction.probabilities.values())
-                    token_counts[start + place] = prediction.token_count
+                predictions = predictor.predict([encodings[index] for index in batch])
+                for index, prediction in zip(batch, predictions, strict=True):
+                    values[start + index] = list(prediction.probabilities.values())
+                    token_counts[start + index] = prediction.token_count
                 advance(len(batch), "")
     return Probabilities(values, token_counts, truncated, unknown_tokens)
 
@@ -100,8 +100,8 @@ def predict_logits(
     """
     lengths = [len(encoding.input_ids) for encoding in encodings]
     logits: dict[int, NDArray[np.float32]] = {}
-    shown = nullcontext(_unseen) if label is None else progress(len(encodings), label)
-    with torch.inference_mode(), shown as advance:
+    shown_progress = nullcontext(_unseen) if label is None else progress(len(encodings), label)
+    with torch.inference_mode(), shown_progress as advance:
         for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device

@@ -134,9 +134,9 @@ def plot_reliability(scores: Sequence[Scores], path: Path) -> None:
     lines = math.ceil(len(scores) / columns)
     figure = Figure(figsize=(_SIDE * columns, _SIDE * lines), layout="constrained")
     every = figure.subplots(lines, columns, squeeze=False).ravel()
-    for place, axes in enumerate(every):
-        if place < len(scores):
-            _draw_reliability(axes, scores[place])
+    for index, axes in enumerate(every):
+        if index < len(scores):
+            _draw_reliability(axes, scores[index])
         else:
             axes.remove()
     save_figure(figure, path)

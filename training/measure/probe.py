@@ -123,23 +123,23 @@ def probe(
         seed: decides which sentences are made.
     """
     probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
-    found = []
+    results = []
     if poles is not None:
         for kind in probes.kinds:
-            found.append(_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name), poles))
-        found += [_ask_said(answers, kind, poles) for kind in probes.said]
+            results.append(_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name), poles))
+        results += [_ask_said(answers, kind, poles) for kind in probes.said]
     for pairs in probes.pairs:
-        found += _ask_pairs(answers, pairs, poles)
+        results += _ask_pairs(answers, pairs, poles)
     for swap in probes.swaps:
-        found += _ask_swap(answers, swap, probes.lists, _rng(seed, swap.name), poles)
+        results += _ask_swap(answers, swap, probes.lists, _rng(seed, swap.name), poles)
     before = answers(texts)
     for name, change in _CHANGES.items():
         rng = _rng(seed, name)
         changed = [change(text, rng) for text in texts]
-        places = [at for at, text in enumerate(texts) if changed[at] != text]
-        after = answers([changed[at] for at in places])
-        found.append(_change(name, before[places], after))
-    return found
+        indices = [index for index, text in enumerate(texts) if changed[index] != text]
+        after = answers([changed[index] for index in indices])
+        results.append(_change(name, before[indices], after))
+    return results
 
 
 def _rng(seed: int, name: str) -> random.Random:
@@ -154,11 +154,11 @@ def _ask_kind(
     rng: random.Random,
     poles: Poles,
 ) -> Probe:
-    made: dict[str, int] = {}
+    truth: dict[str, int] = {}
     for pole, templates in ((poles.positive, kind.positive), (poles.negative, kind.negative)):
         for _ in range(_OF_EACH_KIND // 2):
-            made[fill(rng.choice(templates), lists, rng)] = pole
-    return _judge(answers, kind.name, made)
+            truth[fill(rng.choice(templates), lists, rng)] = pole
+    return _judge(answers, kind.name, truth)
 
 
 def _ask_said(answers: Answers, kind: Kind, poles: Poles) -> Probe:
@@ -193,13 +193,13 @@ def _ask_swap(
 ) -> list[Probe]:
     """Compares each member with the first, and each group with the mean of all members."""
     everyone = list(itertools.chain.from_iterable(swap.groups.values()))
-    said = []
+    texts = []
     for _ in range(_OF_EACH_SWAP):
-        said += fill_for_each(rng.choice(swap.templates), everyone, lists, rng)
-    asked = answers(said)
-    values = asked.reshape(_OF_EACH_SWAP, len(everyone), -1)  # [sentences, members, C]
+        texts += fill_for_each(rng.choice(swap.templates), everyone, lists, rng)
+    probabilities = answers(texts)
+    values = probabilities.reshape(_OF_EACH_SWAP, len(everyone), -1)  # [sentences, members, C]
     first = np.broadcast_to(values[:, :1], values[:, 1:].shape)
-    found = [_change(swap.name, _rows(first), _rows(values[:, 1:]))]
+    results = [_change(swap.name, _rows(first), _rows(values[:, 1:]))]
     mean = values.mean(axis=1, keepdims=True)
     start = 0
     for group, members in swap.groups.items():
@@ -211,8 +211,8 @@ def _ask_swap(
             _rows(own),
         )
         lean = None if poles is None else float((own - mean)[:, :, poles.positive].mean())
-        found.append(replace(change, test="group", lean=lean))
-    return found
+        results.append(replace(change, test="group", lean=lean))
+    return results
 
 
 def _rows(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -48,24 +48,24 @@ def read_plan_data(plan: Plan, folder: Path) -> PlanData:
     counts = {name: plan.sources[name].hold_out for name in labelled}
     texts = {name: dataset.texts for name, dataset in labelled.items()}
     chosen = choose_held_out(texts, counts, seed=plan.seed)
-    held_out = _join(plan, [labelled[name].take(places) for name, places in chosen.items()])
+    held_out = _join(plan, [labelled[name].take(indices) for name, indices in chosen.items()])
     pool_texts: dict[str, Sequence[str]] = {}
     pool_labels: dict[str, Sequence[int]] = {}
     used = plan.used_sources
     kept = []
     for name, dataset in labelled.items():
-        left = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
-        pool_texts[name], pool_labels[name] = left.texts, left.label_ids
+        rows = dataset.take(rows_without_overlap(dataset.texts, held_out.texts))
+        pool_texts[name], pool_labels[name] = rows.texts, rows.label_ids
         if name in used:
-            kept.append(left)
+            kept.append(rows)
     training = _join(plan, kept)
     for name in used:
         source = plan.sources[name]
         if source.labelled:
             continue
         bare = read_texts(folder / source.file)
-        rest = [bare[at] for at in _unmeasured(bare, measured)]
-        pool_texts[name] = [rest[at] for at in rows_without_overlap(rest, held_out.texts)]
+        rest = [bare[index] for index in _unmeasured(bare, measured)]
+        pool_texts[name] = [rest[index] for index in rows_without_overlap(rest, held_out.texts)]
         record = DataSource(file=source.file, rows=len(bare), sha256=digest(folder / source.file))
         training = replace(training, sources=(*training.sources, record))
     known = {
@@ -86,7 +86,7 @@ def _measured(plan: Plan, folder: Path) -> Set[str]:
 
 
 def _unmeasured(texts: Sequence[str], measured: Set[str]) -> list[int]:
-    return [at for at, text in enumerate(texts) if text_key(text) not in measured]
+    return [index for index, text in enumerate(texts) if text_key(text) not in measured]
 
 
 def _read_source(source: SourceFile, folder: Path, plan: Plan) -> Dataset:

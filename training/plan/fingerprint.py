@@ -126,19 +126,21 @@ class Fingerprints:
 
     def _of_source(self, name: str) -> str:
         if name not in self._sources:
-            found = of_rows(self._pool.texts[name], self._pool.label_ids.get(name, ()))
+            fingerprint = of_rows(self._pool.texts[name], self._pool.label_ids.get(name, ()))
             known = self._pool.known.get(name)
-            self._sources[name] = found if known is None else _of_text(f"{found} {known}")
+            self._sources[name] = (
+                fingerprint if known is None else _of_text(f"{fingerprint} {known}")
+            )
         return self._sources[name]
 
 
 def of_rows(texts: Sequence[str], label_ids: Sequence[int]) -> str:
     """Fingerprints texts and their classes, in their order."""
-    found = sha256()
+    hasher = sha256()
     for text in texts:
-        found.update(f"{len(text)} {text}".encode())
-    found.update(repr(tuple(label_ids)).encode())
-    return found.hexdigest()
+        hasher.update(f"{len(text)} {text}".encode())
+    hasher.update(repr(tuple(label_ids)).encode())
+    return hasher.hexdigest()
 
 
 def _templates_of(rows: StageRows) -> Sequence[str]:

@@ -101,12 +101,12 @@ def load_mpnet(
     config = MPNetConfig.from_dict({**content, **dropouts})
     mpnet = MPNetModel(config, add_pooling_layer=False)
     stored = safetensors.torch.load_file(folder / WEIGHTS)
-    found = {name.removeprefix("mpnet."): weight for name, weight in stored.items()}
+    weights = {name.removeprefix("mpnet."): weight for name, weight in stored.items()}
     needed = mpnet.state_dict().keys()
-    missing = sorted(needed - found.keys())
+    missing = sorted(needed - weights.keys())
     if missing:
         raise CheckpointError(folder / WEIGHTS, f"lacks {', '.join(missing[:3])}")
-    mpnet.load_state_dict({name: found[name] for name in needed})
+    mpnet.load_state_dict({name: weights[name] for name in needed})
     network = MPNetClassifier(
         mpnet, hidden_size=config.hidden_size, num_labels=num_labels, dropout=dropout
     )

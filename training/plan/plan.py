@@ -261,10 +261,10 @@ class Plan(_StrictModel):
     def _one_network(self) -> Self:
         recipes = [(f"stage {stage.name}", stage.recipe) for stage in self.stages]
         recipes += [("the teacher", self.teacher.recipe)] if self.teacher else []
-        for place, recipe in recipes:
+        for part, recipe in recipes:
             unused = sorted(_ONLY_OF_RUNS & recipe.model_fields_set)
             if unused:
-                raise ValueError(f"{place}: {unused[0]} decides nothing in a plan: leave it out")
+                raise ValueError(f"{part}: {unused[0]} decides nothing in a plan: leave it out")
         first = self.stages[0].recipe
         for stage in self.stages:
             for name in ("dropout", "attention_dropout"):

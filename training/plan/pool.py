@@ -84,28 +84,28 @@ def draw_rows(
     targets = np.zeros((0, pool.num_labels), np.float32)  # [N, C]
     sources: list[str] = []
     for name, passes in rows.passes.items():
-        places = _places(len(pool.texts[name]), passes, rng)
-        texts += [pool.texts[name][at] for at in places]
-        sources += [name] * len(places)
-        label_ids = [pool.label_ids[name][at] for at in places]
+        indices = _draw_indices(len(pool.texts[name]), passes, rng)
+        texts += [pool.texts[name][index] for index in indices]
+        sources += [name] * len(indices)
+        label_ids = [pool.label_ids[name][index] for index in indices]
         targets = np.concatenate([targets, _one_hot(pool, label_ids, pool.known.get(name))])
     texts = list(detokenize_share(texts, share=undo_penn_share, seed=seed))
     texts = list(fill_masked_names(texts, share=_NAMES_FILLED, seed=seed))
     if rows.soft and teach is not None and fits_teacher is not None:
-        short = [at for at, text in enumerate(texts) if fits_teacher(text)]
-        owners = [sources[at] for at in short]
-        taught = _taught([texts[at] for at in short], owners, rows.expert, teach, ask_expert)
+        short = [index for index, text in enumerate(texts) if fits_teacher(text)]
+        owners = [sources[index] for index in short]
+        taught = _taught([texts[index] for index in short], owners, rows.expert, teach, ask_expert)
         hard = np.full(len(short), 1.0 - rows.soft)
         if rows.agreement:
             hard *= _agreement(taught, targets[short], owners)
         targets[short] = mix_targets(taught, targets[short], hard)
     parts = [targets]
     share = rows.rules // len(rows.templates)
-    made = [
+    examples = [
         example for name in rows.templates for example in make_examples(share, seed=seed, name=name)
     ]
-    texts += [example.text for example in made]
-    parts.append(_by_rule(pool, made))
+    texts += [example.text for example in examples]
+    parts.append(_by_rule(pool, examples))
     if rows.sentences and teach is not None:
         cut = [
             (sentence, name)
@@ -142,12 +142,12 @@ def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -
         Probabilities [N, C].
     """
     unsaid = labelled == LEFT_OUT
-    said = 1.0 - np.where(unsaid, taught, 0.0).sum(axis=1, keepdims=True)  # [N, 1]
+    labelled_share = 1.0 - np.where(unsaid, taught, 0.0).sum(axis=1, keepdims=True)  # [N, 1]
     soft: NDArray[np.float32] = (1.0 - hard).astype(np.float32)[:, None]
     share: NDArray[np.float32] = hard.astype(np.float32)[:, None]
-    mixed: Targets = np.where(unsaid, taught, soft * taught + share * said * labelled).astype(
-        np.float32
-    )
+    mixed: Targets = np.where(
+        unsaid, taught, soft * taught + share * labelled_share * labelled
+    ).astype(np.float32)
     return mixed
 
 
@@ -160,21 +160,21 @@ def _taught(
 ) -> Targets:
     """Returns the teacher's probabilities [N, C], shared out where the expert reads a text."""
     taught = teach(texts)
-    places = [at for at, owner in enumerate(owners) if owner in read_by_expert]
-    if ask_expert is not None and places:
-        said = ask_expert([texts[at] for at in places])
-        taught[places] = mix_targets(taught[places], said, np.ones(len(places)))
+    indices = [index for index, owner in enumerate(owners) if owner in read_by_expert]
+    if ask_expert is not None and indices:
+        answers = ask_expert([texts[index] for index in indices])
+        taught[indices] = mix_targets(taught[indices], answers, np.ones(len(indices)))
     return taught
 
 
-def _by_rule(pool: Pool, made: Sequence[Example]) -> Targets:
+def _by_rule(pool: Pool, examples: Sequence[Example]) -> Targets:
     """Returns the targets of sentences made by rule [N, C].
 
     A pleased sentence or its opposite says nothing about the classes between the first and last.
     """
     ends = (0, pool.num_labels - 1)
-    targets = np.full((len(made), pool.num_labels), LEFT_OUT, np.float32)
-    for row, example in zip(targets, made, strict=True):
+    targets = np.full((len(examples), pool.num_labels), LEFT_OUT, np.float32)
+    for row, example in zip(targets, examples, strict=True):
         if example.positive is None:
             row[:] = 0.0
             row[pool.num_labels // 2] = 1.0
@@ -191,13 +191,13 @@ def _agreement(taught: Targets, labelled: Targets, owners: Sequence[str]) -> NDA
     judged by those that it has.
     """
     result = np.zeros(len(owners))
-    found = np.array(owners)
+    sources = np.array(owners)
     for name in dict.fromkeys(owners):
-        mine = found == name
+        mine = sources == name
         truth = labelled[mine]
-        said = np.where(truth == LEFT_OUT, -1.0, taught[mine]).argmax(axis=1)
+        predicted = np.where(truth == LEFT_OUT, -1.0, taught[mine]).argmax(axis=1)
         right = truth.argmax(axis=1)
-        kappa = cohen_kappa_score(said, right, replace_undefined_by=1.0)
+        kappa = cohen_kappa_score(predicted, right, replace_undefined_by=1.0)
         result[mine] = max(0.0, kappa)
     return result
 
@@ -220,32 +220,32 @@ def _group_sentences(
     """
     sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
-    said = teach([text for texts in sets for text in texts])
-    means = said.reshape(len(sets), -1, said.shape[1]).mean(axis=1)  # [sets, C]
+    answers = teach([text for texts in sets for text in texts])
+    means = answers.reshape(len(sets), -1, answers.shape[1]).mean(axis=1)  # [sets, C]
     texts = [text for texts in sets for text in rng.sample(texts, _DRAWN_OF_EACH)]
     return texts, means.repeat(_DRAWN_OF_EACH, axis=0)
 
 
-def _places(count: int, passes: float, rng: random.Random) -> list[int]:
+def _draw_indices(count: int, passes: float, rng: random.Random) -> list[int]:
     whole = int(passes)
-    places = [at for at in range(count) for _ in range(whole)]
-    return places + rng.sample(range(count), round((passes - whole) * count))
+    indices = [index for index in range(count) for _ in range(whole)]
+    return indices + rng.sample(range(count), round((passes - whole) * count))
 
 
 def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[str]:
     """Cuts different sentences of 4 to 40 words out of texts."""
     order = list(range(len(texts)))
     rng.shuffle(order)
-    found: dict[str, None] = {}
-    for at in order:
-        sentences = [sentence.strip() for sentence in _SENTENCE.findall(texts[at])]
+    chosen: dict[str, None] = {}
+    for index in order:
+        sentences = [sentence.strip() for sentence in _SENTENCE.findall(texts[index])]
         good = [
             sentence
             for sentence in sentences
             if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS
         ]
         # A few of each text, so that many texts contribute.
-        found.update(dict.fromkeys(rng.sample(good, min(len(good), 1 + count // len(texts)))))
-        if len(found) >= count:
+        chosen.update(dict.fromkeys(rng.sample(good, min(len(good), 1 + count // len(texts)))))
+        if len(chosen) >= count:
             break
-    return list(found)[:count]
+    return list(chosen)[:count]

@@ -73,10 +73,10 @@ class PlanRun:
             InterruptedRunError: a signal came; the same command resumes the run.
             DivergedRunError: a loss is not a finite number.
         """
-        left: list[tuple[float, dict[str, Tensor]]] = []
+        weighted: list[tuple[float, dict[str, Tensor]]] = []
         if self._plan.pretrained.weight:
             begun = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-            left.append((self._plan.pretrained.weight, begun))
+            weighted.append((self._plan.pretrained.weight, begun))
         for number, stage in enumerate(self._plan.stages):
             name = f"{number + 1}-{stage.name}"
             fingerprint = self._fingerprints.of_stage(number)
@@ -84,7 +84,7 @@ class PlanRun:
             if weights is None:
                 self._context.say(f"stage {name}")
                 if stage.begin == "mean":
-                    network.load_state_dict(average_weights(left))
+                    network.load_state_dict(average_weights(weighted))
                 tokenizer = plan_tokenizer(
                     self._plan, self._student, max_length=stage.recipe.max_length
                 )
@@ -97,9 +97,9 @@ class PlanRun:
             else:
                 self._context.say(f"stage {name} is done already")
                 network.load_state_dict(weights)
-            left.append((stage.weight, weights))
+            weighted.append((stage.weight, weights))
             self._stop_if_asked(number + 1)
-        network.load_state_dict(average_weights(left))
+        network.load_state_dict(average_weights(weighted))
         network.eval()
 
     def _stop_if_asked(self, done: int) -> None:
@@ -137,7 +137,7 @@ class PlanRun:
         if expert is None or self._expert is None:
             raise RecipeError("the plan has no [expert], or no folder was given for it")
         checkpoint = open_checkpoint(self._expert)
-        asked = self._taught_by(
+        teacher = self._taught_by(
             checkpoint.load_network().to(self._context.accelerator.device),
             checkpoint.tokenizer,
             "expert-labels",
@@ -145,11 +145,11 @@ class PlanRun:
             num_labels=len(checkpoint.config.labels),
             temperature=checkpoint.manifest.temperature,
         )
-        places = [self._plan.labels.index(label) for label in checkpoint.config.labels]
+        indices = [self._plan.labels.index(label) for label in checkpoint.config.labels]
 
         def ask(texts: Sequence[str]) -> Targets:
             targets = np.full((len(texts), len(self._plan.labels)), LEFT_OUT, np.float32)
-            targets[:, places] = asked.probabilities(texts)
+            targets[:, indices] = teacher.probabilities(texts)
             return targets
 
         return ask

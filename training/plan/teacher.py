@@ -107,13 +107,13 @@ class TeacherLabels:
         """Gives what the first process has read to all."""
         if self._ranks.count == 1 or not self._ranks.share_object(bool(self._known)):
             return
-        held = None
+        tensors = None
         if self._ranks.is_first:
-            held = {
+            tensors = {
                 _KEYS: torch.tensor(list(self._known)),
                 _VALUES: torch.from_numpy(np.stack(list(self._known.values()))),
             }
-        shared = self._ranks.share_tensors(held)
+        shared = self._ranks.share_tensors(tensors)
         values = shared[_VALUES].numpy()
         self._known = dict(zip(shared[_KEYS].tolist(), values, strict=True))
 

@@ -91,12 +91,12 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
     examples = []
     for kind in templates.kinds:
         for positive, sentences in kind.by_label:
-            made: dict[str, None] = {}
+            texts: dict[str, None] = {}
             for _ in range(20 * share):
-                if len(made) == share:
+                if len(texts) == share:
                     break
-                made[fill(rng.choice(sentences), templates.lists, rng)] = None
-            examples += [Example(kind.name, sentence, positive) for sentence in made]
+                texts[fill(rng.choice(sentences), templates.lists, rng)] = None
+            examples += [Example(kind.name, sentence, positive) for sentence in texts]
     return examples
 
 
@@ -111,12 +111,12 @@ def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
     people = [person for members in groups.people.values() for person in members]
     rng = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
-    made: dict[tuple[str, ...], None] = {}
+    sets: dict[tuple[str, ...], None] = {}
     for _ in range(20 * count):
-        if len(made) == count:
+        if len(sets) == count:
             break
-        made[tuple(fill_for_each(rng.choice(groups.templates), people, groups.lists, rng))] = None
-    return list(made)
+        sets[tuple(fill_for_each(rng.choice(groups.templates), people, groups.lists, rng))] = None
+    return list(sets)
 
 
 def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) -> str:

@@ -68,7 +68,7 @@ class TensorBoardLog:
         self._writer.close()
 
     def _table(self) -> tuple[object, object, object]:
-        found: tuple[object, object, object] = hparams(
+        summaries: tuple[object, object, object] = hparams(
             self._parameters, dict.fromkeys(final_names(), 0.0)
         )
-        return found
+        return summaries

@@ -15,7 +15,6 @@ import pytest
 from model.files import WEIGHTS
 from tests.training.tiny_runs import arguments, signal_after, write_sentences
 from training.__main__ import main
-from training.cross_validation import Fold, fold_line, folds_line
 from training.data.dataset import Dataset
 from training.data.readers import Columns
 from training.data.validation_split import read_training, split_folds, split_validation
@@ -213,39 +212,4 @@ def test_a_plan_has_no_folds(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == (
         "headlight-train: --plan trains one network for all of its sources: leave it out, or leave "
         "out --folds\n"
-    )
-
-
-def test_more_folds_than_rows_of_a_class_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed = command(tmp_path, "out", "--folds", "5")
-    rare = "".join(f"rare words {number}\tneutral\n" for number in range(4))
-    plenty = "".join(
-        f"{label} word {number}\t{label}\n"
-        for number in range(12)
-        for label in ("negative", "positive")
-    )
-    (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{rare}{plenty}")
-
-    assert main(typed) == 1
-
-    assert capsys.readouterr().err == (
-        "headlight-train: rows.tsv: class neutral has 4 different texts, too few for 5 folds: "
-        "each needs one, and two beside it to learn and to validate by; choose --folds 4, or add "
-        "rows\n"
-    )
-
-
-def test_the_lines() -> None:
-    one = Fold(1, 1200, 0.5, 0.25, 1.0, 2, 3, 4.4)
-    two = Fold(2, 1200, 0.7, 0.35, 2.0, 2, 3, 4.4)
-
-    assert fold_line(one, 2) == (
-        "fold 1 of 2: accuracy 50.00%, macro F1 0.2500, log-loss 1.0000 (1,200 rows; epoch 2 of 3, "
-        "4 s)"
-    )
-    assert folds_line([one, two]) == (
-        "2 folds: accuracy 60.00% ± 14.14%, macro F1 0.3000 ± 0.0707, log-loss 1.5000 ± 0.7071 "
-        "(mean and standard deviation)"
     )

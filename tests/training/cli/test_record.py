@@ -145,7 +145,7 @@ def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[.
         ),
         (
             ("--device", "cuda"),
-            "--record-dtype bfloat16 measures on a processor, and --device is cuda: take cpu, or "
+            "--record-dtype bfloat16 measures on a processor, and --device is cuda: use cpu, or "
             "leave it out",
         ),
     ],

@@ -117,7 +117,7 @@ def test_a_plan_of_other_classes_is_refused(
 
     assert capsys.readouterr().err.endswith(
         f"--plan: {tiny.plan} has the classes negative, positive, and the checkpoint bad, good: "
-        "take the plan that it was made by\n"
+        "name the plan that made it\n"
     )
 
 

@@ -102,14 +102,6 @@ def test_the_command_for_the_best_trains_what_was_measured(
     assert min(json.loads(line)["validation_loss"] for line in history) == best["loss"]
 
 
-def test_without_values_rates_and_epochs_around_the_preset_are_tried(tmp_path: Path) -> None:
-    assert main(command(tmp_path, "found", "--trials", "2")) == 0
-
-    for trial in results(tmp_path, "found"):
-        assert trial["values"]["learning_rate"] in (0.0015, 0.005, 0.015)
-        assert trial["values"]["epochs"] in (3, 6)
-
-
 @pytest.mark.parametrize("options", [(), ("--folds", "2")])
 def test_an_interrupted_search_goes_on(
     tmp_path: Path,
@@ -222,19 +214,6 @@ def test_a_value_out_of_range_is_told_before_anything_is_trained(
 
     assert "--dropout" in capsys.readouterr().err
     assert not (tmp_path / "found").exists()
-
-
-def test_a_value_that_is_no_number_is_told_by_its_option(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(command(tmp_path, "found", "--learning-rate", "0.01,fast"))
-
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "headlight-train search: argument --learning-rate: must be a number, got 'fast'; see "
-        "headlight-train search --help\n"
-    )
 
 
 def test_another_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -267,15 +267,6 @@ def test_what_is_neither_word_nor_whole_number_is_refused(value: object) -> None
         parse_label(value)
 
 
-def test_a_long_label_is_shown_short() -> None:
-    message = (
-        f"label ['{'a' * 35}... is neither a word nor a whole number: name each class by a word, "
-        "or number the classes from 0"
-    )
-    with pytest.raises(ValueError, match=exactly(message)):
-        parse_label(["a" * 100])
-
-
 @pytest.mark.parametrize(
     ("found", "names"),
     [

@@ -14,7 +14,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError
 from model.files import WEIGHTS, digest
 from model.network.batch import Batch
 from model.network.config import EncoderConfig
@@ -201,30 +201,6 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
 
     assert start.tokenizer.max_length == read
     assert start.config.length_limit == MAX_LENGTH
-
-
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        (
-            {"model_type": "albert"},
-            "model_type is 'albert', only 'bert', 'distilbert', 'roberta', 'xlm-roberta' can be "
-            "loaded",
-        ),
-        ({"is_decoder": True}, "the network is a decoder, only encoders can be loaded"),
-        (
-            {"position_embedding_type": "relative_key"},
-            "position_embedding_type is 'relative_key', only 'absolute' can be loaded",
-        ),
-    ],
-)
-def test_other_kinds_are_refused(tmp_path: Path, changes: dict[str, object], fault: str) -> None:
-    folder = tiny_checkpoint(tmp_path / "ours")
-    edit(folder / "config.json", **changes)
-
-    message = f"{folder / 'config.json'}: {fault}"
-    with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
-        init_from_pretrained(RECIPE, folder, LABELS)
 
 
 def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:

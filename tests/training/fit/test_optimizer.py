@@ -15,11 +15,6 @@ def test_the_rate_climbs_and_falls_in_lines() -> None:
     assert rates == [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
 
 
-def test_without_warm_up_it_only_falls() -> None:
-    rates = [learning_rate(step, total_steps=4, warmup_share=0.0, peak=2.0) for step in range(4)]
-    assert rates == [2.0, 1.5, 1.0, 0.5]
-
-
 def test_a_warm_up_that_ends_between_two_steps() -> None:
     rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
     assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])

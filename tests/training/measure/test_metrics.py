@@ -1,4 +1,4 @@
-"""Figures against values worked out by hand, published, or computed by scikit-learn."""
+"""Figures and temperatures against values worked out by hand or published."""
 
 import math
 from dataclasses import asdict
@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn import metrics as reference
+from scipy.special import softmax
 
 from tests.matching import exactly
 from training.measure.metrics import (
+    HIGHEST,
+    LOWEST,
     choose_among,
     expected_calibration_error,
+    fit_temperature,
     measure,
     wilson_interval,
 )
@@ -61,32 +64,6 @@ def test_a_right_class_given_nothing_costs_much_but_not_infinity() -> None:
     assert figures.ece == 1.0
 
 
-@st.composite
-def predictions(draw: st.DrawFn) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    rows, labels = draw(st.integers(1, 40)), draw(st.integers(2, 4))
-    random = np.random.default_rng(draw(st.integers(0, 2**32)))
-    sharpness = draw(st.sampled_from([0.1, 1.0, 10.0]))
-    return random.dirichlet([1 / sharpness] * labels, rows), random.integers(labels, size=rows)
-
-
-@given(predictions())
-def test_the_same_as_scikit_learn(case: tuple[NDArray[np.float64], NDArray[np.int64]]) -> None:
-    probabilities, label_ids = case
-    figures = measure(probabilities, label_ids)
-    predicted = probabilities.argmax(axis=1)
-    classes = list(range(probabilities.shape[1]))
-
-    assert figures.accuracy == pytest.approx(reference.accuracy_score(label_ids, predicted))
-    expected_confusion = reference.confusion_matrix(label_ids, predicted, labels=classes)
-    assert np.array_equal(np.array(figures.confusion), expected_confusion)
-    assert figures.macro_f1 == pytest.approx(
-        reference.f1_score(label_ids, predicted, average="macro")
-    )
-    assert figures.log_loss == pytest.approx(
-        reference.log_loss(label_ids, probabilities.clip(min=1e-15), labels=classes), rel=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     ("successes", "trials", "interval"),
     [
@@ -104,16 +81,6 @@ def test_published_wilson_intervals(
     low, high = wilson_interval(successes, trials)
 
     assert (round(low, 4), round(high, 4)) == interval
-
-
-@given(st.integers(1, 10**6), st.floats(0, 1))
-def test_the_interval_holds_the_share(trials: int, share: float) -> None:
-    successes = round(share * trials)
-    low, high = wilson_interval(successes, trials)
-
-    assert 0.0 <= low <= successes / trials <= high <= 1.0
-    mirrored = wilson_interval(trials - successes, trials)
-    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-9)
 
 
 def test_calibration_error_by_hand() -> None:
@@ -168,3 +135,87 @@ def test_what_cannot_be_measured(
 ) -> None:
     with pytest.raises(ValueError, match=exactly(fault)):
         measure(probabilities, label_ids)
+
+
+def drawn(
+    temperature: float, *, rows: int = 40_000
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Logits that are right once divided by the temperature: labels are drawn from them so."""
+    random = np.random.default_rng(0)
+    sound = random.normal(scale=2.0, size=(rows, 3))  # [N, C]
+    thresholds = softmax(sound, axis=1).cumsum(axis=1)  # [N, C]
+    label_ids = (random.random((rows, 1)) > thresholds[:, :-1]).sum(axis=1)  # [N]
+    return sound * temperature, label_ids
+
+
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 1.7, 8.0])
+def test_a_known_temperature_is_recovered(temperature: float) -> None:
+    logits, label_ids = drawn(temperature)
+
+    assert fit_temperature(logits, label_ids) == pytest.approx(temperature, rel=0.02)
+
+
+def test_calibration_lowers_the_calibration_error() -> None:
+    logits, label_ids = drawn(3.0)
+    before = measure(softmax(logits, axis=1), label_ids)
+    after = measure(softmax(logits / fit_temperature(logits, label_ids), axis=1), label_ids)
+
+    assert before.ece > 0.15
+    assert after.ece < 0.01
+    assert after.accuracy == before.accuracy
+
+
+def test_two_rows_by_hand() -> None:
+    # Right three times of four with a margin of 3: the best probability is 3/4, the best margin
+    # ln 3, and the temperature 3 / ln 3.
+    logits = np.array([[3.0, 0.0]] * 4)
+
+    assert fit_temperature(logits, np.array([0, 0, 0, 1])) == pytest.approx(3 / np.log(3), rel=1e-5)
+
+
+@given(scale=st.floats(0.01, 1000), seed=st.integers(0, 2**32), rows=st.integers(1, 20))
+def test_the_temperature_stays_within_its_bounds(scale: float, seed: int, rows: int) -> None:
+    random = np.random.default_rng(seed)
+    logits = random.normal(scale=scale, size=(rows, 2))
+
+    assert LOWEST <= fit_temperature(logits, random.integers(2, size=rows)) <= HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("logits", "label_ids"),
+    [([[2.0, 1.0], [0.0, 5.0]], [0, 1]), ([[1.0, 1.0], [2.0, 2.0]], [0, 1])],
+    ids=["all right", "all alike"],
+)
+def test_rows_that_cannot_tell_leave_the_temperature_at_1(
+    logits: list[list[float]], label_ids: list[int]
+) -> None:
+    assert fit_temperature(np.array(logits), np.array(label_ids)) == 1.0
+
+
+def test_answers_that_are_all_wrong_are_made_as_unsure_as_may_be() -> None:
+    temperature = fit_temperature(np.array([[9.0, 0.0], [0.0, 9.0]]), np.array([1, 0]))
+
+    assert temperature == pytest.approx(HIGHEST, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("logits", "label_ids", "fault"),
+    [
+        (
+            np.ones((0, 2)),
+            np.array([], np.int64),
+            "logits must have shape [N, C] and label_ids [N] with N at least 1, got [0, 2] and [0]",
+        ),
+        (
+            np.ones((2, 2)),
+            np.array([0]),
+            "logits must have shape [N, C] and label_ids [N] with N at least 1, got [2, 2] and [1]",
+        ),
+        (np.array([[np.inf, 0.0]]), np.array([0]), "logits must be finite numbers"),
+    ],
+)
+def test_what_cannot_be_calibrated(
+    logits: NDArray[np.float64], label_ids: NDArray[np.int64], fault: str
+) -> None:
+    with pytest.raises(ValueError, match=exactly(fault)):
+        fit_temperature(logits, label_ids)

@@ -1,14 +1,15 @@
-"""The picture of a run: what is drawn, and in which form."""
+"""The pictures of a run and of its scores."""
 
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from tests.matching import exactly
 from training.errors import RecipeError
 from training.measure.history import Measurement
-from training.measure.plots import plot_history
+from training.measure.plots import Scores, plot_history, plot_reliability
 
 
 def measurement(step: int, training: float, validation: float) -> Measurement:
@@ -61,3 +62,35 @@ def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
     message = "there is nothing to plot: the history holds 0 measurements"
     with pytest.raises(RecipeError, match=exactly(message)):
         plot_history([], tmp_path / "history.png")
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_picture_for_any_number_of_files(tmp_path: Path, count: int, suffix: str) -> None:
+    random = np.random.default_rng(0)
+    scores = [
+        Scores(
+            f"file {n}", random.uniform(0.5, 1, 90), random.uniform(0.5, 1, 90), np.ones(90, bool)
+        )
+        for n in range(count)
+    ]
+    path = tmp_path / f"plot{suffix}"
+
+    plot_reliability(scores, path)
+
+    begins = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}[suffix]
+    assert path.read_bytes().startswith(begins)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_it_says_the_calibration_errors(tmp_path: Path) -> None:
+    right = np.array([True] * 80 + [False] * 20)
+    scores = Scores("a/b.tsv", np.full(100, 0.8), np.full(100, 0.95), right)
+    path = tmp_path / "plot.svg"
+
+    plot_reliability([scores], path)
+
+    drawn = path.read_text(encoding="utf-8")
+    assert "calibrated, ECE 0.000" in drawn
+    assert "uncalibrated, ECE 0.150" in drawn
+    assert "a/b.tsv (100)" in drawn
