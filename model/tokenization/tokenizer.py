@@ -315,7 +315,8 @@ def _no_panic() -> Iterator[None]:
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        raise TokenizerError(type(error).__name__) from error
+        # Not from it: the message of a panic may hold a part of the text, and logs show causes.
+        raise TokenizerError(type(error).__name__) from None
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
