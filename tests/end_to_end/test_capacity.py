@@ -118,7 +118,7 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
     (group / "memory.max").write_text("1000000", "ascii")
     (group / "memory.stat").write_text("inactive_file 100000", "ascii")
     grouped = (
-        "import pathlib, sys; import service.http.memory as memory; "
+        "import pathlib, sys; import service.http.memory_watch as memory; "
         f"memory._ROOT = pathlib.Path({str(tmp_path)!r}); memory._OWN = memory._ROOT / 'own'; "
         "from service.__main__ import main; sys.exit(main())"
     )
