@@ -238,12 +238,7 @@ def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]
 async def _refuse_routing(
     methods: dict[str, list[str]], request: Request, error: Exception
 ) -> None:
-    """Turns what routing refuses into a problem.
-
-    Raises:
-        NotFoundError: nothing is at the path.
-        MethodNotAllowedError: the path does not have the method.
-    """
+    """Raises NotFoundError or MethodNotAllowedError for a request that fits no route."""
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
     if error.status_code != 405:
         raise NotFoundError(NOT_FOUND_DETAIL)

@@ -1,4 +1,4 @@
-"""Reads requests into checked objects; every way to be wrong has its error.
+"""Reads bodies and queries into checked objects; every way to be wrong has its error.
 
 A body is judged in this order: size, media type, JSON, schema.
 """
@@ -59,8 +59,8 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
 
     Args:
         query: as it was sent, percent-encoded UTF-8.
-        schema: what the fields must be; lists of numbers are repeated parameters, numbers are
-            digits, and lists of objects are JSON.
+        schema: describes the fields. Numbers are digits, lists of numbers are repeated parameters,
+            and lists of objects are JSON.
         context: limits for the schema's validators.
 
     Raises:
@@ -90,13 +90,13 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
 
 
 def kind_of(field: Mapping[str, Any]) -> str | None:
-    """What a field of a query is: `objects` for a list of objects, else its type in JSON schema."""
+    """Returns `objects` for a field that is a list of objects, else its type in JSON schema."""
     return "objects" if "$ref" in field.get("items", {}) else field.get("type")
 
 
 @cache
 def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
-    """The JSON schema of each field of a request; of an optional one, that of its values."""
+    """Returns the JSON schema of each field of a request; of an optional one, that of its values."""
     properties: dict[str, dict[str, Any]] = schema.model_json_schema()["properties"]
     return {name: {**field, **field.get("anyOf", [{}])[0]} for name, field in properties.items()}
 
@@ -131,11 +131,7 @@ def validate(
 
 
 async def receive(request: Request, max_bytes: int) -> bytes:
-    """Receives the body of a request as it was sent.
-
-    Raises:
-        PayloadTooLargeError: it is larger, by its declared length or by its bytes.
-    """
+    """Receives the body of a request as it was sent; raises PayloadTooLargeError."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
         refuse_size(f"The body has {int(declared)} bytes", max_bytes)
@@ -148,7 +144,7 @@ async def receive(request: Request, max_bytes: int) -> bytes:
 
 
 def refuse_size(what: str, max_bytes: int) -> NoReturn:
-    """Refuses a body that is too large, and says so in these words."""
+    """Raises PayloadTooLargeError; `what` says which size is too large."""
     raise PayloadTooLargeError(
         f"{what}; the limit is {max_bytes} bytes: send fewer sentences at once.",
         headers={"Connection": "close"},

@@ -40,7 +40,7 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
         known: the fields that it may have.
 
     Returns:
-        The object with its known fields, and with one unknown: a name of the text if there is one.
+        The known fields, and one unknown: if possible one that other services call the text.
     """
     if value.keys() <= known.keys():
         return value
@@ -51,15 +51,7 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
 def refusal(
     error: ValidationError, schema: type[BaseModel], value: object, *, place: str, several: bool
 ) -> InvalidRequestError:
-    """Makes the answer to a request that does not fit its schema.
-
-    Args:
-        error: what pydantic found.
-        schema: what the request must be.
-        value: the request.
-        place: `body` or `query`, the first word of every `loc`.
-        several: whether the same path takes a list of texts too.
-    """
+    """Makes the error of a request that does not fit its schema; see `validate`."""
     found = error.errors(include_url=False)
     # A union reports the same fault for each of its members: say it once.
     faults = list(dict.fromkeys(_field_error(fault, schema, value, place) for fault in found))

@@ -1,12 +1,11 @@
 """Writes views of attention as a CSV table with a line for each weight.
 
-No weight becomes a Python object. Maps differ only in their weights and in the numbers of layer and
-head. So the lines of one map are put together once, with ten bytes left for each weight, and NumPy
+No weight becomes a Python object. Maps differ only in their weights and in the indices of layer and
+head. So the lines of one map are written once, with ten bytes left for each weight, and NumPy
 copies the digits of all weights into their places.
 
 A spreadsheet computes a cell that begins like a formula. Such a text gets an apostrophe in front
-(OWASP, "CSV Injection"). A text that begins with an apostrophe gets one too, so that each can be
-restored.
+(OWASP, "CSV Injection"), and so does a text that begins with an apostrophe.
 
 Legend: L layers, H heads, W tokens or words.
 """
@@ -36,11 +35,7 @@ _END = b"0" * _DIGITS + b"\r\n"
 
 
 def csv_lines(view: View, number: int) -> bytearray:
-    """Writes the lines of one view, without the header.
-
-    Args:
-        view: names, numbers and weights.
-        number: of the sentence.
+    """Writes the lines of the view of one sentence, by its index, without the header.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.

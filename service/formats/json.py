@@ -1,10 +1,9 @@
 """Writes answers as JSON, straight from dataclasses and arrays.
 
 Attention weights become text without a Python number for each. Every weight has eight decimals and
-takes the same room, so a few NumPy operations write many of them: one table turns the first four
+the same width, so a few NumPy operations write many of them: one table turns the first four
 decimals into bytes, another the last four. Rows, heads and layers begin with brackets of a fixed
-width. These operations release the interpreter's lock; an encoder that goes from number to number
-holds it.
+width. Unlike an encoder, these operations release the interpreter's lock.
 
 Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
@@ -48,7 +47,7 @@ class ResponseOptions:
 
     Args:
         windows: whether to show how many windows of each text were read.
-        abstain_below: a prediction of a lower score has no label; None: each has one.
+        abstain_below: a prediction with a lower score has no label; None: each has one.
     """
 
     windows: bool = False
@@ -235,7 +234,7 @@ def encode_weights(
 
 
 def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
-    """Writes each weight alone in ten bytes, in the shape of `attention`."""
+    """Writes each weight in ten bytes, in the shape of `attention`."""
     text = np.empty(attention.size * _WEIGHT, np.uint8)
     _spell(attention.reshape(-1, 1), text, stride=_WEIGHT)
     numbers = text.reshape(-1, _WEIGHT)[:, _WEIGHT - DECIMALS - 2 :]
@@ -247,11 +246,8 @@ def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -
 
     Args:
         rows: float32 [N, T].
-        text: the bytes to write, 12 for each.
+        text: the bytes to write, 12 for each weight.
         stride: bytes between the starts of two rows.
-
-    Raises:
-        ValueError: a weight is not a number from 0 to 1.
     """
     count, length = rows.shape
     strides = (stride, _WEIGHT)

@@ -34,11 +34,7 @@ _NO_PORT = 0
 
 
 class ApiKeys:
-    """Checks API keys in constant time; holds only their digests.
-
-    Args:
-        keys: each of visible ASCII characters without commas.
-    """
+    """Checks API keys in constant time; holds only their digests."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
@@ -61,11 +57,7 @@ class ApiKeys:
 
 
 def explain_refusal(headers: Headers) -> str:
-    """Says what to send instead, without repeating any of what was sent.
-
-    Args:
-        headers: of a request without a valid key, names in lower case.
-    """
+    """Says how to send a key, by the headers of a request without a valid one."""
     sent = list(headers)
     given = [value for name, value in sent if name == b"authorization"]
     if not given:
@@ -105,7 +97,7 @@ def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | 
         keys: the valid keys.
         peer: address and port of the connection, as in `scope["client"]`. The port is 0 if a
             trusted proxy forwarded the address.
-        headers: of the request, names in lower case.
+        headers: names in lower case.
 
     Returns:
         The digest of a valid key; else `peer`.
@@ -124,8 +116,8 @@ def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
     """Reads the keys of both settings.
 
     Args:
-        settings: their `api_keys` and `api_keys_file`.
-        options: the settings that were given on the command line.
+        settings: the settings, with `api_keys` and `api_keys_file`.
+        options: names of the settings that were given on the command line.
 
     Raises:
         SettingsError: the file cannot be read, a source holds no key, or a key holds a character
@@ -186,11 +178,7 @@ class AllowedHosts:
         self._endings = tuple(host[1:] for host in hosts if host.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes one request on.
-
-        Raises:
-            MisdirectedError: the header `Host` names another service.
-        """
+        """Passes one request on; raises MisdirectedError if its `Host` names another service."""
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
@@ -211,10 +199,7 @@ def cors_headers(
 
     Args:
         cors: the origins that may read answers, and what they may read.
-        headers: of the request, names in lower case.
-
-    Returns:
-        Headers of the answer; none if the request has no allowed origin.
+        headers: headers of the request, names in lower case.
     """
     origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), None)
     added = MutableHeaders()
@@ -240,15 +225,9 @@ class TrustedProxies:
     def client_of(
         self, peer: tuple[str, int] | None, headers: Iterable[tuple[bytes, bytes]]
     ) -> tuple[str, int] | None:
-        """Returns the client of a request, as `scope["client"]` holds it.
+        """Returns the address that a trusted proxy forwarded, with port 0; else the peer.
 
-        Args:
-            peer: address and port of the other end of the connection.
-            headers: of the request, names in lower case.
-
-        Returns:
-            The address that a trusted proxy forwarded, with port 0: of several, the last that is
-            no trusted proxy itself. Else the peer.
+        Of several addresses, it is the last that is no trusted proxy itself.
         """
         # A socket for both kinds of addresses shows those of IPv4 so.
         if peer is None or peer[0].removeprefix("::ffff:") not in self._trusted:

@@ -40,7 +40,7 @@ _ENDLESS = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the limit of open files allows: connections at once, and waiting to be accepted.
+    """How many connections the limit of open files allows.
 
     Args:
         connections: open connections at once.
@@ -57,7 +57,7 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
     """Divides the open files among connections, those that wait, and the process itself.
 
     Args:
-        wanted: connections; `auto` takes as many as are sensible.
+        wanted: number of connections; `auto` takes as many as are sensible.
         files: the limit of open files; that of the process if None.
 
     Raises:
@@ -92,12 +92,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """All open connections; see the module.
-
-    Args:
-        most: the limit.
-        metrics: shows how many are open, and counts those that are closed to make room.
-    """
+    """All open connections; see the module."""
 
     def __init__(self, most: int, metrics: Metrics) -> None:
         self.most = most
@@ -109,15 +104,7 @@ class Connections:
         self._logged_at = -math.inf
 
     def enter(self, connection: Connection, now: float) -> bool:
-        """Takes a new connection.
-
-        Args:
-            connection: not seen before.
-            now: by the event loop's clock.
-
-        Returns:
-            Whether it is an extra connection, beyond the limit.
-        """
+        """Takes a new connection; returns whether it is an extra one, beyond the limit."""
         is_extra = len(self._open) >= self.most and not self._close_longest_idle(now)
         if is_extra:
             self._note_full(now)

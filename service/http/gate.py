@@ -1,9 +1,8 @@
 """Refuses requests by their heads while nothing more can wait for the network.
 
-In a flood, one thread answers every client and also hands out what was computed. Reading, checking
-and routing each request only to refuse it would take all the time of that thread, and the clients
-that were let in would get their answers too late. So a request that would be refused whatever its
-body holds is refused by its first line and headers. It is counted, but has no line in the log.
+One thread reads all requests and sends all answers. In a flood of requests, it would spend its time
+on those that it refuses, and answer the others too late. So a request that would be refused
+whatever its body holds is refused by its first line and headers, without a line in the log.
 """
 
 import asyncio
@@ -38,13 +37,13 @@ class Gate:
     Args:
         engine: the engine with the queue.
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
-        metrics: where refusals are counted.
-        memory: how full it is; large bodies are refused before other requests.
-        api_keys: tell clients apart.
+        metrics: counts the refusals.
+        memory: if it is nearly full, large bodies are refused before other requests.
+        api_keys: the valid keys, which identify clients.
         routes: methods and paths that wait for the network, each with the path of its route.
         foreign: those of other systems, whose problems have the member `error`, too.
         seconds: time limit of a request.
-        cors: lets pages from elsewhere read the answers; None if no origin is allowed.
+        cors: lets other origins read the answers; None if no origin is allowed.
     """
 
     def __init__(
@@ -92,9 +91,9 @@ class Gate:
         """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
-            method: of the request.
-            path: of it, without its query.
-            headers: of it, names in lower case.
+            method: method of the request.
+            path: path of the request, without its query.
+            headers: its headers, names in lower case.
             peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
@@ -134,7 +133,7 @@ class Gate:
         Args:
             error: the reason.
             place: method and path of the request.
-            headers: of the request, names in lower case.
+            headers: its headers, names in lower case.
             closes: whether the connection closes after the answer.
         """
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
@@ -170,13 +169,7 @@ def _has_large_body(headers: Headers) -> bool:
 
 
 class _Route(NamedTuple):
-    """A method and a path at which requests are refused.
-
-    Args:
-        route: the path of the route.
-        refused: counts them.
-        is_foreign: whether the problem has the member `error`, too.
-    """
+    """The path of a route, the counter of its refusals, and whether its problems have `error`."""
 
     route: str
     refused: Counter
@@ -184,13 +177,7 @@ class _Route(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """The part of an answer that all who get it share.
-
-    Args:
-        error: what it says.
-        head: its first line and headers, without the last line break.
-        body: the problem.
-    """
+    """The part of an answer that all requests with the same error share."""
 
     error: OverloadedError
     head: bytes

@@ -1,8 +1,7 @@
-"""Surrounds every request: gives it an id, headers and a deadline, counts it, answers its errors.
+"""Gives every request an id, headers and a deadline, counts it, and answers its errors.
 
-Two plain ASGI middlewares. `RequestMiddleware` is the outermost layer, so whatever leaves the
-application carries `X-Request-ID` and is counted. `ProblemMiddleware` turns errors into answers;
-the headers that let pages from elsewhere read them (CORS) are added between the two.
+`RequestMiddleware` is the outermost layer, so every answer carries `X-Request-ID` and is counted.
+CORS headers are added between it and `ProblemMiddleware`, so that other origins can read errors.
 """
 
 import asyncio
@@ -70,8 +69,7 @@ class Lifecycle:
     """How far the end of the process has come: flags that only turn from False to True.
 
     Args:
-        draining: readiness is off, everything else is answered, and each answer closes its
-            connection.
+        draining: readiness is off, and each answer closes its connection.
         ended: the drain time is over; new requests are refused.
         stuck: a forward pass does not end, so the process must be killed.
     """
@@ -82,13 +80,7 @@ class Lifecycle:
 
 
 class RequestMiddleware:
-    """Gives every request an id, every answer its headers, and both a line in log and metrics.
-
-    Args:
-        app: the next ASGI app.
-        lifecycle: while the process drains, every answer closes its connection.
-        metrics: where requests are counted.
-    """
+    """Gives every request an id, every answer its headers, and both a line in log and metrics."""
 
     def __init__(self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics) -> None:
         self._app = app
@@ -154,7 +146,7 @@ class ProblemMiddleware:
     Args:
         app: the next ASGI app; it raises `ServiceError` for what it refuses.
         lifecycle: when the drain time is over, only health is answered.
-        metrics: where problems are counted.
+        metrics: counts the problems.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
         is_foreign: whether a problem has the member `error`, too, for other systems' clients.
     """
@@ -248,12 +240,7 @@ def seconds_of(scope: Scope) -> float:
 
 @asynccontextmanager
 async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
-    """Gives a request less time from here on, if its client says so in its body.
-
-    Args:
-        scope: of the request; `deadline_of` tells the new deadline.
-        seconds: that the answer is of use, from now on; None, and more than the request has,
-            change nothing.
+    """Gives a request `seconds` from now on, unless it has less anyway or `seconds` is None.
 
     Raises:
         DeadlineError: the block did not end in this time.
@@ -287,11 +274,7 @@ def id_of(scope: Scope) -> str:
 
 
 def request_id(headers: Headers) -> str:
-    """The client's own id if it can be logged, else a new one.
-
-    Args:
-        headers: of the request, names in lower case.
-    """
+    """Returns the client's own id if it can be logged, else a new one."""
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
@@ -310,11 +293,7 @@ _new_ids = _make_ids()
 
 
 def _allowed_seconds(headers: Headers, limit: float) -> float:
-    """The seconds that a request has: the service's limit, or less if its client says so.
-
-    Raises:
-        InvalidRequestError: the header is there and is not a number of seconds above 0.
-    """
+    """Returns the service's limit, or less if the client asks for it in `X-Request-Timeout`."""
     given = [value for name, value in headers if name == _TIMEOUT_HEADER]
     if not given:
         return limit

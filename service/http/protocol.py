@@ -1,16 +1,14 @@
 """Turns the bytes of a connection into requests: uvicorn's protocol, with these changes.
 
-- A client may offer another protocol, as Java's client does with every request (`Upgrade: h2c`).
-  The service ignores the offer and keeps the body.
-- No connection can fill the memory. A head has a largest size, and so have the trailers behind a
-  body. While a request waits for the answer to the one before it, nothing more is parsed.
-  Trailers are no headers (RFC 9110, section 6.5.1): the service drops them.
-- If a client sends invalid HTTP while a request is being answered, that answer goes out first.
-  Then the connection closes.
-- A gate may refuse a request before it becomes one. So may the limit of connections.
+- An offer of another protocol, as Java's client sends with every request (`Upgrade: h2c`), is
+  ignored, and the body is kept.
+- Heads and trailers have a largest size. While a request waits for the answer to the one before it,
+  nothing more is parsed. Trailers are dropped, because they are no headers (RFC 9110, 6.5.1).
+- Invalid HTTP while a request is being answered closes the connection after that answer.
+- The gate and the limit of connections may refuse a request before it becomes one.
 - What other servers might read in another way is invalid: a request of HTTP/1.1 without a `Host`,
   any with two, and a `%` in the URL that begins no escape.
-- Whatever the service waits for from a client has a time limit.
+- Every wait for a client has a time limit.
 - An application that answers a client that has left gets `ClientDisconnect`.
 """
 
@@ -65,7 +63,7 @@ class HttpProtocol(HttpToolsProtocol):
     Args:
         gate: may refuse requests by their heads.
         proxies: the senders whose `X-Forwarded-For` is trusted; None if there are none.
-        slots: limits the connections; None if nothing does.
+        slots: limits the connections; None for no limit.
     """
 
     transport: ClientTransport
@@ -109,7 +107,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.pipeline.clear()
         self._unparsed = b""
         if self._in_hand is not None:
-            self.cycle = self._in_hand  # uvicorn tells this one; those that waited never began
+            self.cycle = self._in_hand  # uvicorn ends this one; those that waited never began
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -142,11 +140,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Starts the request, unless the parser is about to stop at an offer.
-
-        Raises:
-            HttpParserError: the head is not what HTTP allows.
-        """
+        """Starts the request, unless the parser is about to stop at an offer."""
         self._check_head()
         if not self.parser.should_upgrade():
             if self._proxies is not None:
@@ -200,10 +194,7 @@ class HttpProtocol(HttpToolsProtocol):
     async def _answer_unless_gone(
         self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Runs the app for one request; stops it with `ClientDisconnect` when the client has left.
-
-        By itself uvicorn drops such output, and the request would end as if it had been answered.
-        """
+        """Runs the app for one request, and raises ClientDisconnect in it if the client has left."""
 
         async def send_unless_gone(message: Message) -> None:
             await send(message)
@@ -347,17 +338,15 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
-    """Finds what the parser lets through, though other servers may read it in another way.
+    """Returns what is wrong with a head that the parser accepts, or None.
 
-    Sources: RFC 9112, section 3.2 (`Host`); RFC 3986, section 2.1 (escapes).
+    Other servers may read such a head in another way. Sources: RFC 9112, section 3.2 (`Host`);
+    RFC 3986, section 2.1 (escapes).
 
     Args:
-        version: of HTTP, such as `1.1`.
-        url: as the request has it.
+        version: version of HTTP, such as `1.1`.
+        url: the URL as it was sent.
         headers: names in lower case.
-
-    Returns:
-        What is wrong and what would be right, or None.
     """
     hosts = len([name for name, _ in headers if name == b"host"])
     if hosts != 1 and (hosts or version == "1.1"):
@@ -370,16 +359,9 @@ def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]])
 def without_offer(
     method: bytes, url: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
-    """Writes a head again without the offer of another protocol.
+    """Writes a head again without the offer of another protocol, at which the parser would stop.
 
-    A server may ignore the offer (RFC 9110, section 7.8), but the parser stops at it. It reads on
-    from a head that offers nothing.
-
-    Args:
-        method: of the request.
-        url: as the request has it.
-        version: of HTTP; the answer to HTTP/1.0 is of HTTP/1.0's kind.
-        headers: names in lower case.
+    A server may ignore the offer (RFC 9110, section 7.8).
     """
     lines = [b"%s %s HTTP/%s" % (method, url, version.encode("ascii"))]
     for name, value in headers:

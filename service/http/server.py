@@ -32,11 +32,6 @@ class DrainingServer(uvicorn.Server):
     connections too, so that a load balancer has time to notice. Then the socket closes, the
     current requests end, and `run` returns. SIGINT skips the wait. A second signal ends the
     process at once.
-
-    Args:
-        config: of uvicorn.
-        lifecycle: the flags that the application reads.
-        drain_seconds: how long to go on answering.
     """
 
     def __init__(
@@ -80,11 +75,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens the socket to listen on.
-
-    Args:
-        host: a name or address.
-        port: 0 takes any free one.
+    """Opens the socket to listen on; port 0 takes any free one.
 
     Raises:
         OSError: the name is unknown, or the address is taken or belongs to another machine.
@@ -115,14 +106,7 @@ def address(listening: socket.socket) -> str:
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:
-    """Serves until a signal ends it; returns when all current requests are answered.
-
-    Args:
-        app: the application.
-        listening: the open socket.
-        settings: their timeouts, proxies and number of connections, which the open files allow.
-        lifecycle: shared with the application.
-    """
+    """Serves until a signal ends it; returns when all current requests are answered."""
     state = app.state.headlight
     capacity = plan_capacity(settings.max_connections)
     trusted = settings.trusted_proxies

@@ -2,14 +2,12 @@
 
 It differs from the event loop's transport in three ways:
 
-- It drops output for a client that has left. uvloop raises if a connection was reset and a piece of
-  an answer is still to be written. Between the reset and the call that reports it an answer is
-  always on its way, so this is no error for a service.
-- It reads on after the last answer. A connection that is closed with unread bytes is reset, and a
-  client that is still sending would lose its answer. So only the way out is closed, and input is
-  discarded for a while.
-- It gives up a client that has stopped reading, or reads too slowly, so that no answer stays in
-  memory for long. Once an answer is sent, its reservation is released.
+- It drops output for a client that has left. uvloop raises if a connection was reset while a piece
+  of an answer was still to be written, which is no error for a service.
+- It reads on for a while after the last answer, and discards the input. A connection that is closed
+  with unread bytes is reset, and a client that is still sending would lose its answer.
+- It gives up a client that reads nothing, or too slowly, so that no answer stays in memory for
+  long. Once an answer is sent, its reservation is released.
 """
 
 import asyncio
@@ -111,11 +109,7 @@ class ClientTransport(asyncio.Transport):
         self._ending = self._loop.call_later(_LINGER_SECONDS, self.end)
 
     def discard(self, size: int) -> None:
-        """Counts input after the last answer, and ends the connection when it is too much.
-
-        Args:
-            size: in bytes.
-        """
+        """Counts bytes of input after the last answer; ends the connection if they are too many."""
         self._discarded += size
         if self._discarded > _LINGER_BYTES:
             self.end()
@@ -129,11 +123,7 @@ class ClientTransport(asyncio.Transport):
         self._transport.abort()
 
     def hurry(self, seconds: float) -> None:
-        """Ends the connection soon, because the process ends.
-
-        Args:
-            seconds: until it is aborted.
-        """
+        """Aborts the connection after `seconds`, because the process ends."""
         self._in_haste = True
         if self._lingering:
             self.end()
@@ -223,11 +213,7 @@ class ClientTransport(asyncio.Transport):
         self._read_or_not()
 
     def set_full(self, *, full: bool) -> None:
-        """Stops reading, or reads again unless reading is paused.
-
-        Args:
-            full: whether too much input waits to be parsed.
-        """
+        """Stops reading while too much input waits to be parsed."""
         if full != self._full:
             self._full = full
             self._read_or_not()

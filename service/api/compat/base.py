@@ -64,14 +64,9 @@ TextOrList = Annotated[
 async def predict_texts(context: RequestContext, texts: Texts) -> list[Prediction]:
     """Classifies all texts of a request, or none.
 
-    Args:
-        context: who asks, and until when.
-        texts: no more than settings allow (see `check_count`).
-
     Raises:
         InvalidRequestError: there is no text, or one cannot be classified.
-        SentenceTooLongError: a text is too long and truncation is refused.
-        ServiceError: whatever the engine raises.
+        ServiceError: as `classify` does.
     """
     if not texts.items:
         raise wrong(texts.field, "no text is given: send at least one")
@@ -80,11 +75,9 @@ async def predict_texts(context: RequestContext, texts: Texts) -> list[Predictio
 
 
 def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:
-    """Names the texts that were cut, for answers that have no field for it.
+    """Returns a header that names the texts that were cut; empty if none was.
 
-    Returns:
-        The header with their indices, from 0; none if no text was cut. Of many, it names the
-        first, and says how many more there are.
+    It lists their indices, from 0; of many the first, and how many more there are.
     """
     cut = [str(index) for index, each in enumerate(predictions) if each.truncated]
     if len(cut) > _MOST_CUT:
@@ -93,12 +86,7 @@ def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:
 
 
 def wrong(loc: Loc, message: str) -> InvalidRequestError:
-    """Returns an error of one place of the body.
-
-    Args:
-        loc: the place, below the body.
-        message: what is wrong and what would be right.
-    """
+    """Returns an error of one place of the body, `loc` below the body."""
     loc = ("body", *loc)
     return InvalidRequestError(f"{spell(loc)}: {message}.", errors=[FieldError(loc, message)])
 
@@ -114,9 +102,6 @@ def foreign_requests(routers: Iterable[APIRouter]) -> Callable[[Scope], bool]:
     Clients of other systems show that member. The function also knows requests that reach no
     route: of another method, or below a path such as `/v1` that only other systems have. The path
     `/` is a page too, so there the method counts.
-
-    Args:
-        routers: the paths of other systems that are served.
     """
     routes = [each for router in routers for each in router.routes if isinstance(each, APIRoute)]
     at_root = {method for route in routes if route.path == "/" for method in route.methods or ()}
@@ -144,13 +129,10 @@ async def read_content(request: Request, max_bytes: int, *media_types: str) -> b
         max_bytes: the largest body, as it is sent and unpacked.
         media_types: the types that a body may name, without parameters.
 
-    Returns:
-        The body, unpacked.
-
     Raises:
         PayloadTooLargeError: the body is larger, by its declared length, by its bytes, or unpacked.
         UnsupportedMediaTypeError: it has another type, or another encoding.
-        MalformedJsonError: it is not what gzip writes.
+        MalformedJsonError: it is not gzip though it says so.
     """
     content = await receive(request, max_bytes)
     given = [_essence(each) for each in request.headers.getlist("content-type")]
@@ -172,11 +154,7 @@ async def read_content(request: Request, max_bytes: int, *media_types: str) -> b
 
 
 def unpack(content: bytes, max_bytes: int) -> bytes:
-    """Unpacks what gzip wrote; never holds more than the limit and one byte.
-
-    Args:
-        content: one member of gzip, as every client sends.
-        max_bytes: the largest result.
+    """Unpacks one gzip member; never holds more than the limit and one byte.
 
     Raises:
         PayloadTooLargeError: the result would be larger.

@@ -215,14 +215,10 @@ async def answer_inputs(context: RequestContext, body: InputsRequest, *, flat: b
     """Classifies the texts of a body with `inputs`, and lists scores, the best first.
 
     Args:
-        context: who asks, and until when.
-        body: the body of the request.
+        context: the admitted request.
+        body: its body.
         flat: whether one text that stands in no list is answered with a list of its scores, as TEI
             does, instead of a list of lists with one entry.
-
-    Raises:
-        InvalidRequestError: `inputs` is something else than texts.
-        ServiceError: as `predict_texts` does.
     """
     predictions = await predict_texts(context, texts_of(body))
     scores = [_scores(each, body) for each in predictions]

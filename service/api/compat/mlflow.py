@@ -123,11 +123,7 @@ async def show_version(request: Request) -> Response:  # noqa: ARG001 - every en
 
 
 def texts_of(body: InvocationsRequest) -> Texts:
-    """The texts of a body.
-
-    Raises:
-        InvalidRequestError: it holds something else, or does not say which column holds them.
-    """
+    """Returns the texts of a body; raises InvalidRequestError if it does not say where they are."""
     if body.dataframe_split is not None:
         items, field, below = _of_table(body.dataframe_split)
     elif isinstance(body.inputs, str):

@@ -144,12 +144,7 @@ _EXAMPLES: dict[str, Any] = {
 
 
 async def _read(context: RequestContext) -> InferRequest:
-    """Reads a request of the protocol; `data` of its input becomes a flat list of the texts.
-
-    Raises:
-        NotFoundError: another model or version is named.
-        ServiceError: the body is too large, of another type, not JSON, or wrong.
-    """
+    """Reads a request of the protocol; `data` of its input becomes a flat list of the texts."""
     request, state = context.request, context.state
     _require_served(request)
     content = await read_content(request, state.settings.max_body_bytes, JSON, OCTETS)
