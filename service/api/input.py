@@ -96,7 +96,7 @@ def kind_of(field: Mapping[str, Any]) -> str | None:
 
 @cache
 def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
-    """Returns the JSON schema of each field of a request; of an optional one, that of its values."""
+    """Returns the JSON schema of each field; of an optional field, that of its values."""
     properties: dict[str, dict[str, Any]] = schema.model_json_schema()["properties"]
     return {name: {**field, **field.get("anyOf", [{}])[0]} for name, field in properties.items()}
 

@@ -26,7 +26,7 @@ from service.http.access import authorization, challenge, client_of, explain_ref
 from service.http.memory_watch import LARGE_SHARE
 from service.http.middleware import deadline_of, seconds_of
 from service.http.negotiation import negotiate
-from service.http.response_budget import SMALL_BYTES, Reservation, sender_of
+from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
 from service.inference.admission import ClientId
 from service.settings import Access
 
@@ -92,7 +92,8 @@ def admit(request: Request) -> RequestContext:
         UnauthorizedError: keys are set and the request has no valid one.
         RateLimitedError: its client has sent too many.
     """
-    state, scope = state_of(request), request.scope
+    state: State = request.app.state.headlight
+    scope = request.scope
     if request.method == "GET":
         require_same_site(request)
     client = client_of(state.api_keys, scope["client"], scope["headers"])
@@ -266,7 +267,7 @@ async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
     Raises:
         ClientDisconnect: the client is gone.
     """
-    sender = sender_of(request.scope)
+    sender: Sender | None = request.scope.get(SENDER)
     task = asyncio.current_task()
     if sender is None or task is None:
         return await work

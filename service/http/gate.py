@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
-from prometheus_client import Counter
 from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
@@ -69,15 +68,11 @@ class Gate:
         empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
         self._written = {foreign: _write(empty, foreign) for foreign in (False, True)}
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
-        status = str(OverloadedError.status)
         self._routes = {
-            (method.encode("ascii"), path.encode("ascii")): _Route(
-                route,
-                metrics.requests.labels(route, method, status),
-                (method, path) in foreign,
-            )
+            (method.encode("ascii"), path.encode("ascii")): route
             for (method, path), route in routes.items()
         }
+        self._foreign = {(method.encode("ascii"), path.encode("ascii")) for method, path in foreign}
 
     def refuse(
         self,
@@ -97,28 +92,23 @@ class Gate:
             peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
-        place = self._routes.get((method, path))
-        if place is None or self._lifecycle.draining:
+        route = self._routes.get((method, path))
+        if route is None or self._lifecycle.draining:
             return None
-        if self._memory.share > LARGE_SHARE:
-            try:
-                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
-            except OverloadedError as error:
-                place.refused.inc()
-                return self._answer(error, headers, closes=closes, is_foreign=place.is_foreign)
         loop = asyncio.get_running_loop()
-        caller = ClientId(client_of(self._api_keys, peer, headers), place.route)
         try:
-            self._engine.check_room(caller, loop.time() + self._seconds, ahead=self._let_in)
+            if self._memory.share > LARGE_SHARE:
+                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
+            client = ClientId(client_of(self._api_keys, peer, headers), route)
+            self._engine.check_room(client, loop.time() + self._seconds, ahead=self._let_in)
         except OverloadedError as error:
-            refusal = error
-        else:
-            if not self._let_in:
-                loop.call_soon(self._forget)
-            self._let_in += 1
-            return None
-        place.refused.inc()
-        return self._answer(refusal, headers, closes=closes, is_foreign=place.is_foreign)
+            status = str(error.status)
+            self._metrics.requests.labels(route, method.decode("ascii"), status).inc()
+            return self._answer(error, (method, path), headers, closes=closes)
+        if not self._let_in:
+            loop.call_soon(self._forget)
+        self._let_in += 1
+        return None
 
     def answer(
         self,
@@ -128,24 +118,29 @@ class Gate:
         *,
         closes: bool,
     ) -> bytes:
-        """Counts a request that is refused for another reason, and returns the whole answer.
+        """Counts a request for which no connection is free, and returns the whole answer.
 
         Args:
-            error: the reason.
+            error: the error to answer.
             place: method and path of the request.
             headers: its headers, names in lower case.
             closes: whether the connection closes after the answer.
         """
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
-        is_foreign = place in self._routes and self._routes[place].is_foreign
-        return self._answer(error, headers, closes=closes, is_foreign=is_foreign)
+        return self._answer(error, place, headers, closes=closes)
 
     def _answer(
-        self, error: OverloadedError, headers: Headers, *, closes: bool, is_foreign: bool = False
+        self,
+        error: OverloadedError,
+        place: tuple[bytes, bytes],
+        headers: Headers,
+        *,
+        closes: bool,
     ) -> bytes:
+        is_foreign = place in self._foreign
         self._metrics.count_problem(error)
         written = self._written[is_foreign]
-        if error is not written.error:  # the same for all who are refused within a moment
+        if error is not written.error:  # the same for all requests that are refused within a moment
             written = self._written[is_foreign] = _write(error, is_foreign)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
@@ -156,7 +151,7 @@ class Gate:
         return b"\r\n".join([written.head, *lines, b"", written.body])
 
     def _forget(self) -> None:
-        """Starts a new round: those who were let in now stand in the queue."""
+        """Starts a new round: the requests that were let in are now in the queue."""
         self._let_in = 0
 
 
@@ -166,14 +161,6 @@ def _has_large_body(headers: Headers) -> bool:
         if name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > SMALL_BODY):
             return True
     return False
-
-
-class _Route(NamedTuple):
-    """The path of a route, the counter of its refusals, and whether its problems have `error`."""
-
-    route: str
-    refused: Counter
-    is_foreign: bool
 
 
 class _Written(NamedTuple):

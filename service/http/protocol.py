@@ -27,7 +27,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from service.http.access import TrustedProxies, is_health
 from service.http.connections import Connections
 from service.http.gate import Gate
-from service.http.response_budget import name_sender
+from service.http.response_budget import SENDER
 from service.http.transport import ClientTransport
 
 LARGEST_HEAD = 131_072
@@ -188,13 +188,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
-        name_sender(cast("Scope", cycle.scope), self.transport)
+        cast("Scope", cycle.scope)[SENDER] = self.transport
         super()._start_asgi_task(cycle, partial(self._answer_unless_gone, cycle, app))
 
     async def _answer_unless_gone(
         self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Runs the app for one request, and raises ClientDisconnect in it if the client has left."""
+        """Runs the app; its `send` raises ClientDisconnect if the client has left."""
 
         async def send_unless_gone(message: Message) -> None:
             await send(message)

@@ -17,7 +17,8 @@ from service.errors import OverloadedError, Refusal
 SMALL_BYTES = 65_536
 # When there may be room: most clients read a large answer within seconds.
 _RETRY_SECONDS = 5.0
-_KEY = "headlight.sender"
+#: where the scope of a request holds the connection that sends its answer
+SENDER = "headlight.sender"
 
 
 class Sender(Protocol):
@@ -63,7 +64,7 @@ class ResponseBudget:
         """
         if answer <= SMALL_BYTES:
             return None
-        sender: Sender | None = scope.get(_KEY)
+        sender: Sender | None = scope.get(SENDER)
         fault = None
         if sender is not None and sender.is_holding:
             fault = (
@@ -106,13 +107,3 @@ class Reservation:
     def release(self) -> None:
         """Releases all bytes."""
         self.shrink(0)
-
-
-def sender_of(scope: Scope) -> Sender | None:
-    """Returns the connection that sends the answer to a request, if the server has set it."""
-    return scope.get(_KEY)
-
-
-def name_sender(scope: Scope, sender: Sender) -> None:
-    """Notes in a request which connection sends its answer."""
-    scope[_KEY] = sender

@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from service.api.requests import unless_gone
-from service.http.response_budget import Reservation, name_sender
+from service.http.response_budget import SENDER, Reservation
 
 
 class Connection:
@@ -49,7 +49,7 @@ class Work:
 def request_of(connection: Connection | None) -> Request:
     scope: dict[str, object] = {"type": "http"}
     if connection is not None:
-        name_sender(scope, connection)
+        scope[SENDER] = connection
     return Request(scope)
 
 

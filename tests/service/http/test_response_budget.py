@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Scope
 
 from service.errors import OverloadedError
-from service.http.response_budget import SMALL_BYTES, Reservation, ResponseBudget, name_sender
+from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, ResponseBudget
 from service.metrics import Metrics
 
 LARGE = SMALL_BYTES + 1
@@ -35,7 +35,7 @@ def make(most: int) -> tuple[ResponseBudget, Metrics]:
 
 def scope_of(holder: Holder) -> Scope:
     scope: Scope = {"type": "http"}
-    name_sender(scope, holder)
+    scope[SENDER] = holder
     return scope
 
 
