@@ -42,19 +42,14 @@ def test_each_key_lets_in(guarded: RunningService, key: str, scheme: str) -> Non
         assert client.get("/model").status_code == 200
 
 
-MISSING = "This service needs an API key: send it as Authorization: Bearer KEY."
-OTHER = (
-    "Authorization must be the word Bearer, a space and the key: this is another scheme, or a key "
-    "alone."
-)
+EXPECTED = "expected `Authorization: Bearer <key>`."
+MISSING = "This service needs an API key: send `Authorization: Bearer <key>`."
+OTHER = f"Authorization has another scheme or none: {EXPECTED}"
 UNSENDABLE = (
-    "The API key holds a space, a comma or a character that is not ASCII, which no key does: send "
-    "one key, as Bearer KEY."
+    "The API key has a space, a comma or a character that is not ASCII, which no key has: "
+    f"{EXPECTED}"
 )
-WRONG = (
-    "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs the "
-    "service for one."
-)
+WRONG = "The API key is not valid here: check it, or ask the operator of the service for one."
 INVALID = 'Bearer error="invalid_token"'
 
 
@@ -66,20 +61,20 @@ INVALID = 'Bearer error="invalid_token"'
         ([b"Bearer wrong"], WRONG, INVALID),
         (
             [b"Bearer"],
-            "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+            f"Authorization has no key: {EXPECTED}",
             "Bearer",
         ),
         ([b"Bearer first-key,second-key"], UNSENDABLE, INVALID),
         (
             [b'Bearer "first-key"'],
-            "The API key stands in quotation marks: send it without them, as Bearer KEY.",
+            f"The API key is in quotation marks: {EXPECTED}",
             INVALID,
         ),
         ([b"Basic first-key"], OTHER, "Bearer"),
         ([b"first-key"], OTHER, "Bearer"),
         (
             [b"Bearer first-key", b"Bearer first-key"],
-            "Authorization is given 2 times: send it once, as Bearer KEY.",
+            "Authorization is given 2 times: expected one `Authorization: Bearer <key>`.",
             "Bearer",
         ),
         ([b"Bearer \xff\xfe"], UNSENDABLE, INVALID),

@@ -180,7 +180,7 @@ def test_one_of_several_that_is_too_long_is_named(client: httpx.Client) -> None:
         422,
         "text-too-long",
         "The text is too long",
-        f"sentences.1: {message}.",
+        f"sentences[1]: {message}.",
         errors=[error("body", "sentences", 1, msg=message)],
     )
 

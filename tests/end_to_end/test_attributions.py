@@ -192,7 +192,7 @@ BLANK = (
 KNOWN = "an unknown parameter is given; known are sentence, truncation, label, method, steps, level"
 LABELS = "the model has the labels negative, positive"
 NUMBER = "must be a whole number"
-NO_STEPS = "gradient_x_input takes no steps: leave them out"
+NO_STEPS = '`steps` needs `method: "integrated_gradients"`'
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_wrong_queries(
         422,
         "invalid-request",
         "The request is not valid",
-        f"{where}: {message}.",
+        f"{message}." if message[0] == "`" else f"{where}: {message}.",
         errors=[error(*loc, msg=message)],
     )
     assert "Canary" not in response.text

@@ -15,12 +15,12 @@ from tests.end_to_end.test_faults import INTERNAL, computed, predict
 
 Start = Callable[..., AbstractContextManager[RunningService]]
 ALONE = (
-    "The model cannot compute an answer for this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
+    "The model cannot compute an answer for this text. Trying again would fail too: leave the "
+    "text out, and report the X-Request-ID to the operator of the service."
 )
 UNREADABLE = (
-    "The tokenizer of the model cannot read this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
+    "The tokenizer of the model cannot read this text. Trying again would fail too: leave the "
+    "text out, and report the X-Request-ID to the operator of the service."
 )
 PANIC = "x" * 40
 # The paths of explanations, each with what it needs beside the text.

@@ -149,8 +149,8 @@ def test_a_key_has_so_many_requests(limited: RunningService) -> None:
             429,
             "rate-limited",
             "The client asks for too much",
-            "1 requests are wanted and 0 are left; the limit is 3/hour: wait, or ask whoever runs "
-            "the service for more.",
+            "1 requests are wanted and 0 are left; the limit is 3/hour: wait, or ask the operator "
+            "of the service for more.",
             retry_after=response.json()["retry_after"],
         )
         assert 1100 < int(response.headers["retry-after"]) <= 1200
@@ -205,8 +205,8 @@ def test_a_foreign_page_cannot_make_a_browser_ask_for_costly_work(
                 response,
                 403,
                 "cross-site",
-                "A page from elsewhere may not ask this",
-                "A page from elsewhere made the browser ask this, and it takes much work: send it "
-                "with POST, or name the page's origin in HEADLIGHT_ALLOWED_ORIGINS.",
+                "Requests from other origins are not allowed here",
+                "A page of another origin sent this: send it with POST, or name its origin in "
+                "HEADLIGHT_ALLOWED_ORIGINS.",
             )
         assert client.get("/health/live").status_code == 200

@@ -16,7 +16,7 @@ from tests.end_to_end.servers import RunningService, service, wait_until
 Start = Callable[..., AbstractContextManager[RunningService]]
 INTERNAL = (
     "The service failed to answer. Nothing is wrong with the request as far as is known; try "
-    "again, and give the X-Request-ID to whoever runs the service."
+    "again, and report the X-Request-ID to the operator of the service."
 )
 
 FULL_AT_128 = (

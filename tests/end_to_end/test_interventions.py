@@ -176,16 +176,15 @@ def test_what_is_not_there_is_refused(
     [
         (
             {"sentences": [TEXT, TEXT], "omit": [1]},
-            "is of one sentence alone, and 2 are given",
+            "works with one sentence, got 2",
         ),
         (
             {"sentences": [TEXT], "omit": [1], "truncation": "window"},
-            "is not of truncation window, in which tokens have other numbers: leave one out",
+            'does not work with `truncation: "window"`: leave one out',
         ),
         (
             {"sentences": [TEXT], "omit": [1], "granularity": "sentence"},
-            "is not of granularity sentence, whose sentences have tokens of their own: leave one "
-            "out",
+            'does not work with `granularity: "sentence"`: leave one out',
         ),
     ],
 )

@@ -343,7 +343,7 @@ def test_a_body_is_limited_as_sent_and_unpacked(client: httpx.Client) -> None:
         unpacked, 413, "payload-too-large", "The body is longer than it may be once it is unpacked"
     )
     broken = client.post(INFER, content=b"x" + bomb, headers={"content-encoding": "gzip"})
-    assert_told(broken, 400, "malformed-json", "The body is not what gzip writes, though Content-")
+    assert_told(broken, 400, "malformed-json", "The body is not gzip, though Content-")
 
 
 @settings(max_examples=150)
@@ -440,7 +440,7 @@ def test_a_page_from_elsewhere_may_not_ask_unasked(client: httpx.Client) -> None
     content, headers = packed(b"good")
     for site in ("cross-site", "same-site"):
         answer = client.post(INFER, content=content, headers={**headers, "sec-fetch-site": site})
-        detail = "A page from elsewhere made the browser ask this, and it takes much work: name "
+        detail = "A page of another origin sent this: name "
         assert_told(answer, 403, "cross-site", detail)
     own = client.post(INFER, content=content, headers={**headers, "sec-fetch-site": "same-origin"})
     assert own.status_code == 200

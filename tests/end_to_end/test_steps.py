@@ -147,7 +147,7 @@ def test_it_is_one_pass_of_the_text(running: RunningService, client: httpx.Clien
         ({"query": "1"}, ["query"], "must be a whole number, got a string"),
         ({"layer": [0]}, ["layer"], "must be a whole number, got a list"),
         ({"window": 1}, ["window"],
-         "is of truncation window alone: set truncation to window"),
+         '`window` needs `truncation: "window"`'),
         ({"key": 1}, [], f"an unknown field is given; {KNOWN}"),
         ({"heads": 1}, [], f"an unknown field is given; did you mean head? {KNOWN}"),
     ],
@@ -161,9 +161,10 @@ def test_wrong_bodies(
         422,
         "invalid-request",
         "The request is not valid",
-        f"{'.'.join(map(str, loc))}: {message}."
-        if change != {"query": 5}
-        else f"query: {message}.",
+        # A message that begins with the name of its field has no place before it.
+        f"{message}."
+        if message[0] == "`"
+        else f"{'.'.join(map(str, loc if change != {'query': 5} else ['query']))}: {message}.",
         errors=[error(*loc, msg=message)],
     )
 

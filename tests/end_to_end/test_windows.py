@@ -182,7 +182,7 @@ def test_attention_of_a_window_is_that_of_its_text_alone(
         (
             {"window": 1},
             ("body", "window"),
-            "is of truncation window alone: set truncation to window",
+            '`window` needs `truncation: "window"`',
         ),
         (
             {"truncation": "window", "window": "0"},
@@ -209,7 +209,7 @@ def test_a_window_that_cannot_be_shown_is_refused(
 def test_of_several_texts_the_one_without_the_window_is_named(client: httpx.Client) -> None:
     body = {"sentences": [LONG, "good film"], "truncation": "window", "window": 1}
     problem = client.post("/attention", json=body).json()
-    message = "of sentences.1, the text has 1 window, 0, got 1"
+    message = "of sentences[1], the text has 1 window, 0, got 1"
     assert problem["detail"] == f"window: {message}."
     assert problem["errors"] == [error("body", "window", msg=message)]
 

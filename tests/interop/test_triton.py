@@ -419,7 +419,7 @@ def test_what_is_not_offered_is_not_found(call: Call, running: RunningService) -
 
 def test_a_key_is_sent_as_a_header(call: Call, keyed: RunningService) -> None:
     right, wrong_key = {"Authorization": "Bearer right"}, {"Authorization": "Bearer left"}
-    missing = ("401", "This service needs an API key: send it as Authorization: Bearer KEY.")
+    missing = ("401", "This service needs an API key: send `Authorization: Bearer <key>`.")
     assert call(keyed, "is_server_live") is True
     assert call(keyed, "is_server_ready") is True
     assert call(keyed, "is_model_ready", "tiny") is False
