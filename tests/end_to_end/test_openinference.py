@@ -276,15 +276,15 @@ def raw(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
         ),
         (
             body(" ", outputs=["attention"]),
-            "body.inputs[0].data[0]: the text is blank: send at least one character",
+            "inputs[0].data[0]: the text is blank: send at least one character",
         ),
         (
             body(None, outputs=["tokens"]),
-            "body.inputs[0].data[0]: the item is not a string: send text.",
+            "inputs[0].data[0]: the item is not a string: send text.",
         ),
         (
             body("a", "b", outputs=["tokens"]),
-            "body.outputs: attention and tokens are answered for one text, got 2: send it alone, ",
+            "body.outputs: attention and tokens work with one text, got 2: ",
         ),
     ],
 )
