@@ -128,7 +128,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
     weights, size = _check_size(engine.info, request, form, tokens, state)
-    reserved = context.reserve(size)
+    reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
     def write(number: int, explanation: Explanation) -> object:
         view = make_view(explanation, reduce=request.reduce, words=words[number])
@@ -229,11 +229,6 @@ def _check_size(
         listed=isinstance(request, AttentionListRequest),
         sides=None if request.thumbnail is None else sides,
     )
-    if estimated.making > state.budget.most:
-        raise TooManyWeightsError(
-            f"The answer would take up to {estimated.making} bytes while it is made; the limit is "
-            f"{state.budget.most}: ask for fewer layers or heads, or for a shorter text."
-        )
     return weights, estimated
 
 

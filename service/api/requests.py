@@ -19,7 +19,13 @@ from starlette.types import Scope
 
 from service.api.input import Schema, read_body, read_query, validate
 from service.api.state import State, state_of
-from service.errors import NOT_FOUND_DETAIL, CrossSiteError, NotFoundError, UnauthorizedError
+from service.errors import (
+    NOT_FOUND_DETAIL,
+    CrossSiteError,
+    NotFoundError,
+    TooManyWeightsError,
+    UnauthorizedError,
+)
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
 from service.http.access import authorization, challenge, client_of, explain_refusal
@@ -70,12 +76,18 @@ class RequestContext:
         """The part of the request that says what it wants: the first word of every `loc`."""
         return "query" if self.request.method == "GET" else "body"
 
-    def reserve(self, size: Size) -> Reservation | None:
+    def reserve(self, size: Size, advice: str) -> Reservation | None:
         """Reserves a part of the response budget for an answer.
 
         Raises:
+            TooManyWeightsError: it is larger than the whole budget; `advice` says what to do.
             OverloadedError: the budget or the memory is used up.
         """
+        if size.making > self.state.budget.most:
+            raise TooManyWeightsError(
+                f"The answer would take up to {size.making} bytes while it is made; the limit is "
+                f"{self.state.budget.most}: {advice}."
+            )
         if size.answer > SMALL_BYTES:
             self.state.memory.check(LARGE_SHARE)
         return self.state.budget.reserve(self.scope, answer=size.answer, making=size.making)

@@ -75,7 +75,7 @@ async def _follow(context: RequestContext, request: StepsQuery) -> Response:
             f"{limit}: shorten the text."
         )
     size = estimate_steps(numbers, [token.text for token in encoding.tokens or ()])
-    reserved = context.reserve(size)
+    reserved = context.reserve(size, "shorten the text")
 
     def work() -> bytes:
         steps = inspector.steps(

@@ -343,8 +343,7 @@ def wrong(name: str, shape: Sequence[int], datatype: str, values: Any) -> list[I
             texts_input(["good", "bad"]),
             {"outputs": wanted("attention")},
             "422",
-            "body.outputs: attention and tokens are answered for one text, got 2: send it alone, "
-            "or leave both out.",
+            "body.outputs: attention and tokens work with one text, got 2: leave both out.",
         ),
         (
             texts_input(["good"]),

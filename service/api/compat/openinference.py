@@ -119,6 +119,7 @@ _BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
 _DATA: Loc = ("inputs", 0, "data")
 _TEXT: Loc = ("body", *_DATA, 0)
 _MICROSECONDS = 1_000_000
+_SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
 _FLOAT = 4
 # Bytes of the length before the text of a token, and of those of other outputs.
 _HEAD = 4_000
@@ -377,7 +378,7 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     weights = 0
     if "attention" in _outputs(body):
         weights, size = _check_size(state, body, tokens)
-        reserved = context.reserve(size)
+        reserved = context.reserve(size, _SHORTER)
 
     def write(_: int, explanation: Explanation) -> _Answer:
         """Runs on the worker that computed it."""
@@ -431,22 +432,16 @@ def _check_size(state: State, body: InferRequest, tokens: Sequence[str]) -> tupl
     info, most = state.engine.info, state.settings.max_attention_weights
     maps = info.num_layers * info.num_heads
     weights = maps * len(tokens) ** 2
-    advice = "send a shorter text, or ask POST /attention for fewer layers or heads"
     if weights > most:
         raise TooManyWeightsError(
             f"{info.num_layers} layers of {info.num_heads} heads over {len(tokens)} tokens are "
-            f"{weights} weights; the limit is {most}: {advice}."
+            f"{weights} weights; the limit is {most}: {_SHORTER}."
         )
     if _outputs(body)["attention"]:
         answer = weights * _FLOAT + sum(_FLOAT + len(token.encode()) for token in tokens) + _HEAD
         size = Size(answer, answer * _COPIES)
     else:
         size = estimate_size("json", [tokens], maps=maps, float_bytes=_FLOAT, listed=True)
-    if size.making > state.budget.most:
-        raise TooManyWeightsError(
-            f"The answer would take up to {size.making} bytes while it is made; the limit is "
-            f"{state.budget.most}: {advice}."
-        )
     return weights, size
 
 
