@@ -22,7 +22,7 @@ _HEALTH_ELSEWHERE = frozenset({"/health", "/ping", "/v2/health/live", "/v2/healt
 Headers = Iterable[tuple[bytes, bytes]]
 Address = tuple[str, int]
 
-_EXPECTED = "Authorization: Bearer <key>"
+_EXPECTED = "`Authorization: Bearer <key>`"
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
 _QUOTES = frozenset({b'"', b"'", b"`"})
 # Where other services take a key; and how the header is spelt.
@@ -64,21 +64,21 @@ def explain_refusal(headers: Headers) -> str:
         names = {name for name, _ in sent}
         other = next((shown for name, shown in _OTHER_HEADERS.items() if name in names), None)
         beside = "" if other is None else f", not in {other}"
-        return f"This service needs an API key: send `{_EXPECTED}`{beside}."
+        return f"This service needs an API key: send {_EXPECTED}{beside}."
     if len(given) > 1:
-        return f"Authorization is given {len(given)} times: expected one `{_EXPECTED}`."
+        return f"Authorization is given {len(given)} times: expected one {_EXPECTED}."
     scheme, _, rest = given[0].partition(b" ")
     key = rest.strip(b" ")
     if scheme.lower() != b"bearer":
-        return f"Authorization has another scheme or none: expected `{_EXPECTED}`."
+        return f"Authorization has another scheme or none: expected {_EXPECTED}."
     if not key:
-        return f"Authorization has no key: expected `{_EXPECTED}`."
+        return f"Authorization has no key: expected {_EXPECTED}."
     if key[:1] in _QUOTES or key[-1:] in _QUOTES:
-        return f"The API key is in quotation marks: expected `{_EXPECTED}`."
+        return f"The API key is in quotation marks: expected {_EXPECTED}."
     if not set(key.decode("latin-1")) <= _VISIBLE:
         return (
             "The API key has a space, a comma or a character that is not ASCII, which no key has: "
-            f"expected `{_EXPECTED}`."
+            f"expected {_EXPECTED}."
         )
     return "The API key is not valid here: check it, or ask the operator of the service for one."
 
