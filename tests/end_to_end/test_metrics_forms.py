@@ -5,8 +5,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from tests.end_to_end.problems import assert_problem
-
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -54,17 +52,6 @@ def test_every_scraper_is_answered_in_its_form(
     assert response.status_code == 200
     assert response.headers["content-type"] == form
     assert response.text.endswith("# EOF\n") == (form == OPEN)
-
-
-@pytest.mark.parametrize("accept", ["image/png", "nonsense", "application/json"])
-def test_what_no_scraper_asks_for_is_refused(client: httpx.Client, accept: str) -> None:
-    assert_problem(
-        client.get("/metrics", headers={"accept": accept}),
-        406,
-        "not-acceptable",
-        "None of the forms asked for is offered",
-        "Accept names none of what is offered here: text/plain, application/openmetrics-text.",
-    )
 
 
 def test_both_forms_have_the_same_series(client: httpx.Client) -> None:
