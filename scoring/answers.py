@@ -6,21 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.network.prediction import Prediction
-from model.tokenization.sentences import Span
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceAnswer:
-    """What the model says of one sentence.
-
-    Args:
-        span: where it stands in the text.
-        prediction: of it alone.
-    """
-
-    span: Span
-    prediction: Prediction
+from model.reading import SentenceResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +29,7 @@ class Answers:
     token_counts: NDArray[np.int32]
     truncated: NDArray[np.bool_]
     windows: NDArray[np.int32]
-    sentences: Sequence[Sequence[SentenceAnswer]]
+    sentences: Sequence[Sequence[SentenceResult]]
     refused: Mapping[int, str]
 
     @property

@@ -1,7 +1,6 @@
 """Scores texts with a checkpoint, in passes of texts of similar length."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,17 @@ from model.errors import ConfigurationError, InputError, NotFiniteError
 from model.loading import load
 from model.network.prediction import Prediction
 from model.predictor import Predictor
-from model.tokenization.sentences import Span, split_sentences
+from model.reading import (
+    EncodedText,
+    ReadingOptions,
+    SentenceResult,
+    TextResult,
+    join_results,
+    read_text,
+)
 from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import Reading
-from scoring.answers import Answers, SentenceAnswer
+from scoring.answers import Answers
 from scoring.errors import OptionError
 from scoring.manifest import Granularity, Model
 
@@ -44,21 +50,6 @@ def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.devic
         return chosen, choose_dtype(dtype, chosen, checkpoint.manifest.precision)
     except ConfigurationError as error:
         raise OptionError(f"--dtype: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedText:
-    """A text as the model reads it.
-
-    Args:
-        windows: of the whole; one encoding if it is not read in windows.
-        sentences: the windows of each sentence; empty if they are not scored.
-        spans: where each sentence stands in the text.
-    """
-
-    windows: Sequence[Encoding]
-    sentences: Sequence[Sequence[Encoding]] = ()
-    spans: Sequence[Span] = ()
 
 
 def describe(
@@ -123,6 +114,7 @@ class Scorer:
         if chosen.type == "cpu":
             torch.set_num_threads(backend.cores)
         self._predictor: Predictor = load(opened, backend)
+        self._reading = ReadingOptions(truncation, by_sentence=granularity == "sentence")
         self._pass_tokens = max(_PASS_TOKENS, backend.default_batch_tokens)
 
     def score(self, texts: Sequence[str]) -> Answers:
@@ -154,25 +146,11 @@ class Scorer:
         refused = {}
         for place, text in enumerate(texts):
             try:
-                encoded.append(self._encode(text))
+                encoded.append(read_text(self._predictor, text, self._reading))
             except InputError as error:
                 encoded.append(None)
                 refused[place] = str(error)
         return encoded, refused
-
-    def _encode(self, text: str) -> EncodedText:
-        whole = self._read(text)
-        if self.model.granularity == "text":
-            return EncodedText(whole)
-        spans = split_sentences(text)
-        return EncodedText(
-            whole, [self._read(text[span.start : span.end]) for span in spans], spans
-        )
-
-    def _read(self, text: str) -> Sequence[Encoding]:
-        if self.model.truncation == "window":
-            return self._predictor.encode_windows(text)
-        return [self._predictor.encode(text, truncation=self.model.truncation)]
 
     def answer(self, encoded: Sequence[EncodedText | None], refused: dict[int, str]) -> Answers:
         """Runs the passes for encoded texts.
@@ -182,7 +160,7 @@ class Scorer:
             refused: the reasons of those that have none.
         """
         count = len(encoded)
-        sentences: list[Sequence[SentenceAnswer]] = [()] * count
+        sentences: list[Sequence[SentenceResult]] = [()] * count
         answers = Answers(
             np.zeros(count, np.int32),
             np.zeros((count, len(self.model.labels)), np.float64),
@@ -193,34 +171,23 @@ class Scorer:
             refused,
         )
         ids = {label: number for number, label in enumerate(self.model.labels)}
-        results = iter(self._predict([each for text in encoded if text for each in _all(text)]))
+        encodings = [each for text in encoded if text for each in text.encodings]
+        results = iter(self._predict(encodings))
         for place, text in enumerate(encoded):
             if text is None:
                 continue
-            # All are taken before one is looked at: the next text begins behind them.
-            read = [[next(results) for _ in part] for part in (text.windows, *text.sentences)]
-            whole, *parts = [self._join(windows) for windows in read]
-            found = [part for part in parts if isinstance(part, Prediction)]
-            if not isinstance(whole, Prediction) or len(found) < len(parts):
-                fault = next(each for each in (whole, *parts) if isinstance(each, Exception))
-                refused[place] = _reason(fault)
+            result = join_results(self._predictor, text, results)
+            if not isinstance(result, TextResult):
+                refused[place] = _reason(result)
                 continue
+            whole = result.prediction
             answers.label_ids[place] = ids[whole.label]
             answers.probabilities[place] = list(whole.probabilities.values())
             answers.token_counts[place] = whole.token_count
             answers.truncated[place] = whole.truncated
             answers.windows[place] = whole.windows
-            sentences[place] = list(map(SentenceAnswer, text.spans, found))
+            sentences[place] = result.sentences or ()
         return answers
-
-    def _join(self, windows: Sequence[Prediction | Exception]) -> Prediction | Exception:
-        """Makes one prediction of those of all windows of a text, or returns an error of theirs."""
-        found: list[Prediction] = []
-        for window in windows:
-            if isinstance(window, Exception):
-                return window
-            found.append(window)
-        return self._predictor.join(found)
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
         """Runs the passes; returns the results in the order of the encodings."""
@@ -240,11 +207,6 @@ class Scorer:
             places.append(place)
         if places:
             yield places, [encodings[at] for at in places]
-
-
-def _all(text: EncodedText) -> list[Encoding]:
-    """All of a text that goes through the network: the whole, then its sentences."""
-    return [*text.windows, *(each for part in text.sentences for each in part)]
 
 
 def _reason(error: Exception) -> str:

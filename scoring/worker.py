@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
+from model.reading import EncodedText
 from scoring.engines.base import Fault, Job
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.manifest import BadRow, Manifest, UnitRecord
 from scoring.output import Output
 from scoring.reading import UnitReader, UnitRows
-from scoring.scorer import EncodedText, Scorer
+from scoring.scorer import Scorer
 from scoring.writing import part_bytes, part_name
 
 Result = UnitRecord | Fault

@@ -13,7 +13,8 @@ import orjson
 import pyarrow
 from pyarrow import parquet
 
-from scoring.answers import Answers, SentenceAnswer
+from model.reading import SentenceResult
+from scoring.answers import Answers
 from scoring.inputs import suffix_of
 from scoring.manifest import Column, Manifest, Model, Source
 from scoring.reading import MISSING
@@ -120,7 +121,7 @@ def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
         yield pyarrow.array(rows, pyarrow.list_(pyarrow.struct(list(fields.items()))))
 
 
-def _sentence(answer: SentenceAnswer) -> dict[str, object]:
+def _sentence(answer: SentenceResult) -> dict[str, object]:
     """What the answers tell of a sentence."""
     found = answer.prediction
     shares = {f"probability_{label}": share for label, share in found.probabilities.items()}

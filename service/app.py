@@ -1,4 +1,4 @@
-"""Builds the ASGI application from settings and a sound checkpoint folder."""
+"""Builds the ASGI application from settings and a checked checkpoint folder."""
 
 import asyncio
 from collections import defaultdict
@@ -19,52 +19,40 @@ from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
 from model.loading import load
+from service.api import attention, attributions, health, metrics, model, predict, steps
 from service.api.compat import families
-from service.api.compat.errors import error_teller
-from service.api.compat.texts import TRUNCATED
-from service.api.openapi import DESCRIPTION, install_openapi
-from service.api.routes import (
-    attention,
-    attributions,
-    health,
-    metrics,
-    model,
-    pages,
-    predict,
-    problems,
-    steps,
-)
-from service.api.state import State
+from service.api.compat.base import TRUNCATED, foreign_requests
+from service.api.openapi import DESCRIPTION, complete_openapi
+from service.api.state import State, request_limits
 from service.drift import AnswerCounts
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
-from service.http.direct import DirectApp, Layer, direct_places
+from service.http.direct import DirectApp, Layer, direct_routes
 from service.http.gate import Gate
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import MemoryWatch
 from service.http.middleware import (
     CLIENT_LEFT,
     REQUEST_ID,
     TIMEOUT,
+    Lifecycle,
     ProblemMiddleware,
     RequestMiddleware,
 )
 from service.http.rate_limit import RateLimit
-from service.http.response_budget import SendingLimit
+from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
 from service.metrics import Metrics
+from service.page import problems, routes
 from service.settings import Rate, Settings
 
+_COMPUTING = (predict.router, attention.router, steps.router, attributions.router)
 OWN_ROUTERS: tuple[APIRouter, ...] = (
-    predict.router,
-    attention.router,
-    steps.router,
-    attributions.router,
+    *_COMPUTING,
     model.router,
     health.router,
     metrics.router,
-    pages.router,
+    routes.router,
     problems.router,
 )
 # All that can be served; settings switch some off.
@@ -89,12 +77,13 @@ def create_app(
 
     Args:
         settings: read once, at the start.
-        checkpoint: the folder to serve, found sound.
+        checkpoint: the folder to serve, already checked.
         backend: where its network runs.
-        api_keys: the keys that let a request in.
+        api_keys: the valid keys.
         lifecycle: shared with the server that drains; a new one if None.
-        tracing: makes spans of requests; None if nobody wants traces.
+        tracing: makes spans of requests; None without traces.
     """
+    lifecycle = lifecycle or Lifecycle()
     foreign = families.routers_of(settings.compat)
     routers = (*OWN_ROUTERS, *foreign)
     counted = Metrics(_series(routers))
@@ -110,10 +99,6 @@ def create_app(
         watchdog_seconds=settings.watchdog_seconds,
         metrics=counted,
     )
-    lifecycle = lifecycle or Lifecycle()
-    full = settings.request_timeout  # no admitted request waits longer
-    counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
-    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
     app = DirectApp(
         title="Headlight",
         version=version("headlight"),
@@ -126,26 +111,17 @@ def create_app(
         # Whatever its variables say: it would send queries and messages of errors, which hold text.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    tells_error = error_teller(foreign)
+    cors = None
+    if settings.allowed_origins:
+        cors = partial(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            **_cors_headers(is_foreign=bool(foreign), is_traced=tracing is not None),
+        )
     computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
-    names = {"model": checkpoint.name, "version": checkpoint.version}
-    places = partial(direct_places, names=names)
-    own = _routes(predict.router, attention.router, steps.router, attributions.router)
-    heavy = places([*own, *computing])
-    # The first goes with requests too.
-    foreign_headers = [HEADER, TRUNCATED] if foreign else []
-    traced = ["traceparent", "tracestate"] if tracing is not None else []
-    may_send = [*foreign_headers[:1], *traced]
-    may_read = [*foreign_headers, *traced[:1]]
-    cors = partial(
-        CORSMiddleware,
-        allow_origins=settings.allowed_origins or (),
-        allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *may_send],
-        expose_headers=[REQUEST_ID, "Retry-After", *may_read],
-    )
-    memory = MemoryWatch(counted.memory_refused)
-    counted.memory_used.set_function(lambda: memory.share)
+    place = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
+    heavy = place([*_routes(*_COMPUTING), *computing])
+    memory = MemoryWatch()
     gate = Gate(
         engine,
         lifecycle,
@@ -153,51 +129,72 @@ def create_app(
         memory,
         api_keys=api_keys,
         routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
-        tells_error=frozenset((method, quote(path)) for method, path in places(computing)),
+        foreign=frozenset((method, quote(path)) for method, path in place(computing)),
         seconds=settings.request_timeout,
-        cors=cors(app) if settings.allowed_origins else None,
+        cors=None if cors is None else cors(app),
     )
-    sending = SendingLimit(
-        settings.max_sending_bytes, counted.sending_bytes, counted.sending_refused
-    )
-    app.state.headlight = State(
+    state = State(
         settings,
         checkpoint,
+        request_limits(settings, checkpoint),
         api_keys,
         engine,
         lifecycle,
         counted,
         gate,
-        sending,
+        ResponseBudget(settings.max_sending_bytes, counted.sending_bytes),
         memory,
         requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),
         tokens=_limit(settings.token_quota, "tokens", Refusal.QUOTA),
     )
+    app.state.headlight = state
+    _show_live(state)
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods(routers)))
-    # From the innermost to the outermost.
-    layers: list[Layer] = []
-    if settings.allowed_hosts:
-        layers.append(partial(AllowedHosts, hosts=settings.allowed_hosts))
-    layers.append(
-        partial(
-            ProblemMiddleware,
-            lifecycle=lifecycle,
-            metrics=counted,
-            request_timeout=settings.request_timeout,
-            tells_error=tells_error,
-        )
+    problem_layer = partial(
+        ProblemMiddleware,
+        lifecycle=lifecycle,
+        metrics=counted,
+        request_timeout=settings.request_timeout,
+        is_foreign=foreign_requests(foreign),
     )
-    if settings.allowed_origins:
-        layers.append(cors)
-    if tracing is not None:
-        layers.append(tracing)
-    layers.append(partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted))
-    app.surround(layers, direct=heavy)
-    install_openapi(app, app.state.headlight.limits, families.schemas_of(settings.compat))
-    families.describe_inputs(app.openapi(), settings.compat)
+    hosts = settings.allowed_hosts
+    # From the innermost to the outermost.
+    layers: list[Layer | None] = [
+        partial(AllowedHosts, hosts=hosts) if hosts else None,
+        problem_layer,
+        cors,
+        tracing,
+        partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted),
+    ]
+    app.surround([layer for layer in layers if layer is not None], direct=heavy)
+    complete_openapi(app, state.limits)
+    if "huggingface" not in settings.compat:
+        predict.forget_inputs(app.openapi())
     return app
+
+
+def _cors_headers(*, is_foreign: bool, is_traced: bool) -> dict[str, list[str]]:
+    """Returns the methods and headers that pages of other origins may send and read."""
+    # The first of them goes with requests too.
+    compat = [HEADER, TRUNCATED] if is_foreign else []
+    traced = ["traceparent", "tracestate"] if is_traced else []
+    sent = ["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *compat[:1], *traced]
+    return {
+        "allow_methods": ["GET", "POST"],
+        "allow_headers": sent,
+        "expose_headers": [REQUEST_ID, "Retry-After", *compat, *traced[:1]],
+    }
+
+
+def _show_live(state: State) -> None:
+    """Lets metrics read what changes by itself."""
+    engine, lifecycle, counted = state.engine, state.lifecycle, state.metrics
+    full = state.settings.request_timeout  # no admitted request waits longer
+    counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
+    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
+    counted.memory_used.set_function(lambda: state.memory.share)
 
 
 @asynccontextmanager

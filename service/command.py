@@ -16,7 +16,7 @@ from model.backends.base import Backend
 from model.cli.arguments import LineParser, add_version
 from service.app import create_app
 from service.http.direct import Layer
-from service.http.lifecycle import Lifecycle
+from service.http.middleware import Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
 from service.preflight import prepare

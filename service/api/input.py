@@ -54,7 +54,7 @@ async def read_body(
     return check(parse_json(content))
 
 
-def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]) -> Schema:
+def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -> Schema:
     """Reads a query string as strictly as a JSON body.
 
     Args:
@@ -106,7 +106,7 @@ def validate(
     value: object,
     *,
     place: str,
-    context: Mapping[str, object],
+    context: dict[str, object],
     several: bool = False,
 ) -> Schema:
     """Checks a parsed value against a schema.
@@ -121,10 +121,10 @@ def validate(
     Raises:
         InvalidRequestError: it does not fit; lists every fault and repeats no text of the value.
     """
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not value.keys() <= schema.model_fields.keys():
         value = only_one_unknown(value, schema.model_fields)
     try:
-        return schema.model_validate(value, context=dict(context))
+        return schema.model_validate(value, context=context)
     except ValidationError as error:
         refused = refusal(error, schema, value, place=place, several=several)
     raise refused

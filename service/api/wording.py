@@ -1,4 +1,4 @@
-"""Says what is wrong with a request, with the right form first where its text is misplaced."""
+"""Words what pydantic finds wrong with a request; a misplaced text gets the right form first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -9,8 +9,8 @@ from pydantic_core import ErrorDetails
 from model.validation import nearest, tell_fault
 from service.errors import FieldError, InvalidRequestError
 
-# What this service and others call the field of the text. Whoever sends one of these names where
-# it is not known gets the right form of the request.
+# What this service and others call the field of the text. A request with one of these names where
+# it is not known gets the right form.
 TEXT_FIELDS = (
     *("sentences", "sentence", "inputs", "input", "texts", "text"),
     *("instances", "documents", "document", "content", "prompt", "data"),
@@ -69,7 +69,12 @@ def refusal(
         return InvalidRequestError(reason, errors=faults)
     first = faults[0]
     where = ".".join(str(part) for part in first.loc)
-    return InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+    return InvalidRequestError(f"{named(where, first.msg)}{more}.", errors=faults)
+
+
+def named(where: str, message: str) -> str:
+    """Puts the place before a message, unless the message begins with the name of the field."""
+    return message if message.startswith("`") else f"{where}: {message}"
 
 
 def _misplaced(
@@ -80,7 +85,7 @@ def _misplaced(
     *,
     several: bool,
 ) -> str | None:
-    """Tells the right form, and why; None if the text is where it belongs."""
+    """Returns the right form and why; None if the text is where it belongs."""
     known = schema.model_fields
     own = next((name for name in known if (place, name) in _FORMS), None)
     if own is None:
@@ -104,7 +109,7 @@ def _misplaced(
         hint = f"; of several texts send {_FORMS['body', 'sentences']}" if several else (
             "; ask once for each text"
         )  # fmt: skip
-    return f'Send {form}: the {part} "{own}" {_told(fault, place)}{hint}.'
+    return f'Send {form}: the {part} "{own}" {_describe(fault, place)}{hint}.'
 
 
 def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | None:
@@ -117,7 +122,7 @@ def _field_error(
 ) -> FieldError:
     loc = fault["loc"]
     if fault["type"] != "extra_forbidden":
-        return FieldError((place, *loc), _told(fault, place))
+        return FieldError((place, *loc), _describe(fault, place))
     known = _known_at(schema, loc[:-1])
     part = _PARTS.get(place, "field") if len(loc) == 1 else "field"
     listed = f"known are {', '.join(known)}"
@@ -145,19 +150,19 @@ def _model_in(annotation: object) -> type[BaseModel]:
     return next(_model_in(part) for part in get_args(annotation) if part is not type(None))
 
 
-def _told(fault: ErrorDetails, place: str) -> str:
-    """Tells a fault and, without any text of it, the value."""
-    kind, value, told = fault["type"], fault["input"], tell_fault(fault)
+def _describe(fault: ErrorDetails, place: str) -> str:
+    """Describes a fault and, without any text of it, the value."""
+    kind, value, words = fault["type"], fault["input"], tell_fault(fault)
     if kind in _LIMITS:
         is_long = isinstance(value, int) and abs(value) >= OUT_OF_RANGE
         shown = f"a number of {LONGEST_INTEGER} digits or more" if is_long else value
-        return f"{told}, got {shown}"
+        return f"{words}, got {shown}"
     if kind in _WRONG_COUNT:
-        return f"{told}, got {fault['ctx']['actual_length']}"
+        return f"{words}, got {fault['ctx']['actual_length']}"
     is_of_a_kind = kind.endswith("_type") or (
         kind in {"literal_error", "int_from_float"} and not isinstance(value, str)
     )
-    return f"{told}, got {_kind(value)}" if is_of_a_kind and place == "body" else told
+    return f"{words}, got {_kind(value)}" if is_of_a_kind and place == "body" else words
 
 
 def _kind(value: object) -> str:

@@ -10,16 +10,17 @@ Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model import Attribution, HeadImportance, HeadSteps, ModelInfo
+from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
 from model.explain.views import RAW, Level
+from model.reading import TextResult
 from service.errors import ServiceError
-from service.formats.results import ResponseOptions, TextResult, tell
 from service.formats.views import View
 
 JSON = "application/json"
@@ -41,29 +42,69 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
     return Response(orjson.dumps(content), headers=headers, media_type=JSON)
 
 
-def predict_answer(
-    info: ModelInfo, verdicts: Sequence[TextResult | ServiceError], telling: ResponseOptions
-) -> dict[str, object]:
-    """The content of an answer of `POST /predict`.
+@dataclass(frozen=True, slots=True)
+class ResponseOptions:
+    """What an answer of `POST /predict` shows.
 
     Args:
-        info: of the model that answers.
-        verdicts: of each item, or its error.
-        telling: what is told of a verdict.
+        windows: whether to show how many windows of each text were read.
+        abstain_below: a prediction of a lower score has no label; None: each has one.
     """
+
+    windows: bool = False
+    abstain_below: float | None = None
+
+
+def predict_answer(
+    info: ModelInfo, results: Sequence[TextResult | ServiceError], options: ResponseOptions
+) -> dict[str, object]:
+    """Returns the content of an answer of `POST /predict`: a result or an error for each text."""
     return {
         "model": _name(info),
         "predictions": [
-            {"error": item.problem()} if isinstance(item, ServiceError) else tell(item, telling)
-            for item in verdicts
+            {"error": item.problem()} if isinstance(item, ServiceError) else _text(item, options)
+            for item in results
         ],
     }
+
+
+def _text(result: TextResult, options: ResponseOptions) -> object:
+    prediction = result.prediction
+    if result.sentences is None and not options.windows and not _abstains(prediction, options):
+        return prediction  # orjson writes it faster as it is
+    members = _members(prediction, options)
+    if options.windows:
+        members["windows"] = prediction.windows
+    if result.sentences is not None:
+        members["sentences"] = [
+            {
+                "start": each.span.start,
+                "end": each.span.end,
+                **_members(each.prediction, options),
+            }
+            for each in result.sentences
+        ]
+    return members
+
+
+def _members(prediction: Prediction, options: ResponseOptions) -> dict[str, object]:
+    return {
+        "label": None if _abstains(prediction, options) else prediction.label,
+        "score": prediction.score,
+        "probabilities": prediction.probabilities,
+        "token_count": prediction.token_count,
+        "truncated": prediction.truncated,
+    }
+
+
+def _abstains(prediction: Prediction, options: ResponseOptions) -> bool:
+    return options.abstain_below is not None and prediction.score < options.abstain_below
 
 
 def attributions_answer(
     info: ModelInfo, attribution: Attribution, *, level: Level
 ) -> dict[str, object]:
-    """The content of an answer of `/attributions`."""
+    """Returns the content of an answer of `/attributions`."""
     return {
         "model": _name(info),
         "prediction": attribution.prediction,
@@ -79,7 +120,7 @@ def attributions_answer(
 
 
 def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, object]:
-    """The content of an answer of `/importance`."""
+    """Returns the content of an answer of `/importance`."""
     return {
         "model": _name(info),
         "prediction": heads.prediction,

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 Layer = Callable[[ASGIApp], ASGIApp]
 
 
-def direct_places(
+def direct_routes(
     routes: Iterable[APIRoute], names: Mapping[str, str]
 ) -> dict[tuple[str, str], APIRoute]:
     """Maps each method and path to its route.

@@ -16,9 +16,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys, client_of, cors_headers
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
-from service.http.middleware import REQUEST_ID, RESPONSE_HEADERS, Headers, request_id
+from service.http.middleware import (
+    REQUEST_ID,
+    RESPONSE_HEADERS,
+    Headers,
+    Lifecycle,
+    request_id,
+)
 from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
@@ -37,8 +42,8 @@ class Gate:
         memory: how full it is; large bodies are refused before other requests.
         api_keys: tell clients apart.
         routes: methods and paths that wait for the network, each with the path of its route.
-        tells_error: those of them whose problems have the member `error`, too.
-        seconds: that a request has.
+        foreign: those of other systems, whose problems have the member `error`, too.
+        seconds: time limit of a request.
         cors: lets pages from elsewhere read the answers; None if no origin is allowed.
     """
 
@@ -51,7 +56,7 @@ class Gate:
         *,
         api_keys: ApiKeys,
         routes: Mapping[tuple[str, str], str],
-        tells_error: Collection[tuple[str, str]] = (),
+        foreign: Collection[tuple[str, str]] = (),
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
@@ -63,14 +68,14 @@ class Gate:
         self._seconds = seconds
         self._cors = cors
         empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
-        self._written = {told: _write(empty, told) for told in (False, True)}
+        self._written = {foreign: _write(empty, foreign) for foreign in (False, True)}
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
         status = str(OverloadedError.status)
-        self._places = {
-            (method.encode("ascii"), path.encode("ascii")): _Place(
+        self._routes = {
+            (method.encode("ascii"), path.encode("ascii")): _Route(
                 route,
                 metrics.requests.labels(route, method, status),
-                (method, path) in tells_error,
+                (method, path) in foreign,
             )
             for (method, path), route in routes.items()
         }
@@ -93,7 +98,7 @@ class Gate:
             peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
-        place = self._places.get((method, path))
+        place = self._routes.get((method, path))
         if place is None or self._lifecycle.draining:
             return None
         if self._memory.share > LARGE_SHARE:
@@ -101,7 +106,7 @@ class Gate:
                 self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
             except OverloadedError as error:
                 place.refused.inc()
-                return self._answer(error, headers, closes=closes, told=place.tells_error)
+                return self._answer(error, headers, closes=closes, is_foreign=place.is_foreign)
         loop = asyncio.get_running_loop()
         caller = ClientId(client_of(self._api_keys, peer, headers), place.route)
         try:
@@ -114,7 +119,7 @@ class Gate:
             self._let_in += 1
             return None
         place.refused.inc()
-        return self._answer(refusal, headers, closes=closes, told=place.tells_error)
+        return self._answer(refusal, headers, closes=closes, is_foreign=place.is_foreign)
 
     def answer(
         self,
@@ -133,16 +138,16 @@ class Gate:
             closes: whether the connection closes after the answer.
         """
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
-        told = place in self._places and self._places[place].tells_error
-        return self._answer(error, headers, closes=closes, told=told)
+        is_foreign = place in self._routes and self._routes[place].is_foreign
+        return self._answer(error, headers, closes=closes, is_foreign=is_foreign)
 
     def _answer(
-        self, error: OverloadedError, headers: Headers, *, closes: bool, told: bool = False
+        self, error: OverloadedError, headers: Headers, *, closes: bool, is_foreign: bool = False
     ) -> bytes:
         self._metrics.count_problem(error)
-        written = self._written[told]
+        written = self._written[is_foreign]
         if error is not written.error:  # the same for all who are refused within a moment
-            written = self._written[told] = _write(error, told)
+            written = self._written[is_foreign] = _write(error, is_foreign)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
             own += cors_headers(self._cors, headers)
@@ -164,18 +169,18 @@ def _has_large_body(headers: Headers) -> bool:
     return False
 
 
-class _Place(NamedTuple):
+class _Route(NamedTuple):
     """A method and a path at which requests are refused.
 
     Args:
         route: the path of the route.
         refused: counts them.
-        tells_error: whether the problem has the member `error`, too.
+        is_foreign: whether the problem has the member `error`, too.
     """
 
     route: str
     refused: Counter
-    tells_error: bool
+    is_foreign: bool
 
 
 class _Written(NamedTuple):
@@ -192,8 +197,8 @@ class _Written(NamedTuple):
     body: bytes
 
 
-def _write(error: OverloadedError, told: bool) -> _Written:
-    response = error.response(with_error=told)
+def _write(error: OverloadedError, is_foreign: bool) -> _Written:
+    response = error.response(with_error=is_foreign)
     lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
     lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
     return _Written(error, b"\r\n".join(lines), bytes(response.body))

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,7 +28,6 @@ from service.errors import (
     ServiceError,
 )
 from service.http.access import is_health
-from service.http.lifecycle import Lifecycle
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
 from service.tracing.record import PROBLEM_KEY, TRACE_ID_KEY, ids_of
@@ -63,6 +63,22 @@ _SECONDS_KEY = "headlight.seconds"
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """How far the end of the process has come: flags that only turn from False to True.
+
+    Args:
+        draining: readiness is off, everything else is answered, and each answer closes its
+            connection.
+        ended: the drain time is over; new requests are refused.
+        stuck: a forward pass does not end, so the process must be killed.
+    """
+
+    draining: bool = False
+    ended: bool = False
+    stuck: bool = False
 
 
 class RequestMiddleware:
@@ -140,7 +156,7 @@ class ProblemMiddleware:
         lifecycle: when the drain time is over, only health is answered.
         metrics: where problems are counted.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
-        tells_error: whether a problem that answers a request has the member `error`, too.
+        is_foreign: whether a problem has the member `error`, too, for other systems' clients.
     """
 
     def __init__(
@@ -150,13 +166,13 @@ class ProblemMiddleware:
         lifecycle: Lifecycle,
         metrics: Metrics,
         request_timeout: float,
-        tells_error: Callable[[Scope], bool] = lambda _: False,
+        is_foreign: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._request_timeout = request_timeout
-        self._tells_error = tells_error
+        self._is_foreign = is_foreign
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; lets everything but HTTP through."""
@@ -178,7 +194,7 @@ class ProblemMiddleware:
                 self._metrics.count_problem(error)
                 scope[PROBLEM_KEY] = error.type
                 response = error.response(
-                    with_error=self._tells_error(scope), trace_id=ids_of(scope).get("trace_id")
+                    with_error=self._is_foreign(scope), trace_id=ids_of(scope).get("trace_id")
                 )
                 await response(scope, receive, send)
 

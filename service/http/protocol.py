@@ -15,6 +15,8 @@
 """
 
 import asyncio
+import re
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, cast
@@ -24,18 +26,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import is_health
+from service.http.access import TrustedProxies, is_health
 from service.http.connections import Connections
 from service.http.gate import Gate
-from service.http.heads import find_fault, without_offer
-from service.http.proxies import TrustedProxies
 from service.http.response_budget import name_sender
 from service.http.transport import ClientTransport
 
 LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
 # The same, and for anything else, while all connections are taken.
-_CROWDED_SECONDS = 2.0
+_EXTRA_SECONDS = 2.0
 # For the rest of a body after its answer.
 _REST_SECONDS = 10.0
 # Bytes parsed at once. The parser cannot stop within a piece, which may hold a hundred requests.
@@ -46,6 +46,9 @@ _MOST_UNPARSED = 65_536
 # A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
 _INVALID = "Invalid HTTP request received."
+# Headers that offer another protocol.
+_OFFERS = frozenset({b"upgrade", b"http2-settings"})
+_NO_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class _Phase(Enum):
@@ -61,8 +64,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     Args:
         gate: may refuse requests by their heads.
-        proxies: tell the addresses of their clients; None if no sender is trusted with that.
-        places: limits the connections; None if nothing does.
+        proxies: the senders whose `X-Forwarded-For` is trusted; None if there are none.
+        slots: limits the connections; None if nothing does.
     """
 
     transport: ClientTransport
@@ -75,33 +78,33 @@ class HttpProtocol(HttpToolsProtocol):
     _refused = False
     _fault = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
-    _is_crowded = False  # beyond the limit of connections: only health is answered
+    _is_extra = False  # beyond the limit of connections: only health is answered
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401
         gate: Gate | None = None,
         proxies: TrustedProxies | None = None,
-        places: Connections | None = None,
+        slots: Connections | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(*args, **options)
         self._gate = gate
         self._proxies = proxies
-        self._places = places
+        self._slots = slots
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
-        if self._places is not None:
-            self._is_crowded = self._places.enter(self, self.loop.time())
+        if self._slots is not None:
+            self._is_extra = self._slots.enter(self, self.loop.time())
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels timers and drops the requests that still wait."""
         self.transport.note_lost()
-        if self._places is not None:
-            self._places.leave(self)
+        if self._slots is not None:
+            self._slots.leave(self)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
@@ -151,7 +154,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._skipping = self.transport.is_closing() or self._is_refused()
             if not self._skipping:
                 super().on_headers_complete()
-                if self._is_crowded:
+                if self._is_extra:
                     self.cycle.keep_alive = False
                 # uvicorn stops reading when a request has to wait: see _MOST_UNPARSED.
                 self.flow.resume_reading()
@@ -218,9 +221,9 @@ class HttpProtocol(HttpToolsProtocol):
             return False
         path, _, _ = self.url.partition(b"?")
         method = self.parser.get_method()
-        health = self._is_crowded and is_health(path.decode("latin-1"))
-        if self._is_crowded and self._places is not None and not health:
-            error = self._places.refuse()
+        health = self._is_extra and is_health(path.decode("latin-1"))
+        if self._is_extra and self._slots is not None and not health:
+            error = self._slots.refuse()
             answer = self._gate.answer(error, (method, path), self.headers, closes=True)
             if method == b"HEAD":
                 answer = answer[: answer.index(b"\r\n\r\n") + 4]
@@ -260,11 +263,11 @@ class HttpProtocol(HttpToolsProtocol):
         if awaited == self._awaited:
             return
         self._awaited = awaited
-        if self._places is not None:
+        if self._slots is not None:
             if awaited is not None and self._phase is _Phase.BETWEEN:
-                self._places.rest(self, self.loop.time())
+                self._slots.rest(self, self.loop.time())
             else:
-                self._places.wake(self)
+                self._slots.wake(self)
         self._unset_keepalive_if_required()
         if awaited is not None:
             seconds = {
@@ -272,8 +275,8 @@ class HttpProtocol(HttpToolsProtocol):
                 _Phase.HEAD: _HEAD_SECONDS,
                 _Phase.BODY: _REST_SECONDS,
             }[self._phase]
-            if self._is_crowded:
-                seconds = _CROWDED_SECONDS
+            if self._is_extra:
+                seconds = _EXTRA_SECONDS
             self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
     def _parse(self) -> None:
@@ -341,3 +344,48 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
             else:
                 self.send_400_response(message)
+
+
+def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    """Finds what the parser lets through, though other servers may read it in another way.
+
+    Sources: RFC 9112, section 3.2 (`Host`); RFC 3986, section 2.1 (escapes).
+
+    Args:
+        version: of HTTP, such as `1.1`.
+        url: as the request has it.
+        headers: names in lower case.
+
+    Returns:
+        What is wrong and what would be right, or None.
+    """
+    hosts = len([name for name, _ in headers if name == b"host"])
+    if hosts != 1 and (hosts or version == "1.1"):
+        return f"A request has one Host header; this one has {hosts}."
+    if b"%" in url and _NO_ESCAPE.search(url):
+        return "A % in the URL needs two hexadecimal digits behind it; a plain % is %25."
+    return None
+
+
+def without_offer(
+    method: bytes, url: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]
+) -> bytes:
+    """Writes a head again without the offer of another protocol.
+
+    A server may ignore the offer (RFC 9110, section 7.8), but the parser stops at it. It reads on
+    from a head that offers nothing.
+
+    Args:
+        method: of the request.
+        url: as the request has it.
+        version: of HTTP; the answer to HTTP/1.0 is of HTTP/1.0's kind.
+        headers: names in lower case.
+    """
+    lines = [b"%s %s HTTP/%s" % (method, url, version.encode("ascii"))]
+    for name, value in headers:
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            value = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
+        if name not in _OFFERS:
+            lines.append(name + b": " + value)
+    return b"\r\n".join([*lines, b"", b""])

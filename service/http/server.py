@@ -12,10 +12,10 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from service.http.access import TrustedProxies
 from service.http.connections import Connections, plan_capacity
-from service.http.lifecycle import Lifecycle
+from service.http.middleware import Lifecycle
 from service.http.protocol import HttpProtocol
-from service.http.proxies import TrustedProxies
 from service.settings import Settings
 
 logger = logging.getLogger("headlight.server")
@@ -130,7 +130,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
         HttpProtocol,
         gate=state.gate,
         proxies=TrustedProxies(trusted) if trusted else None,
-        places=Connections(capacity.connections, state.metrics),
+        slots=Connections(capacity.connections, state.metrics),
     )
     config = uvicorn.Config(
         app,

@@ -7,11 +7,11 @@ import pytest
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from service.api.compat.base import TRUNCATED
 from service.api.compat.classify import ClassifyRequest
 from service.api.compat.families import ROUTERS
-from service.api.compat.inputs import InputsRequest, Parameters
-from service.api.compat.invocations import InvocationsRequest
-from service.api.compat.texts import TRUNCATED
+from service.api.compat.huggingface import InputsRequest, Parameters
+from service.api.compat.mlflow import InvocationsRequest
 from service.settings import FAMILIES
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows, sections
 

@@ -8,7 +8,6 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from service.api.attention import FORMS
-from service.api.problems import EXPLANATIONS, Explanation
 from service.api.schemas import (
     AttentionAnswer,
     AttentionRequest,
@@ -30,6 +29,7 @@ from service.api.schemas import (
 )
 from service.app import ROUTERS
 from service.errors import ALL_ERRORS
+from service.page.problems import EXPLANATIONS, Explanation
 from tests.documentation.markdown import REFERENCE, code, codes, rows
 
 PAGE = REFERENCE / "http.md"

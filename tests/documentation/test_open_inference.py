@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from service.api.compat.families import ROUTERS
-from service.api.compat.infer_schemas import MOST_ID, InferRequest, RequestParameters
+from service.api.compat.openinference_schemas import MOST_ID, InferRequest, RequestParameters
 from service.formats.tensors import HEADER
 from service.settings import PREFIX, Settings
 from tests.documentation.markdown import REFERENCE, ROOT, blocks, code, codes, rows

@@ -138,7 +138,7 @@ def test_the_version_is_that_of_the_content(
     script = folder / "static" / "label.js"
     script.write_bytes(script.read_bytes() + b"// One.\n")
     elsewhere = (
-        "import pathlib, sys; import service.api.routes.pages as pages; "
+        "import pathlib, sys; import service.page.routes as pages; "
         f"pages._FOLDER = pathlib.Path({str(folder)!r}); "
         "from service.__main__ import main; sys.exit(main())"
     )

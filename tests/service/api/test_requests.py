@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from service.api.requests import unless_gone
-from service.http.response_budget import Room, name_sender
+from service.http.response_budget import Reservation, name_sender
 
 
 class Connection:
@@ -17,10 +17,10 @@ class Connection:
     is_lost = False
     call: Callable[[], object] | None = None
 
-    def hold(self, room: Room) -> None:
-        raise AssertionError(room)
+    def hold(self, reservation: Reservation) -> None:
+        raise AssertionError(reservation)
 
-    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+    def call_when_lost(self, call: Callable[[], object] | None) -> None:
         self.call = call
         if self.is_lost and call is not None:
             call()

@@ -13,8 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys
 from service.http.gate import Gate
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import MemoryWatch
+from service.http.middleware import Lifecycle
 from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import Metrics
@@ -42,7 +42,7 @@ class Queue:
 
 def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
     metrics = Metrics([("/predict", "POST", {200, 503})])
-    memory = MemoryWatch(metrics.memory_refused, root=groups, own=groups / "own")
+    memory = MemoryWatch(root=groups, own=groups / "own")
     gate = Gate(
         cast("Engine", queue),
         Lifecycle(),
@@ -50,7 +50,7 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
         memory,
         api_keys=ApiKeys(frozenset()),
         routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
-        tells_error={("POST", "/hf")},
+        foreign={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
@@ -150,6 +150,7 @@ def test_a_full_memory_refuses_large_bodies_first(
         answer = gate.refuse(b"POST", PATH, headers, peer=PEER)
         assert (answer is None) is admitted
         count = metrics.requests.labels("/predict", "POST", "503")
-        assert count._value.get() == metrics.memory_refused._value.get() == int(not admitted)
+        assert count._value.get() == int(not admitted)
+        assert metrics.refused.labels("memory")._value.get() == int(not admitted)
 
     asyncio.run(work())

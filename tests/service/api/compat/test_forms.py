@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from service.api.compat import inputs, invocations
+from service.api.compat import huggingface, mlflow
 from service.api.compat.classify import ClassifyRequest
-from service.api.compat.infer_schemas import InferRequest
-from service.api.compat.inputs import InputsRequest
-from service.api.compat.invocations import InvocationsRequest
-from service.api.compat.texts import Texts
+from service.api.compat.huggingface import InputsRequest
+from service.api.compat.mlflow import InvocationsRequest
+from service.api.compat.openinference_schemas import InferRequest
 from service.api.input import validate
+from service.api.texts import Texts
 from service.errors import InvalidRequestError
 
 MOST = 5
@@ -33,11 +33,11 @@ FORMS = st.sampled_from(["inputs", "instances", "dataframe_split", "dataframe_re
 
 
 def read_inputs(body: object) -> Texts:
-    return inputs.texts_of(checked(InputsRequest, body))
+    return huggingface.texts_of(checked(InputsRequest, body))
 
 
 def read_invocations(body: object) -> Texts:
-    return invocations.texts_of(checked(InvocationsRequest, body))
+    return mlflow.texts_of(checked(InvocationsRequest, body))
 
 
 def checked(schema: type[BaseModel], body: object) -> Any:  # noqa: ANN401
@@ -129,7 +129,7 @@ def test_inputs_and_their_places(
     ],
 )
 def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
-    assert read_inputs({"inputs": "a", **more}).truncation == truncation
+    assert read_inputs({"inputs": "a", **more}).options.truncation == truncation
 
 
 @pytest.mark.parametrize("form", ["instances", "dataframe_records"])

@@ -11,8 +11,8 @@ from service.http import connections
 from service.http.access import ApiKeys
 from service.http.connections import Capacity, Connections, plan_capacity
 from service.http.gate import Gate
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import MemoryWatch
+from service.http.middleware import Lifecycle
 from service.inference.engine import Engine
 from service.metrics import Metrics
 from tests.service.connections import Client, Paced, Run, Served, bodies, get, serving, until
@@ -25,12 +25,12 @@ class Parts:
 
     def __init__(self) -> None:
         self.metrics = Metrics([])
-        self.places = Connections(MOST, self.metrics)
+        self.slots = Connections(MOST, self.metrics)
         self.gate = Gate(
             cast("Engine", Starlette()),
             Lifecycle(),
             self.metrics,
-            MemoryWatch(self.metrics.memory_refused),
+            MemoryWatch(),
             api_keys=ApiKeys(frozenset()),
             routes={},
             seconds=1.0,
@@ -63,7 +63,7 @@ def test_beyond_the_limit_health_is_answered_and_all_else_refused(
     parts, paced = Parts(), held()
 
     async def work() -> None:
-        async with serving(paced, gate=parts.gate, places=parts.places) as served:
+        async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
             busy = await fill(served, parts, paced)
             for _ in range(3):
                 healthy = await served.connect()
@@ -89,7 +89,7 @@ def test_beyond_the_limit_health_is_answered_and_all_else_refused(
             await until(lambda: parts.open == 0)
 
     run(work())
-    assert parts.metrics.connections_refused._value.get() == 6
+    assert parts.metrics.refused.labels("connections")._value.get() == 6
     assert [record.getMessage() for record in caplog.records] == [
         "all connections are taken: idle ones are closed, others are refused",
         "there is room for connections again",
@@ -101,7 +101,7 @@ def test_the_longest_idle_makes_room(run: Run, monkeypatch: pytest.MonkeyPatch) 
     parts, paced = Parts(), Paced(held={"/busy"})
 
     async def work() -> None:
-        async with serving(paced, gate=parts.gate, places=parts.places) as served:
+        async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
             busy = await served.connect()
             await busy.say(get("/busy"))
             await until(lambda: paced.begun == ["/busy"])
@@ -119,14 +119,14 @@ def test_the_longest_idle_makes_room(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
     run(work())
     assert parts.metrics.connections_closed._value.get() == MOST - 1
-    assert parts.metrics.connections_refused._value.get() == 0
+    assert parts.metrics.refused.labels("connections")._value.get() == 0
 
 
 def test_a_connection_that_has_just_come_is_not_idle(run: Run) -> None:
     parts = Parts()
 
     async def work() -> None:
-        async with serving(Paced(), gate=parts.gate, places=parts.places) as served:
+        async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
             kept = [await served.connect() for _ in range(MOST)]
             await until(lambda: parts.open == MOST)
             refused = await served.connect()
@@ -143,11 +143,11 @@ def test_silent_ones_beyond_the_limit_are_closed_first(run: Run) -> None:
     parts, paced = Parts(), held()
 
     async def work() -> None:
-        async with serving(paced, gate=parts.gate, places=parts.places) as served:
+        async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
             await fill(served, parts, paced)
-            silent = [await served.connect() for _ in range(connections._CROWD + 3)]
+            silent = [await served.connect() for _ in range(connections._EXTRA + 3)]
             await until(lambda: parts.metrics.connections_closed._value.get() == 3)
-            assert parts.open == MOST + connections._CROWD
+            assert parts.open == MOST + connections._EXTRA
             for client in silent[:3]:
                 assert await client.hear_or_be_reset() == b""
             healthy = await served.connect()
@@ -160,11 +160,11 @@ def test_silent_ones_beyond_the_limit_are_closed_first(run: Run) -> None:
 def test_silent_ones_beyond_the_limit_have_little_time(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.http.protocol._CROWDED_SECONDS", 0.1)
+    monkeypatch.setattr("service.http.protocol._EXTRA_SECONDS", 0.1)
     parts, paced = Parts(), held()
 
     async def work() -> None:
-        async with serving(paced, gate=parts.gate, places=parts.places) as served:
+        async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
             await fill(served, parts, paced)
             silent = await served.connect()
             assert await silent.hear() == b""
@@ -188,7 +188,7 @@ def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> N
     assert (capacity.connections, capacity.backlog) == (connections_, backlog)
     assert plan_capacity(connections_, files) == capacity
     if files > 0:
-        assert connections_ + backlog + connections._CROWD + connections._OWN_FILES <= files
+        assert connections_ + backlog + connections._EXTRA + connections._OWN_FILES <= files
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_nothing_is_left_of_connections_that_are_gone(run: Run) -> None:
     parts = Parts()
 
     async def work() -> None:
-        async with serving(Paced(), gate=parts.gate, places=parts.places) as served:
+        async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
             for _ in range(3):
                 clients = [await served.connect() for _ in range(3 * MOST)]
                 await asyncio.gather(*(client.say(get("/model")) for client in clients))
@@ -235,5 +235,5 @@ def test_nothing_is_left_of_connections_that_are_gone(run: Run) -> None:
                 await until(lambda: parts.open == 0 and not served.state.connections)
 
     run(work())
-    places = parts.places
-    assert (places._open, dict(places._idle), dict(places._crowded)) == (set(), {}, {})
+    slots = parts.slots
+    assert (slots._open, dict(slots._idle), dict(slots._extra)) == (set(), {}, {})

@@ -1,6 +1,8 @@
-"""Explains each kind of problem, for the page that its `type` leads to.
+"""Answers `/problems` and `/problems/{word}`: what the `type` of a problem means.
 
-The table is that of docs/reference/http.md, without its links. What stands in backticks is code.
+They follow the setting of the documentation. A browser gets a page; `Accept` can ask for JSON or
+plain text. The table is that of docs/reference/http.md, without its links. What stands in backticks
+is code.
 """
 
 import html
@@ -9,17 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
 
-from service.errors import ALL_ERRORS, TYPE_PREFIX, ServiceError
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.api.openapi import PAGE
+from service.api.requests import answer_get, choose_form, make_router, require_access
+from service.api.state import state_of
+from service.errors import ALL_ERRORS, TYPE_PREFIX, NotFoundError, ServiceError
+from service.formats.json import JSON
+from service.page.routes import HTML, REVALIDATE, UNCHANGED, answer_kept, asset_version, source
+
+router = make_router(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a kind of problem means.
-
-    Args:
-        when: it is answered.
-        remedy: what whoever gets it can do.
-    """
+    """When a kind of problem is answered, and what the client can do about it."""
 
     when: str
     remedy: str
@@ -32,13 +40,13 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "send one JSON object",
     ),
     "unauthorized": Explanation(
-        "keys are set and the request has no valid one; `detail` tells a wrong key from a "
-        "missing one, and the answer has the header `WWW-Authenticate: Bearer`, with "
+        "keys are set and the request has no valid one; `detail` says whether a key is "
+        "wrong or missing, and the answer has the header `WWW-Authenticate: Bearer`, with "
         '`error="invalid_token"` if a key was sent',
-        "send `Authorization: Bearer KEY`",
+        "send `Authorization: Bearer <key>`",
     ),
     "cross-site": Explanation(
-        "a page from elsewhere made a browser send `GET /attention`, `/attention/steps`, "
+        "a page of another origin made a browser send `GET /attention`, `/attention/steps`, "
         "`/attributions` or `/importance`, or `infer` (`Sec-Fetch-Site`)",
         "send it with `POST`, or name the page's origin in `ALLOWED_ORIGINS`",
     ),
@@ -116,24 +124,65 @@ EXPLANATIONS: Mapping[str, Explanation] = {
 }
 KINDS: Mapping[str, type[ServiceError]] = {kind.type: kind for kind in ALL_ERRORS}
 
+_TEXT = "text/plain"
+_UNKNOWN = "There is no problem of this name: GET /problems lists all."
 _CODE = re.compile("`([^`]*)`")
 _LEAD = "What a problem of this service means, and what to do. Names in capitals are settings."
 
 
+@answer_get(router, "/problems", responses={**PAGE, **UNCHANGED})
+async def problems(request: Request) -> Response:
+    """Explains every kind of problem."""
+    form = _admit(request)
+    kinds = list(KINDS.values())
+    if form == JSON:
+        content = orjson.dumps({"problems": [as_json(kind) for kind in kinds]})
+        return _answer(request, content, form)
+    return _answer(request, _written(kinds, form, root=""), form)
+
+
+@answer_get(router, "/problems/{word}", responses={**PAGE, **UNCHANGED})
+async def problem(request: Request) -> Response:
+    """Explains one kind of problem."""
+    form, word = _admit(request), request.path_params["word"]
+    if word not in KINDS:
+        raise NotFoundError(_UNKNOWN)
+    kind = KINDS[word]
+    if form == JSON:
+        return _answer(request, orjson.dumps(as_json(kind)), form)
+    return _answer(request, _written([kind], form, root="../"), form)
+
+
+def _admit(request: Request) -> str:
+    require_access(request, state_of(request).settings.docs)
+    return choose_form(request, HTML, JSON, _TEXT)
+
+
+def _written(kinds: Sequence[type[ServiceError]], form: str, *, root: str) -> bytes:
+    if form == _TEXT:
+        return as_text(kinds).encode()
+    page = as_page(source("problems.html"), kinds, root=root, version=asset_version())
+    return page.encode()
+
+
+def _answer(request: Request, content: bytes, form: str) -> Response:
+    return answer_kept(request, content, form, {**REVALIDATE, "Vary": "Accept"})
+
+
 def as_json(kind: type[ServiceError]) -> dict[str, object]:
-    """One kind, for programs."""
-    told = EXPLANATIONS[kind.type]
+    """Returns one kind, for programs."""
+    known = EXPLANATIONS[kind.type]
     return {
         "type": TYPE_PREFIX + kind.type,
         "title": kind.title,
         "status": kind.status,
-        "when": told.when,
-        "remedy": told.remedy,
+        "when": known.when,
+        "remedy": known.remedy,
     }
 
 
 def as_text(kinds: Sequence[type[ServiceError]]) -> str:
-    """Some kinds, for a terminal."""
+    """Returns some kinds, for a terminal."""
     return "\n".join(
         f"{kind.type} ({kind.status}): {kind.title}\n"
         f"  when: {EXPLANATIONS[kind.type].when}\n"
@@ -143,14 +192,7 @@ def as_text(kinds: Sequence[type[ServiceError]]) -> str:
 
 
 def as_page(template: str, kinds: Sequence[type[ServiceError]], *, root: str, version: str) -> str:
-    """Some kinds, as a page.
-
-    Args:
-        template: of the page.
-        kinds: one, or all.
-        root: from the page to the root of the service, `../` or nothing.
-        version: of the files that the page loads.
-    """
+    """Returns some kinds as a page; `root` leads from there to the root of the service."""
     title = kinds[0].title if len(kinds) == 1 else "Problems"
     return Template(template).substitute(
         title=html.escape(title),
@@ -162,13 +204,13 @@ def as_page(template: str, kinds: Sequence[type[ServiceError]], *, root: str, ve
 
 
 def _section(kind: type[ServiceError], root: str) -> str:
-    told = EXPLANATIONS[kind.type]
+    known = EXPLANATIONS[kind.type]
     return (
         f'    <section id="{kind.type}">\n'
         f'      <h2><a href="{root}problems/{kind.type}">{kind.type}</a></h2>\n'
         f"      <p>{html.escape(kind.title)}. The status is {kind.status}.</p>\n"
-        f"      <p><strong>When:</strong> {_marked(told.when)}.</p>\n"
-        f"      <p><strong>What to do:</strong> {_marked(told.remedy)}.</p>\n"
+        f"      <p><strong>When:</strong> {_marked(known.when)}.</p>\n"
+        f"      <p><strong>What to do:</strong> {_marked(known.remedy)}.</p>\n"
         f"    </section>"
     )
 

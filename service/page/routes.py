@@ -1,4 +1,4 @@
-"""Answers `/`, `/docs`, `/openapi.json` and `/static`: what a person opens, and what that loads.
+"""Answers `/`, `/docs`, `/terms`, `/openapi.json` and `/static`: pages and what they load.
 
 No file comes from elsewhere. The pages refer to their files as `static/VERSION/NAME`. The version
 is a digest of all files, so a browser keeps them for a year and asks again only for the page. One
@@ -11,17 +11,16 @@ from functools import cache
 from pathlib import Path, PurePath
 
 import orjson
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from service.api.openapi import ASSET, PAGE
-from service.api.requests import choose_form, require_access
-from service.api.routes import answer_get
+from service.api.requests import answer_get, choose_form, make_router, require_access
 from service.api.state import state_of
-from service.api.terms import as_page
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
+from service.page.terms import as_page
 
 HTML = "text/html"
 _ASSET_TYPES = {
@@ -34,14 +33,14 @@ _DOCS_POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
     "frame-ancestors 'none'"
 )
-_FOLDER = Path(__file__).parents[2] / "page"
+_FOLDER = Path(__file__).parent
 UNCHANGED = {304: {"description": "What the browser has is still right."}}
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _ENTRY = re.compile(r'src="static/([^"]+)" type="module"')
 _IMPORT = re.compile(r' from "\./([^"]+)"')
 REVALIDATE = {"Cache-Control": "no-cache"}
 
-router = APIRouter(include_in_schema=False)
+router = make_router(include_in_schema=False)
 
 
 @answer_get(router, "/", responses={**PAGE, **UNCHANGED})
@@ -78,15 +77,15 @@ async def terms(request: Request) -> Response:
 
 
 @answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
-async def asset(request: Request, name: str) -> Response:
+async def asset(request: Request) -> Response:
     """Sends a file that a page loads."""
-    return await _answer_file(request, name, None)
+    return await _answer_file(request)
 
 
 @answer_get(router, "/static/{version}/{name}", responses={**ASSET, **UNCHANGED})
-async def versioned_asset(request: Request, version: str, name: str) -> Response:
+async def versioned_asset(request: Request) -> Response:
     """Sends such a file under the version of all of them."""
-    return await _answer_file(request, name, version)
+    return await _answer_file(request)
 
 
 def _answer_page(
@@ -99,14 +98,7 @@ def _answer_page(
 def answer_kept(
     request: Request, content: bytes, media_type: str, headers: dict[str, str]
 ) -> Response:
-    """Answers with what a browser keeps, or with 304 if it has it already.
-
-    Args:
-        request: its headers may name what the browser has.
-        content: the whole body.
-        media_type: of the body.
-        headers: of the answer.
-    """
+    """Answers with a body that a browser keeps, or with 304 if it has the same one already."""
     # A browser takes the headers of a 304 too, so they are those of the whole answer.
     headers = {**headers, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
     response = Response(content, media_type=media_type, headers=headers)
@@ -115,8 +107,9 @@ def answer_kept(
     return response
 
 
-async def _answer_file(request: Request, name: str, version: str | None) -> Response:
+async def _answer_file(request: Request) -> Response:
     settings = state_of(request).settings
+    name, version = request.path_params["name"], request.path_params.get("version")
     require_access(request, settings.page, settings.docs)
     current, tags = _assets()
     if name not in tags or (version is not None and not _VERSION.fullmatch(version)):
@@ -142,7 +135,7 @@ def _static() -> StaticFiles:
 
 @cache
 def _assets() -> tuple[str, dict[str, str]]:
-    """The version of all files that pages load, and the ETag of each by its name."""
+    """Returns the version of all files that pages load, and the ETag of each by its name."""
     digest, tags = hashlib.sha256(), {}
     files = [file for folder in _static().all_directories for file in Path(folder).iterdir()]
     for file in sorted(files, key=lambda file: file.name):
@@ -154,13 +147,13 @@ def _assets() -> tuple[str, dict[str, str]]:
 
 
 def asset_version() -> str:
-    """The version under which pages name their files."""
+    """Returns the version under which pages name their files."""
     return _assets()[0]
 
 
 @cache
 def source(name: str) -> str:
-    """A page as it lies in its folder."""
+    """Returns a page as it lies in its folder."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
@@ -171,10 +164,7 @@ def _terms() -> bytes:
 
 @cache
 def _html(name: str, *, has_keys: bool) -> bytes:
-    """A page whose files have their version, and whose modules are all named at its head.
-
-    Where API keys are set, its root says so (`data-keys`).
-    """
+    """Returns a page that names the version of its files, and all its modules at its head."""
     html = source(name)
     modules = _ENTRY.findall(html)
     entries = len(modules)

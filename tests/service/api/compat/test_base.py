@@ -1,4 +1,4 @@
-"""Bodies without a type, and compressed ones: nothing unpacks to more than a body may be."""
+"""What other systems' paths share: bodies, which texts were cut, places, and whose problems."""
 
 import asyncio
 import gzip
@@ -10,12 +10,23 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
-from service.api.compat.bodies import read_content, unpack
+from model import Prediction
+from service.api.compat.base import (
+    foreign_requests,
+    read_content,
+    truncated_header,
+    unpack,
+    wrong,
+)
+from service.api.compat.families import ROUTERS, routers_of
+from service.api.texts import spell
 from service.errors import (
     MalformedJsonError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
 )
+from service.http.direct import direct_routes
+from service.settings import FAMILIES, Families
 
 LIMIT = 1000
 JSON, BYTES = "application/json", "application/octet-stream"
@@ -116,7 +127,7 @@ def test_a_part_is_refused(content: bytes, data: st.DataObject) -> None:
     packed = gzip.compress(content)
     cut = data.draw(st.integers(0, len(packed) - 1))
 
-    with pytest.raises(MalformedJsonError, match="ends before what gzip wrote"):
+    with pytest.raises(MalformedJsonError, match="ends too early"):
         unpack(packed[:cut], LIMIT)
 
 
@@ -130,3 +141,71 @@ def test_what_follows_is_refused(more: bytes) -> None:
 def test_what_gzip_did_not_write_is_refused(content: bytes) -> None:
     with pytest.raises(MalformedJsonError):
         unpack(b"x" + content, LIMIT)
+
+
+def prediction(*, truncated: bool) -> Prediction:
+    """Of a text."""
+    return Prediction("good", 0.75, {"bad": 0.25, "good": 0.75}, 3, truncated=truncated)
+
+
+@given(st.lists(st.booleans(), max_size=300))
+def test_the_header_names_what_was_cut(cut: list[bool]) -> None:
+    header = truncated_header([prediction(truncated=each) for each in cut])
+
+    indices = [str(index) for index, each in enumerate(cut) if each]
+    more = [f"+{len(indices) - 100}"] if len(indices) > 100 else []
+    named = [*indices[:100], *more]
+    assert header == ({"X-Headlight-Truncated": ",".join(named)} if named else {})
+
+
+@pytest.mark.parametrize(
+    ("loc", "spelled"),
+    [
+        (("inputs",), "inputs"),
+        (("inputs", 3), "inputs[3]"),
+        (("inputs", 3, 0), "inputs[3][0]"),
+        (("dataframe_split", "data", 1, 2), "dataframe_split.data[1][2]"),
+    ],
+)
+def test_places_are_spelled(loc: tuple[str | int, ...], spelled: str) -> None:
+    assert spell(loc) == spelled
+    error = wrong(loc, "is wrong")
+    assert error.detail == f"body.{spelled}: is wrong."
+    assert [(fault.loc, fault.msg) for fault in error.errors] == [(("body", *loc), "is wrong")]
+
+
+def test_each_family_has_its_router_in_the_order_of_the_settings() -> None:
+    assert list(ROUTERS) == list(FAMILIES)
+    assert routers_of(Families(frozenset({"mlflow"}))) == [ROUTERS["mlflow"]]
+    assert routers_of(Families(frozenset())) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "foreign"),
+    [
+        *(("POST", "/", True), ("GET", "/", False), ("PUT", "/", False)),
+        *(("POST", "/hf", True), ("GET", "/hf", True), ("GET", "/hf/", False)),
+        *(("GET", "/health", True), ("GET", "/health/ready", False), ("GET", "/health/x", False)),
+        *(("POST", "/v1/classify", True), ("GET", "/v1", True), ("GET", "/v1/x", True)),
+        *(("POST", "/predict", False), ("GET", "/docs", False), ("GET", "/hfx", False)),
+        *(("GET", "", False), ("GET", "//", False), ("GET", "*", False)),
+    ],
+)
+def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
+    method: str, path: str, *, foreign: bool
+) -> None:
+    scope = {"method": method, "path": path}
+
+    assert foreign_requests(ROUTERS.values())(scope) is foreign
+    assert foreign_requests([])(scope) is False
+    assert foreign_requests([])({**scope, "headlight.foreign": True}) is True
+
+
+def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
+    routes = [route for router in ROUTERS.values() for route in router.routes]
+
+    places = direct_routes(routes, {"model": "tiny"})  # type: ignore[arg-type]
+
+    assert ("POST", "/classify") in places
+    assert ("POST", "/v2/models/tiny/infer") in places
+    assert all("{" not in path for _, path in places)

@@ -32,7 +32,7 @@ TERMS: Sequence[Term] = (
         "heads",
         "Heads",
         "A layer projects each token to a query, a key and a value. Each head has its own part of "
-        "these projections, so each decides anew where to look. A query says what a token looks "
+        "these projections, so each decides where to look. A query says what a token looks "
         "for, a key what a token offers, a value what it passes on.",
         reference.split_heads,
     ),
@@ -72,12 +72,7 @@ TERMS: Sequence[Term] = (
 
 
 def as_page(template: str, *, version: str) -> str:
-    """Writes the terms as a page.
-
-    Args:
-        template: of the page.
-        version: of the files that the page loads.
-    """
+    """Writes the terms into the template of their page."""
     return Template(template).substitute(version=version, terms="\n".join(map(_section, TERMS)))
 
 

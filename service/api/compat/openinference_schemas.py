@@ -1,10 +1,11 @@
-"""Defines what clients of the Open Inference Protocol send to have texts classified.
+"""Defines the requests and answers of the Open Inference Protocol.
 
-The protocol leaves room for parameters of anybody's own. Those of a tensor that mean nothing here
-are ignored; of the request, where a misspelled name would change the answer, they are refused.
+The protocol allows further parameters. Unknown ones of a tensor are ignored. Unknown ones of the
+request are refused, because a misspelled name would change the answer.
 """
 
-from typing import Annotated, Literal, get_args
+from collections.abc import Sequence
+from typing import Annotated, Literal, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +19,9 @@ from pydantic import (
 )
 
 from model.tokenization.tokenizer import Truncation
-from service.api.compat.bases import Body, Member, check_count
+from service.api.compat.base import check_count
+from service.api.schemas import RequestBody, RequestMember
+from service.formats.tensors import Datatype
 
 OutputName = Literal[
     "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
@@ -112,7 +115,7 @@ class OutputParameters(TensorParameters):
     classification: Annotated[None, BeforeValidator(_refuse_classes)] = None
 
 
-class Input(Member):
+class Input(RequestMember):
     """The texts."""
 
     name: Annotated[
@@ -148,7 +151,7 @@ class Input(Member):
         return None if self.parameters is None else self.parameters.binary_data_size
 
 
-class WantedOutput(Member):
+class WantedOutput(RequestMember):
     """An output to answer."""
 
     name: Annotated[
@@ -159,7 +162,7 @@ class WantedOutput(Member):
     parameters: OutputParameters | None = None
 
 
-class RequestParameters(Member):
+class RequestParameters(RequestMember):
     """The parameters of a request."""
 
     binary_data_output: bool | None = Field(
@@ -179,7 +182,7 @@ class RequestParameters(Member):
     content_type: object = Field(None, description="Ignored: text is UTF-8.")
 
 
-class InferRequest(Body):
+class InferRequest(RequestBody):
     """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
@@ -191,9 +194,104 @@ class InferRequest(Body):
     )
     parameters: RequestParameters | None = None
 
+    @property
+    def texts(self) -> Sequence[object]:
+        """The texts, once they are read from `data` or from the bytes behind the JSON."""
+        return cast("Sequence[object]", self.inputs[0].data)
+
+    @property
+    def options(self) -> RequestParameters:
+        """The parameters, with their defaults."""
+        return self.parameters or RequestParameters()
+
     @model_validator(mode="after")
     def _each_once(self) -> "InferRequest":
         names = [output.name for output in self.outputs or ()]
         if len(set(names)) < len(names):
             raise ValueError("outputs: ask for each output once")
         return self
+
+
+class ServerAnswer(BaseModel):
+    """The answer of `GET /v2`."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class ModelNamesAnswer(BaseModel):
+    """The answer of `GET /v2/models`."""
+
+    models: list[str]
+
+
+class LiveAnswer(BaseModel):
+    """The answer of `GET /v2/health/live`."""
+
+    live: Literal[True]
+
+
+class ReadyAnswer(BaseModel):
+    """The answer of `GET /v2/health/ready`."""
+
+    ready: Literal[True]
+
+
+class ModelReadyAnswer(BaseModel):
+    """The answer of `GET /v2/models/{model}/ready`."""
+
+    name: str
+    ready: Literal[True]
+
+
+class TensorMetadata(BaseModel):
+    """An input or an output of the model."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int] = Field(description="-1 is any size.")
+
+
+class MetadataParameters(BaseModel):
+    """Further facts of the model."""
+
+    labels: list[str] = Field(description="The classes, in the order of the probabilities.")
+
+
+class ModelMetadataAnswer(BaseModel):
+    """The answer of `GET /v2/models/{model}`."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+    parameters: MetadataParameters
+
+
+class BinaryData(BaseModel):
+    """How many bytes of a tensor follow the JSON."""
+
+    binary_data_size: int
+
+
+class OutputTensor(BaseModel):
+    """An output; its values stand in `data`, or follow the JSON."""
+
+    name: str
+    datatype: Datatype
+    shape: list[Annotated[int, Field(ge=0)]]
+    parameters: BinaryData | None = None
+    data: list[object] | None = Field(
+        None, description="In row-major order: flat, or, of `attention`, nested as its shape is."
+    )
+
+
+class InferAnswer(BaseModel):
+    """The answer of `POST /v2/models/{model}/infer`."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: list[OutputTensor]

@@ -1,18 +1,23 @@
 """Answers `GET /metrics` with Prometheus text or OpenMetrics."""
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.openapi import METRICS
-from service.api.requests import choose_form, require_access
-from service.api.routes import answer_get
+from service.api.openapi import shows
+from service.api.requests import answer_get, choose_form, make_router, require_access
 from service.api.state import state_of
 from service.metrics import CONTENT_TYPES, OPEN_METRICS, PROMETHEUS_TEXT
 
-router = APIRouter()
+router = make_router(tags=["health"])
+
+_TEXT = {"schema": {"type": "string"}}
+_FORMS = {
+    "description": "Prometheus text, or OpenMetrics where `Accept` prefers it",
+    "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
+}
 
 
-@answer_get(router, "/metrics", **METRICS)
+@answer_get(router, "/metrics", summary="Metrics for Prometheus", **shows(good=_FORMS))
 async def metrics(request: Request) -> Response:
     """Shows what this replica has counted since its start."""
     state = state_of(request)

@@ -1,0 +1,161 @@
+"""Reads a text whole, in windows and by its sentences, and joins the predictions of these parts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from model.explain.interventions import Head, leave_out, switch_off
+from model.network.prediction import Prediction
+from model.predictor import Predictor
+from model.tokenization.sentences import MAX_SENTENCES, Span, split_sentences
+from model.tokenization.tokenizer import Encoding
+from model.tokenization.windows import MAX_WINDOWS, Reading
+
+Fault = TypeVar("Fault", bound=Exception)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """How texts are read.
+
+    Args:
+        truncation: what happens to a text that is longer than the model reads.
+        by_sentence: whether each sentence is read too, as a text of its own.
+        max_windows: the most windows of a text or sentence.
+        max_sentences: the most sentences of a text.
+        heads: heads to switch off.
+        omit: indices of tokens to leave out of each text.
+    """
+
+    truncation: Reading = "right"
+    by_sentence: bool = False
+    max_windows: int = MAX_WINDOWS
+    max_sentences: int = MAX_SENTENCES
+    heads: Sequence[Head] = ()
+    omit: Sequence[int] = ()
+
+    @property
+    def intervenes(self) -> bool:
+        """Whether the model reads something else than the text, or with fewer heads."""
+        return bool(self.heads or self.omit)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text as the model reads it.
+
+    Args:
+        windows: the whole text; one encoding unless it is read in windows.
+        sentences: the windows of each sentence; None if sentences are not read.
+        spans: where each sentence stands in the text.
+    """
+
+    windows: Sequence[Encoding]
+    sentences: Sequence[Sequence[Encoding]] | None = None
+    spans: Sequence[Span] = ()
+
+    @property
+    def encodings(self) -> list[Encoding]:
+        """All that goes through the network: the whole, then the sentences."""
+        return [*self.windows, *(each for windows in self.sentences or () for each in windows)]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceResult:
+    """The prediction of one sentence, and where the sentence stands in its text."""
+
+    span: Span
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    """The prediction of a text, and of its sentences in order; None if they were not read."""
+
+    prediction: Prediction
+    sentences: Sequence[SentenceResult] | None = None
+
+
+def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> EncodedText:
+    """Encodes a text, and its sentences if the options ask for them; any thread may call it.
+
+    Raises:
+        InputError: the text is blank, not valid Unicode, too long for the options, or lacks a
+            token to leave out.
+        TokenizerError: the tokenizer broke on the text.
+    """
+    whole = _read_whole(predictor, text, options)
+    if not options.by_sentence:
+        return EncodedText(whole)
+    spans = split_sentences(text, max_sentences=options.max_sentences)
+    parts = [_read_whole(predictor, text[span.start : span.end], options) for span in spans]
+    return EncodedText(whole, parts, spans)
+
+
+def read_window(
+    predictor: Predictor, text: str, options: ReadingOptions, window: int = 0
+) -> Encoding:
+    """Encodes a text with its tokens, for `explain`; any thread may call it.
+
+    Args:
+        predictor: encodes the text.
+        text: any string.
+        options: `by_sentence` is ignored.
+        window: index of the window to encode if the text is read in windows.
+
+    Raises:
+        InputError: see `read_text`; or the text has no such window.
+        TokenizerError: the tokenizer broke on the text.
+    """
+    if options.truncation == "window":
+        encoding = predictor.encode_window(text, window, max_windows=options.max_windows)
+    else:
+        encoding = predictor.encode(text, truncation=options.truncation, with_tokens=True)
+    return _intervene(predictor, encoding, options) if options.intervenes else encoding
+
+
+def join_results(
+    predictor: Predictor, text: EncodedText, results: Iterator[Prediction | Fault]
+) -> TextResult | Fault:
+    """Takes the results of one text and joins them.
+
+    Args:
+        predictor: joins the windows.
+        text: one of the texts that were predicted.
+        results: in the order of `encodings`; those of this text are taken in any case, so that
+            those of the next text follow.
+
+    Returns:
+        The result of the text, or the first error among its parts.
+    """
+    parts = [[next(results) for _ in part] for part in (text.windows, *(text.sentences or ()))]
+    joined: list[Prediction] = []
+    for part in parts:
+        windows: list[Prediction] = []
+        for result in part:
+            if not isinstance(result, Prediction):
+                return result
+            windows.append(result)
+        joined.append(predictor.join(windows))
+    whole, *sentences = joined
+    if text.sentences is None:
+        return TextResult(whole)
+    return TextResult(whole, list(map(SentenceResult, text.spans, sentences)))
+
+
+def _read_whole(predictor: Predictor, text: str, options: ReadingOptions) -> Sequence[Encoding]:
+    if options.truncation == "window":
+        windows = predictor.encode_windows(text, max_windows=options.max_windows)
+    else:
+        with_tokens = bool(options.omit)
+        windows = [predictor.encode(text, truncation=options.truncation, with_tokens=with_tokens)]
+    if options.intervenes:
+        return [_intervene(predictor, window, options) for window in windows]
+    return windows
+
+
+def _intervene(predictor: Predictor, encoding: Encoding, options: ReadingOptions) -> Encoding:
+    if options.omit:
+        encoding = leave_out(encoding, options.omit)
+    info = predictor.info
+    return switch_off(encoding, options.heads, num_layers=info.num_layers, num_heads=info.num_heads)
