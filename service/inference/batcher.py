@@ -358,7 +358,11 @@ class Batcher:
 
     def _replace(self, place: int, batch: ScheduledBatch | None, error: BaseException) -> None:
         """Answers those whom a lane left behind, and starts another in its place."""
-        logger.error("worker thread stopped unexpectedly; restarting it", exc_info=error, extra=safe_fault(error))
+        logger.error(
+            "worker thread stopped unexpectedly; restarting it",
+            exc_info=error,
+            extra=safe_fault(error),
+        )
         if batch is not None:
             batch.fail(failure(error))
         else:  # it may have taken any text from the queue

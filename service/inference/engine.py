@@ -37,7 +37,7 @@ _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
 _LOST = "The device {} is lost to this process: it has to be restarted."
-_NO_WORKER = "A worker thread stopped unexpectedly again and again: the process has to be restarted."
+_NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
 

@@ -17,7 +17,7 @@ from model import attribute, load_predictor, open_checkpoint, reference
 from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import ROOT, RunningService, local_service, service
+from tests.end_to_end.servers import ROOT, RunningService, local_service
 
 MEMBERS = [
     "model", "prediction", "view", "label", "tokens", "attributions", "steps", "value",
@@ -307,28 +307,31 @@ def test_the_numbers_multiply_out_to_every_weight(client: httpx.Client) -> None:
                 assert_multiplied_out(found, row_of(client, found))
 
 
-def test_the_default_model_multiplies_out_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_default_model_multiplies_out_in_float32_whatever_is_served(
+    tmp_path: Path, dtype: str
+) -> None:
     folder = ROOT / "checkpoints" / "default"
+    close = CLOSE if dtype == "float32" else 0.03
     with (
-        service(folder, tmp_path, "--dtype", "float32") as running,
+        local_service(folder, tmp_path, "--dtype", dtype) as running,
         running.client() as client,
     ):
         for layer, head, query in ((0, 0, 1), (3, 8, 10), (5, 11, 0)):
             found = steps_of(client, layer=layer, head=head, query=query)
             assert len(found["query_vector"]) == 32
-            assert_multiplied_out(found, row_of(client, found))
-
-
-def test_steps_are_in_float32_whatever_the_service_computes_in(tmp_path: Path) -> None:
-    folder = ROOT / "checkpoints" / "default"
-    with (
-        service(folder, tmp_path, "--dtype", "bfloat16") as running,
-        running.client() as client,
-    ):
-        found = steps_of(client, layer=2, head=4, query=3)
-        served = row_of(client, found)
-        assert_multiplied_out(found, found["weights"])
-        np.testing.assert_allclose(found["weights"], served, rtol=0, atol=0.03)
+            assert_multiplied_out(found, found["weights"])
+            row = row_of(client, found)
+            np.testing.assert_allclose(found["weights"], row, rtol=0, atol=close)
+        length = client.get("/model").json()["max_length"]
+        place = {"layer": 5, "head": 0, "query": 0}
+        largest = client.post(
+            "/attention/steps", json={"sentence": "superb " * 2 * length, **place}
+        )
+    answer = largest.json()
+    assert np.shape(answer["keys"]) == (length, 32)
+    texts = [token["text"] for token in answer["tokens"]]
+    assert len(largest.content) <= estimate_steps(length * 2 * 33 + 64, texts).answer
 
 
 def test_get_and_post_of_steps_agree(client: httpx.Client) -> None:
@@ -382,23 +385,6 @@ def test_too_many_numbers_are_refused_before_they_are_computed(
             "too-many-weights",
         )
         assert running.metric("headlight_texts_total") == computed
-
-
-def test_the_largest_answer_of_the_default_model_fits(tmp_path: Path) -> None:
-    folder = ROOT / "checkpoints" / "default"
-    with (
-        service(folder, tmp_path, "--dtype", "float32") as running,
-        running.client() as client,
-    ):
-        length = client.get("/model").json()["max_length"]
-        long = "superb " * 2 * length
-        response = client.post(
-            "/attention/steps", json={"sentence": long, "layer": 5, "head": 0, "query": 0}
-        )
-    answer = response.json()
-    assert np.shape(answer["keys"]) == (length, 32)
-    texts = [token["text"] for token in answer["tokens"]]
-    assert len(response.content) <= estimate_steps(length * 2 * 33 + 64, texts).answer
 
 
 def test_the_terms_are_on_a_page_with_their_functions(client: httpx.Client) -> None:

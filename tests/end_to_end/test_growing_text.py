@@ -28,7 +28,10 @@ def compatible(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Clien
     path = checkpoint / "tokenizer.json"
     normalizers = [{"type": "NFKC"}, read(path)["normalizer"]]
     edit(path, normalizer={"type": "Sequence", "normalizers": normalizers})
-    with local_service(checkpoint, folder, "--request-timeout", "600") as running, running.client() as client:
+    with (
+        local_service(checkpoint, folder, "--request-timeout", "600") as running,
+        running.client() as client,
+    ):
         yield client
 
 

@@ -176,7 +176,10 @@ def test_all_of_them(client: httpx.Client) -> None:
 
 def test_the_largest_answer_that_may_be_made(checkpoint_folder: Path, tmp_path: Path) -> None:
     options = ("--max-attention-weights", "400", "--max-sending-bytes", "20000")
-    with local_service(checkpoint_folder, tmp_path, *options) as running, running.client() as client:
+    with (
+        local_service(checkpoint_folder, tmp_path, *options) as running,
+        running.client() as client,
+    ):
         most = limits(client)["max_sending_bytes"]
         refused = client.get("/attention?sentence=a")
 

@@ -13,7 +13,7 @@ from tests.end_to_end.servers import RunningService, wait_until
 from tests.end_to_end.test_faults import computed, predict
 
 LOST = "The device cpu is lost to this process: it has to be restarted."
-NO_WORKER = "stopped unexpectedly"
+NO_WORKER = "stopped unexpectedly too often"
 ENDED = '"message":"worker thread stopped unexpectedly; restarting it"'
 
 

@@ -120,12 +120,14 @@ def test_a_share_is_sampled_and_a_caller_may_ask_for_more(
             "OTEL_TRACES_SAMPLER_ARG": "0.5",
             **LATE,
         }
-        with local_service(checkpoint_folder, tmp_path, settings=settings) as running:
-            with running.client() as client:
-                parents = [f"00-{'a' * 31}{digit}-{'b' * 16}-01" for digit in "012345"]
-                for parent in parents:
-                    client.get("/model", headers={"traceparent": parent})
-                answers = [client.get("/model") for _ in range(asked)]
+        with (
+            local_service(checkpoint_folder, tmp_path, settings=settings) as running,
+            running.client() as client,
+        ):
+            parents = [f"00-{'a' * 31}{digit}-{'b' * 16}-01" for digit in "012345"]
+            for parent in parents:
+                client.get("/model", headers={"traceparent": parent})
+            answers = [client.get("/model") for _ in range(asked)]
         spans = collector.requests()
     flags = [int(each.headers["traceparent"][-2:], 16) & 1 for each in answers]
     # With a chance of one half, fewer than 50 of 200 come once in 10^12 runs.
