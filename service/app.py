@@ -24,7 +24,6 @@ from service.api.compat import families
 from service.api.compat.base import TRUNCATED, foreign_requests
 from service.api.openapi import DESCRIPTION, complete_openapi
 from service.api.state import State, request_limits
-from service.drift import AnswerCounts
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
@@ -32,7 +31,6 @@ from service.http.direct import DirectApp, Layer, direct_routes
 from service.http.gate import Gate
 from service.http.memory_watch import MemoryWatch
 from service.http.middleware import (
-    CLIENT_LEFT,
     REQUEST_ID,
     TIMEOUT,
     Lifecycle,
@@ -42,7 +40,7 @@ from service.http.middleware import (
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
-from service.metrics import Metrics
+from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
 from service.settings import Rate, Settings
 
@@ -86,7 +84,7 @@ def create_app(
     lifecycle = lifecycle or Lifecycle()
     foreign = families.routers_of(settings.compat)
     routers = (*OWN_ROUTERS, *foreign)
-    counted = Metrics(_series(routers))
+    counted = Metrics(_series(_COMPUTING))
     counted.expect_model(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
@@ -228,11 +226,11 @@ def _methods(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
 
 
 def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]:
-    """Yields every path, its method and its possible statuses, for the metrics."""
+    """Yields paths, methods and statuses whose counters rules and alerts read from the start."""
     for route in _routes(*routers):
-        statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
+        failures = {status for status in map(int, route.responses) if status >= 500}
         for method in sorted(route.methods or ()):
-            yield route.path, method, statuses
+            yield route.path, method, failures | ({200} if method == "POST" else set())
 
 
 async def _refuse_routing(

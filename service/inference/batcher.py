@@ -358,7 +358,11 @@ class Batcher:
 
     def _replace(self, place: int, batch: ScheduledBatch | None, error: BaseException) -> None:
         """Answers those whom a lane left behind, and starts another in its place."""
-        logger.error("a lane ended unasked", exc_info=error, extra=safe_fault(error))
+        logger.error(
+            "worker thread stopped unexpectedly; restarting it",
+            exc_info=error,
+            extra=safe_fault(error),
+        )
         if batch is not None:
             batch.fail(failure(error))
         else:  # it may have taken any text from the queue
@@ -376,7 +380,7 @@ class Batcher:
         try:
             work = self._loop.run_in_executor(self._executor, self._work, place)
         except RuntimeError:  # the executor is shut down, or has no thread to give
-            logger.exception("a lane cannot be replaced")
+            logger.exception("worker thread cannot be restarted")
             self._lose()
         else:
             self._workers[place] = work

@@ -37,7 +37,7 @@ _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
 _LOST = "The device {} is lost to this process: it has to be restarted."
-_NO_LANE = "A thread that computes ended again and again: the process has to be restarted."
+_NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
@@ -325,8 +325,8 @@ class Engine:
             self._batcher.give_up(reason)
 
     def _lose_lanes(self) -> None:
-        logger.critical("a lane is not replaced: the process has to be restarted")
-        self._lose(_NO_LANE)
+        logger.critical("worker thread stopped too often: the process has to be restarted")
+        self._lose(_NO_WORKER)
 
     async def _probe(self) -> None:
         """Runs a small pass on each path that fails, every second until all work."""

@@ -8,9 +8,8 @@ from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 from model import open_checkpoint
-from service.drift import AnswerCounts
 from service.errors import ALL_ERRORS
-from service.metrics import Metrics
+from service.metrics import AnswerCounts, Metrics
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, rows
 
 PAGE = REFERENCE / "metrics.md"
