@@ -117,7 +117,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     state, engine = context.state, context.state.engine
     form = request.format or FORMS[context.form]
     if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
-        raise invalid((context.place, "thumbnail"), wrong_thumbnail(form))
+        raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
     encodings = await encode(context, request)
     words = [
         group_words(text, encoding.tokens or ()) if request.level == "word" else None
@@ -269,7 +269,7 @@ async def encode(context: RequestContext, request: Explaining) -> list[Encoding]
         _encode,
         context.state.engine.predictor,
         request,
-        context.place,
+        context.source,
         context.state.settings.max_windows,
     )
     return await run_aside(work, COSTLY * sum(map(len, _texts(request))))
@@ -280,7 +280,7 @@ def _texts(request: Explaining) -> list[str]:
 
 
 def _encode(
-    predictor: Predictor, request: Explaining, place: str, max_windows: int
+    predictor: Predictor, request: Explaining, source: str, max_windows: int
 ) -> list[Encoding]:
     options = ReadingOptions(
         request.truncation,
@@ -293,12 +293,12 @@ def _encode(
     encodings = []
     with stage("tokenize", len(_texts(request))):
         for number, text in enumerate(_texts(request)):
-            loc: Loc = (place, "sentences", number) if several else (place, "sentence")
+            loc: Loc = (source, "sentences", number) if several else (source, "sentence")
             try:
                 encodings.append(guard(read_window, predictor, text, options, window))
             except NoSuchWindowError as error:
                 of_text = f"of sentences[{number}], " if several else ""
-                raise invalid((place, "window"), f"{of_text}{error}") from error
+                raise invalid((source, "window"), f"{of_text}{error}") from error
             except InputError as error:
                 raise bad_text(error, loc) from error
     return encodings

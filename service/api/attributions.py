@@ -149,4 +149,4 @@ def _check_work(context: RequestContext, tokens: int) -> None:
             f"its attributions take {tokens} tokens through the network, and the queue holds "
             f"{limit}: ask for fewer steps, or shorten it"
         )
-        raise invalid((context.place, "sentence"), message)
+        raise invalid((context.source, "sentence"), message)

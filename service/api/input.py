@@ -86,7 +86,7 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
             raise _invalid_query("a parameter is given more than once; give each once")
         else:
             fields[name] = _READ.get(kinds.get(name), str)(value)
-    return validate(schema, fields, place="query", context=context)
+    return validate(schema, fields, source="query", context=context)
 
 
 def kind_of(field: Mapping[str, Any]) -> str | None:
@@ -105,7 +105,7 @@ def validate(
     schema: type[Schema],
     value: object,
     *,
-    place: str,
+    source: str,
     context: dict[str, object],
     several: bool = False,
 ) -> Schema:
@@ -114,7 +114,7 @@ def validate(
     Args:
         schema: what it must be.
         value: the parsed value.
-        place: `body` or `query`, the first word of every `loc`.
+        source: `body` or `query`, the first word of every `loc`.
         context: limits for the schema's validators.
         several: whether the same path takes a list of texts too.
 
@@ -126,7 +126,7 @@ def validate(
     try:
         return schema.model_validate(value, context=context)
     except ValidationError as error:
-        refused = refusal(error, schema, value, place=place, several=several)
+        refused = refusal(error, schema, value, source=source, several=several)
     raise refused
 
 

@@ -73,7 +73,7 @@ PAGE, ASSET = problems(*_PAGE), problems(*_ASSET)
 
 
 def computes(
-    place: Literal["query", "body"],
+    source: Literal["query", "body"],
     answer: object,
     *more: Kind,
     good: Mapping[str, Any] | None = None,
@@ -82,13 +82,13 @@ def computes(
     """Returns what a router is given for a route that computes.
 
     Args:
-        place: where the route takes what to compute from.
+        source: where the route takes what to compute from.
         answer: type of a good answer.
         more: errors that other such routes do not have.
         good: what else the good answer has, beside its schema.
         extra: further members of the operation.
     """
-    return _operation((*_COMPUTED, *_INPUT[place], *more), answer, good, **extra)
+    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, good, **extra)
 
 
 def describes(answer: object, *more: Kind, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -154,6 +154,8 @@ def _describe_parameter(parameter: dict[str, Any], limits: Mapping[str, Any]) ->
     """Describes a parameter as it is read: never null, and a list of objects as JSON."""
     schema = parameter.pop("schema")
     schema |= schema.pop("anyOf", [{}])[0]
+    for beside in ("title", "description"):  # the parameter has them
+        schema.pop(beside, None)
     default = schema.get("default")
     example = schema.pop("examples", [default])[0]
     _add_limit(parameter["name"], schema, limits)

@@ -71,7 +71,7 @@ async def _read(context: RequestContext) -> PredictRequest | InputsRequest:
         ):
             mark_foreign(context.scope)
             schema = InputsRequest
-        return validate(schema, value, place="body", context=state.limits)
+        return validate(schema, value, source="body", context=state.limits)
 
     return await read_body(context.request, check, max_bytes=state.settings.max_body_bytes)
 

@@ -72,7 +72,7 @@ class RequestContext:
         return deadline_of(self.request.scope)
 
     @property
-    def place(self) -> Literal["body", "query"]:
+    def source(self) -> Literal["body", "query"]:
         """The part of the request that says what it wants: the first word of every `loc`."""
         return "query" if self.request.method == "GET" else "body"
 
@@ -203,7 +203,7 @@ def from_body(schema: type[Schema], several: type[Schema] | None = None) -> Read
             is_list = several is not None and isinstance(value, dict) and "sentences" in value
             chosen = several if is_list and several is not None else schema
             return validate(
-                chosen, value, place="body", context=limits, several=several is not None
+                chosen, value, source="body", context=limits, several=several is not None
             )
 
         max_bytes = context.state.settings.max_body_bytes

@@ -67,7 +67,7 @@ async def _follow(context: RequestContext, request: StepsQuery) -> Response:
     (encoding,) = await encode(context, request)
     length = len(encoding.input_ids)
     if request.query >= length:
-        raise invalid((context.place, "query"), f"the text has tokens 0 to {length - 1}")
+        raise invalid((context.source, "query"), f"the text has tokens 0 to {length - 1}")
     numbers = inspector.count_numbers(length)
     if numbers > (limit := context.state.settings.max_attention_weights):
         raise TooManyWeightsError(

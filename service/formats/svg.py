@@ -59,8 +59,8 @@ def draw(info: ModelInfo, view: View) -> Picture:
     top = 64.0
     for row, layer in enumerate(view.layer_names):
         for column, head in enumerate(view.head_names):
-            place = f"translate({column * pitch:.1f} {top + row * (side + _GAP + 16):.1f})"
-            parts.append(f'<g transform="{place}">')
+            shift = f"translate({column * pitch:.1f} {top + row * (side + _GAP + 16):.1f})"
+            parts.append(f'<g transform="{shift}">')
             parts.append(_text(0, 10, _title(view, layer, head), weight="bold"))
             parts.append('<g transform="translate(0 16)">')
             parts += _axes(labels, room)
@@ -132,8 +132,8 @@ def _numbers(kind: str, numbers: Sequence[int]) -> str:
 
 
 def _axes(labels: Sequence[str], room: float) -> Iterator[str]:
-    for place, label in enumerate(labels):
-        middle = room + _CELL * place + _CELL / 2
+    for index, label in enumerate(labels):
+        middle = room + _CELL * index + _CELL / 2
         yield _text(room - 4, middle + 4, label, anchor="end")
         yield (
             f'<text transform="translate({middle + 4:.1f} {room - 4:.1f}) rotate(-90)" '

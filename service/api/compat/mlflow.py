@@ -152,12 +152,12 @@ _Found = tuple[list[object], Loc, Callable[[int], Loc]]
 
 def _of_table(table: Split) -> _Found:
     columns = [str(column) for column in table.columns]
-    place = _choose(columns, ("dataframe_split", "columns"))
+    index = _choose(columns, ("dataframe_split", "columns"))
     if len(set(map(len, table.data)) - {len(columns)}):
         message = f"each row must have as many values as there are columns: {len(columns)}"
         raise wrong(("dataframe_split", "data"), message)
-    texts = [row[place] for row in table.data]
-    return texts, ("dataframe_split", "data"), lambda index: (index, place)
+    texts = [row[index] for row in table.data]
+    return texts, ("dataframe_split", "data"), lambda row: (row, index)
 
 
 def _of_columns(columns: dict[str, Any]) -> _Found:
@@ -198,7 +198,7 @@ def _unwrapped(row: object) -> object:
 
 
 def _choose(columns: list[str], loc: Loc) -> int:
-    """The place of the column with the texts."""
+    """Returns the index of the column with the texts."""
     if columns.count(_TEXT) == 1:
         return columns.index(_TEXT)
     if len(columns) != 1:

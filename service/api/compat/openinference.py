@@ -164,7 +164,7 @@ def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) ->
             raise
         hint = f"If tensors follow the JSON as bytes, give its length in {HEADER}."
         raise MalformedJsonError(f"{error.detail} {hint}") from error
-    body = validate(InferRequest, value, place="body", context=limits)
+    body = validate(InferRequest, value, source="body", context=limits)
     (tensor,) = body.inputs
     (part,) = cut_tensors(behind, [tensor.binary_size])
     texts: Sequence[object]

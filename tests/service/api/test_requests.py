@@ -32,7 +32,7 @@ class Connection:
 
 
 class Work:
-    """Work that ends when it is told, and notes whether it was cancelled."""
+    """Work that ends when the test says so, and notes whether it was cancelled."""
 
     def __init__(self) -> None:
         self.result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -100,7 +100,7 @@ def test_a_deadline_is_no_client_that_left() -> None:
     asyncio.run(wait())
 
 
-def test_whoever_else_cancels_finds_the_task_cancelled() -> None:
+def test_another_cancellation_finds_the_task_cancelled() -> None:
     async def wait() -> None:
         work, connection = Work(), Connection()
         task = asyncio.ensure_future(unless_gone(request_of(connection), work.run()))

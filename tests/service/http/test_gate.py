@@ -108,7 +108,7 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
 
 
 @pytest.mark.parametrize("path", [PATH, b"/hf"])
-def test_a_refusal_tells_error_where_clients_of_other_systems_ask(path: bytes) -> None:
+def test_a_refusal_repeats_its_detail_for_clients_of_other_systems(path: bytes) -> None:
     async def work() -> list[bytes]:
         gate, _ = make(Queue(0))
         refused = [gate.refuse(b"POST", path, [], peer=PEER) for _ in range(2)]
@@ -121,8 +121,10 @@ def test_a_refusal_tells_error_where_clients_of_other_systems_ask(path: bytes) -
         *["full."] * 2,
         "too many connections.",
     ]
-    told = [problem.get("error") for problem in problems]
-    assert told == ([problem["detail"] for problem in problems] if path == b"/hf" else [None] * 3)
+    repeated = [problem.get("error") for problem in problems]
+    assert repeated == (
+        [problem["detail"] for problem in problems] if path == b"/hf" else [None] * 3
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def read_invocations(body: object) -> Texts:
 
 def checked(schema: type[BaseModel], body: object) -> Any:  # noqa: ANN401
     """A body as a route gets it."""
-    return validate(schema, body, place="body", context=LIMITS)
+    return validate(schema, body, source="body", context=LIMITS)
 
 
 def at(body: Any, loc: tuple[str | int, ...]) -> Any:  # noqa: ANN401
@@ -98,7 +98,7 @@ def check(read: Callable[[object], Texts], body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "items", "place"),
+    ("body", "items", "loc"),
     [
         ({"inputs": "a"}, ["a"], ("inputs",)),
         ({"inputs": ["a", "b"]}, ["a", "b"], ("inputs", 0)),
@@ -107,11 +107,11 @@ def check(read: Callable[[object], Texts], body: dict[str, Any]) -> None:
     ],
 )
 def test_inputs_and_their_places(
-    body: object, items: list[object], place: tuple[str | int, ...]
+    body: object, items: list[object], loc: tuple[str | int, ...]
 ) -> None:
     texts = read_inputs(body)
 
-    assert (texts.items, texts.locate(0), texts.field) == (items, place, ("inputs",))
+    assert (texts.items, texts.locate(0), texts.field) == (items, loc, ("inputs",))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("body", "items", "place"),
+    ("body", "items", "loc"),
     [
         ({"inputs": {"text": "a"}}, ["a"], ("inputs", "text")),
         ({"inputs": {"mine": ["a"]}}, ["a"], ("inputs", 0)),
@@ -187,12 +187,12 @@ def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> 
     ],
 )
 def test_invocations_and_their_places(
-    body: object, items: list[object], place: tuple[str | int, ...]
+    body: object, items: list[object], loc: tuple[str | int, ...]
 ) -> None:
     """The name of a column is text of the client's own, unless it is ours."""
     texts = read_invocations(body)
 
-    assert (texts.items, texts.locate(0)) == (items, place)
+    assert (texts.items, texts.locate(0)) == (items, loc)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_invocations_and_their_places(
         (InferRequest, {"inputs": [{**TENSOR, "shape": [-1] * 2_000}]}, 1),
     ],
 )
-def test_a_list_of_a_million_faults_is_not_told_one_by_one(
+def test_a_list_of_a_million_faults_is_not_reported_one_by_one(
     schema: type[BaseModel], body: object, most: int
 ) -> None:
     with pytest.raises(InvalidRequestError) as raised:
