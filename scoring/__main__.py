@@ -20,7 +20,7 @@ from scoring.errors import InterruptedJobError, OptionError, ScoringError
 if TYPE_CHECKING:
     from scoring.engines.base import Engine
     from scoring.job import Options, Started
-    from scoring.manifest import Success
+    from scoring.output.manifest import Success
 
 _CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "default"
 _PART_BYTES = 8 * 1024 * 1024
@@ -31,9 +31,6 @@ _SHOWN = 5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Scores files.
-
-    Args:
-        arguments: of the command line; those of the process if None.
 
     Returns:
         0 if all rows are scored or set aside, 1 if not, with the reason on stderr, and 128 plus the
@@ -76,7 +73,7 @@ def _run(given: argparse.Namespace) -> int:
 def _score(given: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
     """Runs the units that are left, shows how far they have come, and adds up."""
     from model.cli.progress import progress as shown
-    from scoring.engines.base import Fault
+    from scoring.engines.base import UnitFailure
     from scoring.job import run
 
     began = time.monotonic()
@@ -90,7 +87,7 @@ def _score(given: argparse.Namespace, started: "Started", progress: "_Progress")
     ):
         for result in run(started, engine, threads=threads):
             progress.done += 1
-            if isinstance(result, Fault):
+            if isinstance(result, UnitFailure):
                 faults.append(result)
             else:
                 advance(result.rows_in, f"part {progress.done} of {progress.total}")
@@ -285,7 +282,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="score every N-th part alone, beginning with the I-th; all shards share the output",
+        help="score only every N-th part, starting with the I-th; all shards share the output",
     )
     parser.add_argument(
         "--ray-address", metavar="URL", help="of the cluster (default: one on this machine)"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from model.tokenization.check import TEXT_COLUMNS
 from scoring.errors import InputFileError, OptionError
-from scoring.manifest import Column, ColumnType
+from scoring.output.manifest import Column, ColumnType
 
 _RENAMED = "input_"
 _SHOWN = 20
@@ -19,11 +19,6 @@ _TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
 
 def choose_text_column(path: str, found: Sequence[str], wanted: str | None) -> str:
     """Chooses the column of texts.
-
-    Args:
-        path: the file, for errors.
-        found: the names of its columns.
-        wanted: the name that an option gives; None: the one with a name of `TEXT_COLUMNS`.
 
     Returns:
         Its name as the file spells it.
@@ -55,12 +50,6 @@ def choose_columns(
     added: tuple[str, ...],
 ) -> tuple[Column, ...]:
     """Chooses the columns that the output keeps.
-
-    Args:
-        path: the file, for errors.
-        found: names and types of its columns.
-        wanted: the names that an option gives; None: all.
-        added: names of the columns that the answers bring.
 
     Raises:
         InputFileError: a wanted column is not there, or a name is there twice.
@@ -94,11 +83,7 @@ def choose_columns(
 
 
 def column_type(kinds: frozenset[str]) -> ColumnType:
-    """Chooses the type of a column of JSON values.
-
-    Args:
-        kinds: names of the Python types of its values, None left out.
-    """
+    """Chooses the type of a column of JSON values."""
     if not kinds:
         return "string"
     return next((name for fitting, name in _TYPES if kinds <= fitting), "json")

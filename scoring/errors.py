@@ -59,6 +59,6 @@ class InterruptedJobError(ScoringError):
     """
 
     def __init__(self, signal: int, done: int, total: int | None) -> None:
-        told = "" if total is None else f": {done} of {total} parts are written"
-        super().__init__(f"interrupted{told}; run the same command to go on")
+        shown = "" if total is None else f": {done} of {total} parts are written"
+        super().__init__(f"interrupted{shown}; run the same command to go on")
         self.signal = signal

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from scoring.errors import InputFileError, OptionError
-from scoring.manifest import Compression, Format
+from scoring.output.manifest import Compression, Format
 from scoring.stores import FileStatus, Store, is_url, store_of
 
 FORMATS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) and .parquet"
@@ -59,10 +59,6 @@ def find_inputs(names: Sequence[str], *, output: str) -> Found:
 
     Hidden files, and names that begin with an underscore, are left out of folders; so is the
     output.
-
-    Args:
-        names: files, folders, globs or URLs of them.
-        output: the folder of the output.
 
     Raises:
         InputFileError: a name stands for no file, a file is named twice, or its suffix is unknown.

@@ -7,11 +7,19 @@ from pathlib import Path
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.tokenization.windows import Reading
-from scoring.engines.base import Engine, Fault, Job
+from scoring.engines.base import Engine, Job, UnitFailure
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs
-from scoring.manifest import Granularity, Manifest, Model, OutputFormat, Source, Success, UnitRecord
-from scoring.output import Output, to_json
+from scoring.output.folder import Output, to_json
+from scoring.output.manifest import (
+    Granularity,
+    Manifest,
+    Model,
+    OutputFormat,
+    Source,
+    Success,
+    UnitRecord,
+)
 from scoring.plan import digest, make_manifest
 from scoring.scorer import describe
 
@@ -77,10 +85,6 @@ class Started:
 def start(options: Options, *, say: Callable[[str], None]) -> Started:
     """Plans a job, or finds what is left of one.
 
-    Args:
-        options: of the command line.
-        say: shows a line.
-
     Raises:
         ScoringError: an input, the output or an option cannot be used, or does not fit what the
             job began with.
@@ -129,7 +133,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
     )
 
 
-def run(started: Started, engine: Engine, *, threads: int) -> Iterator[UnitRecord | Fault]:
+def run(started: Started, engine: Engine, *, threads: int) -> Iterator[UnitRecord | UnitFailure]:
     """Runs the units that are left.
 
     Args:
@@ -172,10 +176,10 @@ def _check_same(
     ]
     if differences:
         more = len(differences) - _SHOWN
-        told = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        shown = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise OutputError(
             options.output,
-            f"holds a job that began otherwise: {told}: choose another --output, or begin anew "
+            f"holds a job that began otherwise: {shown}: choose another --output, or start again "
             "with --overwrite",
         )
 

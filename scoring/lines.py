@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from scoring.errors import InputFileError
-from scoring.manifest import Compression, Format
+from scoring.output.manifest import Compression, Format
 from scoring.stores import Store, reason
 
 #: the longest row; a row that is longer is most likely a quote that is never closed
@@ -75,12 +75,7 @@ class LineReader:
         self._at = 0
 
     def skip_to(self, position: int, line: int) -> None:
-        """Reads on to a place that is known to begin a row.
-
-        Args:
-            position: of the byte, not before the present one.
-            line: its number.
-        """
+        """Reads on to a place that is known to begin a row."""
         if self._compression is None:
             self._stream.seek(position)
             self._buffer, self._at = b"", 0
@@ -140,11 +135,6 @@ class LineReader:
 def read_raw(reader: LineReader, path: str, file_format: Format) -> Iterator[RawRow]:
     """Reads rows from where the reader is, and leaves out blank lines between them.
 
-    Args:
-        reader: at the beginning of a row.
-        path: for errors.
-        file_format: CSV rows may have line breaks between quotes.
-
     Raises:
         InputFileError: the file cannot be read, or a quote is never closed.
     """
@@ -196,9 +186,5 @@ def to_text(line: bytes) -> str:
 
 
 def split_tsv(content: bytes) -> list[str]:
-    """Splits a line of a TSV file, in which a quote is text.
-
-    Args:
-        content: the line with its end.
-    """
+    """Splits a line of a TSV file, in which a quote is text."""
     return to_text(content).removesuffix("\n").removesuffix("\r").split("\t")

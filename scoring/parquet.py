@@ -63,12 +63,6 @@ class ParquetInput:
     def read(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
         """Reads a range of rows of a row group.
 
-        Args:
-            columns: names of columns.
-            row_group: its number.
-            start: first row within the group.
-            end: one past the last.
-
         Returns:
             A pyarrow.Table [end - start, columns].
 
@@ -96,10 +90,6 @@ class ParquetInput:
     def digest(self, columns: Sequence[str], *, row_group: int) -> str:
         """Digests the stored bytes of columns; most files hold no checksums of their own.
 
-        Args:
-            columns: names of columns.
-            row_group: its number.
-
         Raises:
             InputFileError: the file cannot be read.
         """
@@ -124,7 +114,7 @@ class ParquetInput:
 
 
 def _footer(stream: BinaryIO) -> bytes:
-    """Returns the footer of a Parquet file, which tells where everything else lies."""
+    """Returns the footer of a Parquet file, which says where everything else is."""
     size = stream.seek(0, 2)
     stream.seek(max(0, size - 8))
     tail = stream.read(8)

@@ -10,7 +10,7 @@ from scoring.columns import choose_columns, choose_text_column, column_type, sho
 from scoring.errors import InputFileError
 from scoring.inputs import InputFile
 from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
-from scoring.manifest import (
+from scoring.output.manifest import (
     Column,
     ColumnType,
     Manifest,
@@ -59,14 +59,6 @@ def make_manifest(
     model: Model,
 ) -> Manifest:
     """Reads all files through once and divides them.
-
-    Args:
-        files: in their order.
-        text_column: its name; None: by its usual names.
-        columns: names of those to keep; None: all.
-        output_format: of the parts.
-        part_bytes: about how many bytes of text a unit has, after unpacking.
-        model: what answers.
 
     Raises:
         InputFileError: a file cannot be read, or its columns do not fit those of the first one.

@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.tokenization.check import check_text
 from scoring.errors import InputFileError, ScoringError
 from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
-from scoring.manifest import BadRow, Manifest, Source, Unit
+from scoring.output.manifest import BadRow, Manifest, Source, Unit
 from scoring.parquet import ParquetInput
 from scoring.stores import store_of
 
@@ -123,7 +123,7 @@ class UnitReader:
         good = []
         for place, value in enumerate(table[text].to_pylist()):
             number = unit.first_row + place
-            fault = _fault_of(value)
+            fault = _text_error(value)
             if fault is None:
                 good.append(place)
                 rows.numbers.append(number)
@@ -151,7 +151,7 @@ class _Parser:
         text, values, fault = (
             self._json(raw) if self._source.format == "jsonl" else self._cells(raw)
         )
-        fault = fault or _fault_of(text)
+        fault = fault or _text_error(text)
         if fault is not None:
             rows.bad.append(BadRow(file=self._source.path, row=raw.line, reason=fault))
             return
@@ -189,7 +189,7 @@ class _Parser:
         return record[self._text], [record.get(name, MISSING) for name in self._wanted], None
 
 
-def _fault_of(text: object) -> str | None:
+def _text_error(text: object) -> str | None:
     if text is None:
         return "the text is null"
     if not isinstance(text, str):
@@ -207,5 +207,5 @@ def _reason(error: orjson.JSONDecodeError) -> str:
 
 def _changed(source: Source) -> InputFileError:
     return InputFileError(
-        source.path, "has changed since the job began: put it back, or begin anew with --overwrite"
+        source.path, "has changed since the job began: put it back, or start again with --overwrite"
     )

@@ -25,7 +25,7 @@ from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import Reading
 from scoring.answers import Answers
 from scoring.errors import OptionError
-from scoring.manifest import Granularity, Model
+from scoring.output.manifest import Granularity, Model
 
 # On a processor, twice the service's budget and more is faster still, and nobody waits for a pass.
 _PASS_TOKENS = 2_048
@@ -33,11 +33,6 @@ _PASS_TOKENS = 2_048
 
 def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
     """Chooses device and type for options.
-
-    Args:
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        dtype: `auto` or a type.
-        checkpoint: its record may allow int8.
 
     Raises:
         OptionError: this machine does not have the device, or not the type on it.

@@ -14,15 +14,15 @@ import pyarrow
 
 from model.allocator import share_one_heap
 from model.reading import EncodedText
-from scoring.engines.base import Fault, Job
+from scoring.engines.base import Job, UnitFailure
 from scoring.errors import EngineError, OutputError, ScoringError
-from scoring.manifest import BadRow, Manifest, UnitRecord
-from scoring.output import Output
+from scoring.output.folder import Output
+from scoring.output.manifest import BadRow, Manifest, UnitRecord
+from scoring.output.writing import part_bytes, part_name
 from scoring.reading import UnitReader, UnitRows
 from scoring.scorer import Scorer
-from scoring.writing import part_bytes, part_name
 
-Result = UnitRecord | Fault
+Result = UnitRecord | UnitFailure
 #: returns the number of the next unit; None: there is none now, or, if it may wait, never again
 Next = Callable[[bool], int | None]
 
@@ -96,11 +96,7 @@ class Worker:
             )
 
     def do(self, number: int) -> Result:
-        """Does one unit.
-
-        Args:
-            number: of the unit.
-        """
+        """Does one unit."""
         return self.write(self.compute(self.prepare(number)))
 
     def close(self) -> None:
@@ -108,14 +104,9 @@ class Worker:
         self._reader.close()
 
     def run(self, following: Next, report: Callable[[Result], None]) -> None:
-        """Does units until there are no more.
-
-        Args:
-            following: the number of the next unit.
-            report: takes what came of each unit, from another thread.
-        """
+        """Does units until there are no more."""
         with ThreadPoolExecutor(1) as reading, ThreadPoolExecutor(1) as writing:
-            ahead: Future[Prepared | Fault] | None = None
+            ahead: Future[Prepared | UnitFailure] | None = None
             written: Future[None] | None = None
             while True:
                 number = following(ahead is None)
@@ -132,22 +123,22 @@ class Worker:
                 written.result()
         self.close()
 
-    def prepare(self, number: int) -> Prepared | Fault:
+    def prepare(self, number: int) -> Prepared | UnitFailure:
         """Reads and encodes a unit; one call at a time."""
         try:
             rows = self._reader.read(self._manifest.units[number])
             return Prepared(number, rows, *self._scorer.encode(rows.texts))
         except Exception as error:
-            return fault_of(number, error)
+            return failure_of(number, error)
 
-    def compute(self, prepared: Prepared | Fault) -> Computed | Fault:
+    def compute(self, prepared: Prepared | UnitFailure) -> Computed | UnitFailure:
         """Scores the rows of a unit; one call at a time."""
-        if isinstance(prepared, Fault):
+        if isinstance(prepared, UnitFailure):
             return prepared
         try:
             return self._score(prepared)
         except Exception as error:
-            return fault_of(prepared.number, error)
+            return failure_of(prepared.number, error)
 
     def _score(self, prepared: Prepared) -> Computed:
         number, rows = prepared.number, prepared.rows
@@ -184,24 +175,24 @@ class Worker:
         )
         return Computed(record, content)
 
-    def write(self, computed: Computed | Fault) -> Result:
+    def write(self, computed: Computed | UnitFailure) -> Result:
         """Writes the part of a unit."""
-        if isinstance(computed, Fault):
+        if isinstance(computed, UnitFailure):
             return computed
         try:
             self._output.write(computed.record, computed.part)
         except Exception as error:
-            return fault_of(computed.record.number, error)
+            return failure_of(computed.record.number, error)
         return computed.record
 
     def _write_and_report(
-        self, computed: Computed | Fault, report: Callable[[Result], None]
+        self, computed: Computed | UnitFailure, report: Callable[[Result], None]
     ) -> None:
         report(self.write(computed))
 
 
-def fault_of(number: int, error: Exception) -> Fault:
+def failure_of(number: int, error: Exception) -> UnitFailure:
     """Describes an error of a unit; foreign messages may hold the text of a user."""
     if isinstance(error, ScoringError):
-        return Fault(number, str(error), stops=isinstance(error, OutputError))
-    return Fault(number, f"part {number}: the worker failed with {type(error).__name__}")
+        return UnitFailure(number, str(error), stops=isinstance(error, OutputError))
+    return UnitFailure(number, f"part {number}: the worker failed with {type(error).__name__}")

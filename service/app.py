@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from model import Checkpoint
 from model.backends.base import Backend
@@ -109,13 +110,7 @@ def create_app(
         # Whatever its variables say: it would send queries and messages of errors, which hold text.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    cors = None
-    if settings.allowed_origins:
-        cors = partial(
-            CORSMiddleware,
-            allow_origins=settings.allowed_origins,
-            **_cors_headers(is_foreign=bool(foreign), is_traced=tracing is not None),
-        )
+    cors = _cors(settings, is_foreign=bool(foreign), is_traced=tracing is not None)
     computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
     place = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
     heavy = place([*_routes(*_COMPUTING), *computing])
@@ -173,17 +168,22 @@ def create_app(
     return app
 
 
-def _cors_headers(*, is_foreign: bool, is_traced: bool) -> dict[str, list[str]]:
-    """Returns the methods and headers that pages of other origins may send and read."""
+def _cors(
+    settings: Settings, *, is_foreign: bool, is_traced: bool
+) -> Callable[[ASGIApp], CORSMiddleware] | None:
+    """Lets pages of allowed origins send requests and read answers; None if there are none."""
+    if not settings.allowed_origins:
+        return None
     # The first of them goes with requests too.
     compat = [HEADER, TRUNCATED] if is_foreign else []
     traced = ["traceparent", "tracestate"] if is_traced else []
-    sent = ["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *compat[:1], *traced]
-    return {
-        "allow_methods": ["GET", "POST"],
-        "allow_headers": sent,
-        "expose_headers": [REQUEST_ID, "Retry-After", *compat, *traced[:1]],
-    }
+    return partial(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *compat[:1], *traced],
+        expose_headers=[REQUEST_ID, "Retry-After", *compat, *traced[:1]],
+    )
 
 
 def _show_live(state: State) -> None:

@@ -16,6 +16,6 @@ def shared_file(name: str) -> Path:
     """
     path = _FOLDER / name
     if not path.is_file():
-        reason = f"the public file {name} is not beside the project (see docs/guides/data.md)"
+        reason = f"the public file {name} is not beside the project (see docs/guides/training.md)"
         (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
     return path

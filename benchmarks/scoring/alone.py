@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from scoring.manifest import Manifest
+from scoring.output.manifest import Manifest
 from scoring.reading import UnitReader
 from scoring.scorer import Scorer
 

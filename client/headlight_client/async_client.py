@@ -2,26 +2,21 @@
 
 import asyncio
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
 from types import TracebackType
-from typing import Literal, Self, SupportsIndex, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import httpx
 
 from headlight_client import calls
-from headlight_client.answers import ItemError, ModelInfo, Prediction
-from headlight_client.attention import Attention, Thumbnails
-from headlight_client.attributions import Attributions, Importance
+from headlight_client.answers import ItemError, Prediction
 from headlight_client.calls import (
     Call,
     Granularity,
     HeadMask,
-    Level,
-    Method,
     OnError,
     Reading,
-    Reduce,
-    Truncation,
 )
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
@@ -31,9 +26,21 @@ from headlight_client.portions import Limits, Portions, limits_of
 from headlight_client.predictions import Predictions
 from headlight_client.progress import Progress
 from headlight_client.sending import send_async
-from headlight_client.steps import AttentionSteps
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _method(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+    """Returns a method that sends the call built from its arguments."""
+
+    @wraps(build)
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.send(build(*args, **kwargs))
+
+    return method
 
 
 class AsyncClient:
@@ -142,155 +149,14 @@ class AsyncClient:
                         raise
         return portions.result()
 
-    async def attention(
-        self,
-        sentence: str,
-        *,
-        layers: Indices | None = None,
-        heads: Indices | None = None,
-        reduce: Reduce = "none",
-        level: Level = "token",
-        truncation: Reading = "right",
-        window: SupportsIndex | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
-    ) -> Attention:
-        """Returns the attention weights of one sentence, as `Client.attention`."""
-        return await self._carry_out(
-            calls.attention_call(
-                sentence,
-                layers=layers,
-                heads=heads,
-                reduce=reduce,
-                level=level,
-                truncation=truncation,
-                window=window,
-                head_mask=head_mask,
-                omit=omit,
-            )
-        )
-
-    async def attentions(
-        self,
-        sentences: Sequence[str],
-        *,
-        layers: Indices | None = None,
-        heads: Indices | None = None,
-        reduce: Reduce = "none",
-        level: Level = "token",
-        truncation: Reading = "right",
-        window: SupportsIndex | None = None,
-        head_mask: HeadMask | None = None,
-    ) -> list[Attention]:
-        """Returns the attention weights of several sentences, as `Client.attentions`."""
-        return await self._carry_out(
-            calls.attentions_call(
-                sentences,
-                layers=layers,
-                heads=heads,
-                reduce=reduce,
-                level=level,
-                truncation=truncation,
-                window=window,
-                head_mask=head_mask,
-            )
-        )
-
-    async def thumbnails(
-        self,
-        sentence: str,
-        *,
-        size: SupportsIndex = 48,
-        special: bool = True,
-        layers: Indices | None = None,
-        heads: Indices | None = None,
-        reduce: Reduce = "none",
-        level: Level = "token",
-        truncation: Reading = "right",
-        window: SupportsIndex | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
-    ) -> Thumbnails:
-        """Returns reduced maps of one sentence, as `Client.thumbnails`."""
-        return await self._carry_out(
-            calls.thumbnails_call(
-                sentence,
-                size=size,
-                special=special,
-                layers=layers,
-                heads=heads,
-                reduce=reduce,
-                level=level,
-                truncation=truncation,
-                window=window,
-                head_mask=head_mask,
-                omit=omit,
-            )
-        )
-
-    async def attention_steps(
-        self,
-        sentence: str,
-        *,
-        layer: SupportsIndex,
-        head: SupportsIndex,
-        query: SupportsIndex,
-        truncation: Reading = "right",
-        window: SupportsIndex | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
-    ) -> AttentionSteps:
-        """Returns how one head makes its weights, as `Client.attention_steps`."""
-        return await self._carry_out(
-            calls.attention_steps_call(
-                sentence,
-                layer=layer,
-                head=head,
-                query=query,
-                truncation=truncation,
-                window=window,
-                head_mask=head_mask,
-                omit=omit,
-            )
-        )
-
-    async def attributions(
-        self,
-        sentence: str,
-        *,
-        label: str | None = None,
-        method: Method = "integrated_gradients",
-        steps: SupportsIndex | None = None,
-        level: Level = "token",
-        truncation: Truncation = "right",
-    ) -> Attributions:
-        """Returns what each token or word adds, as `Client.attributions`."""
-        return await self._carry_out(
-            calls.attributions_call(
-                sentence,
-                label=label,
-                method=method,
-                steps=steps,
-                level=level,
-                truncation=truncation,
-            )
-        )
-
-    async def importance(
-        self, sentence: str, *, label: str | None = None, truncation: Truncation = "right"
-    ) -> Importance:
-        """Returns how much the answer depends on each head, as `Client.importance`."""
-        return await self._carry_out(
-            calls.importance_call(sentence, label=label, truncation=truncation)
-        )
-
-    async def model(self) -> ModelInfo:
-        """Describes the served model, as `Client.model`."""
-        return await self._carry_out(calls.model_call())
-
-    async def is_ready(self) -> bool:
-        """Tells whether the service is ready, as `Client.is_ready`."""
-        return await self._carry_out(calls.ready_call())
+    attention = _method(calls.attention)
+    attentions = _method(calls.attentions)
+    thumbnails = _method(calls.thumbnails)
+    attention_steps = _method(calls.attention_steps)
+    attributions = _method(calls.attributions)
+    importance = _method(calls.importance)
+    model = _method(calls.model)
+    is_ready = _method(calls.is_ready)
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -316,7 +182,7 @@ class AsyncClient:
         async def work() -> None:
             for portion in waiting:
                 try:
-                    answers = await self._carry_out(portions.call(portion))
+                    answers = await self.send(portions.call(portion))
                 except HeadlightError as error:
                     portions.fail(portion, error)
                 else:
@@ -331,7 +197,8 @@ class AsyncClient:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
 
-    async def _carry_out(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T]) -> T:
+        """Sends a call, again where that may help, and returns its result."""
         steps = exchange(call, self._config)
         outcome: Outcome = None
         while True:

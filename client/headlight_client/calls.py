@@ -1,6 +1,6 @@
 """Builds the request of each method and names the reader of its answer.
 
-Both clients build their calls here. They differ only in how they send them.
+Both clients have these functions as methods; they differ only in how they send a call.
 """
 
 import json
@@ -64,7 +64,7 @@ class Call(Generic[T]):
     when_away: T | None = None
 
 
-def predict_call(
+def predict(
     sentences: Sequence[str | None],
     *,
     truncation: Reading,
@@ -88,37 +88,54 @@ def predict_call(
     )
 
 
-def attention_call(
+def attention(
     sentence: str,
     *,
-    layers: Indices | None,
-    heads: Indices | None,
-    reduce: Reduce,
-    level: Level,
-    truncation: Reading,
+    layers: Indices | None = None,
+    heads: Indices | None = None,
+    reduce: Reduce = "none",
+    level: Level = "token",
+    truncation: Reading = "right",
     window: SupportsIndex | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
 ) -> Call[Attention]:
-    """Asks for the attention of one sentence."""
+    """Returns the attention weights of one sentence, or a view of them.
+
+    Args:
+        sentence: not blank.
+        layers: layer numbers, from 0; all if None.
+        heads: head numbers, from 0; all if None.
+        reduce: `mean` or `max` over the chosen heads of each layer; `rollout` merges the chosen
+            layers and heads into one map (Abnar and Zuidema 2020).
+        level: `token`, or `word`: rows and columns are words.
+        truncation: as in `predict`.
+        window: the window to show, from 0, with `truncation` `window`; the first if None.
+        head_mask: as in `predict`.
+        omit: token numbers, from 0, that are left out; special tokens stay.
+    """
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     options |= _interventions(head_mask, omit)
     text = _one("attention", sentence, "use attentions for several")
     return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
 
 
-def attentions_call(
+def attentions(
     sentences: Sequence[str],
     *,
-    layers: Indices | None,
-    heads: Indices | None,
-    reduce: Reduce,
-    level: Level,
-    truncation: Reading,
+    layers: Indices | None = None,
+    heads: Indices | None = None,
+    reduce: Reduce = "none",
+    level: Level = "token",
+    truncation: Reading = "right",
     window: SupportsIndex | None = None,
     head_mask: HeadMask | None = None,
 ) -> Call[list[Attention]]:
-    """Asks for the attention of several sentences."""
+    """Returns the attention weights of several sentences, in order, from one request.
+
+    One bad sentence refuses all. The weights of all sentences together must stay within the
+    service's limit.
+    """
     texts = texts_of(sentences)
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     options |= _interventions(head_mask, None)
@@ -126,21 +143,26 @@ def attentions_call(
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
 
 
-def thumbnails_call(
+def thumbnails(
     sentence: str,
     *,
-    size: SupportsIndex,
-    special: bool,
-    layers: Indices | None,
-    heads: Indices | None,
-    reduce: Reduce,
-    level: Level,
-    truncation: Reading,
+    size: SupportsIndex = 48,
+    special: bool = True,
+    layers: Indices | None = None,
+    heads: Indices | None = None,
+    reduce: Reduce = "none",
+    level: Level = "token",
+    truncation: Reading = "right",
     window: SupportsIndex | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
 ) -> Call[Thumbnails]:
-    """Asks for the reduced maps of one sentence."""
+    """Returns the maps of one sentence reduced to few rows and columns.
+
+    They show all heads of a long text in little memory, with what each token looks at most. A map
+    has at most `size` rows and columns, from 8; `special` False leaves special tokens out. The
+    other arguments are those of `attention`.
+    """
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     options |= _interventions(head_mask, omit)
     options |= {"thumbnail": one_index("size", size), "special": bool(special)}
@@ -148,20 +170,24 @@ def thumbnails_call(
     return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **options)
 
 
-def attention_steps_call(
+def attention_steps(
     sentence: str,
     *,
     layer: SupportsIndex,
     head: SupportsIndex,
     query: SupportsIndex,
-    truncation: Reading,
+    truncation: Reading = "right",
     window: SupportsIndex | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
 ) -> Call[AttentionSteps]:
-    """Asks how one head makes the weights that one token gives."""
-    place = {"layer": layer, "head": head, "query": query}
-    options: dict[str, Any] = {name: one_index(name, each) for name, each in place.items()}
+    """Returns how one head makes the weights that one token gives, from its queries and keys.
+
+    `query` is the token that gives the weights, as `attention` numbers tokens. The other arguments
+    are those of `attention`.
+    """
+    indices = {"layer": layer, "head": head, "query": query}
+    options: dict[str, Any] = {name: one_index(name, each) for name, each in indices.items()}
     if window is not None:
         options["window"] = one_index("window", window)
     options |= _interventions(head_mask, omit)
@@ -169,16 +195,26 @@ def attention_steps_call(
     return _post("/attention/steps", read_steps, sentence=text, truncation=truncation, **options)
 
 
-def attributions_call(
+def attributions(
     sentence: str,
     *,
-    label: str | None,
-    method: Method,
-    steps: SupportsIndex | None,
-    level: Level,
-    truncation: Truncation,
+    label: str | None = None,
+    method: Method = "integrated_gradients",
+    steps: SupportsIndex | None = None,
+    level: Level = "token",
+    truncation: Truncation = "right",
 ) -> Call[Attributions]:
-    """Asks what each token adds to the answer."""
+    """Returns what each token or word adds to the log-odds of a label, by gradients.
+
+    Args:
+        sentence: not blank.
+        label: to explain; the predicted one if None.
+        method: `integrated_gradients` (Sundararajan, Taly and Yan 2017), or the quicker and
+            rougher `gradient_x_input`.
+        steps: nodes of the integral; the service's default if None.
+        level: `token`, or `word`: the tokens of a word are summed.
+        truncation: as in `predict`.
+    """
     options = _given(
         label=label,
         method=method,
@@ -190,22 +226,29 @@ def attributions_call(
     return _post("/attributions", read_attributions, sentence=text, **options)
 
 
-def importance_call(
-    sentence: str, *, label: str | None, truncation: Truncation
+def importance(
+    sentence: str, *, label: str | None = None, truncation: Truncation = "right"
 ) -> Call[Importance]:
-    """Asks how much the answer depends on each head."""
+    """Returns how much the log-odds of a label depend on each head.
+
+    The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
+    """
     options = _given(label=label, truncation=truncation)
     text = _one("importance", sentence, "call it once for each")
     return _post("/importance", read_importance, sentence=text, **options)
 
 
-def model_call() -> Call[ModelInfo]:
-    """Asks which model answers."""
+def model() -> Call[ModelInfo]:
+    """Describes the served model, with its recorded measurements."""
     return Call("GET", "/model", read_model)
 
 
-def ready_call() -> Call[bool]:
-    """Asks whether the service is ready."""
+def is_ready() -> Call[bool]:
+    """Returns whether the service is ready; False if nothing answers. It asks once.
+
+    Raises:
+        UnexpectedAnswerError: something else answers, such as a login page.
+    """
     return Call("GET", "/health/ready", read_ready, when_away=False)
 
 

@@ -46,12 +46,6 @@ def make_config(
 ) -> ClientConfig:
     """Checks the arguments of a client.
 
-    Args:
-        base_url: of the service, with a path if it is not at the root.
-        api_key: sent with every request.
-        timeout: seconds for one call.
-        retries: most attempts after the first.
-
     Raises:
         TypeError: `retries` is not a whole number.
         ValueError: an argument is not valid; the message does not hold the key.

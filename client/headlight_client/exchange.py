@@ -78,10 +78,6 @@ def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]
     It tries again after a refused or broken connection and after status 429, 502 or 503. It does
     not after 504: that request has had its time.
 
-    Args:
-        call: to carry out.
-        config: of the client.
-
     Returns:
         What the call reads from the answer.
 
@@ -183,13 +179,7 @@ def _without_answer(
 
 
 def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:
-    """Returns the seconds until the next attempt, spread so that clients do not return together.
-
-    Args:
-        error: of the last attempt.
-        attempt: its number, from 0.
-        drawn: a random number from 0 to 1.
-    """
+    """Returns the seconds until the next attempt, spread so that clients do not return together."""
     growing: float = min(FIRST_PAUSE * 2.0 ** min(attempt, _MOST_DOUBLINGS), LONGEST_PAUSE)
     if isinstance(error, ProblemError) and error.retry_after is not None:
         return min(error.retry_after, LONGEST_RETRY_AFTER) + growing * drawn

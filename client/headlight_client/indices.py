@@ -10,10 +10,6 @@ Indices = Iterable[SupportsIndex]
 def one_index(name: str, number: SupportsIndex) -> int:
     """Converts a whole number to an int, which JSON can hold.
 
-    Args:
-        name: of the argument, for the message.
-        number: of any integer type.
-
     Raises:
         TypeError: it is not a whole number, such as a float or a string.
     """
@@ -25,10 +21,6 @@ def one_index(name: str, number: SupportsIndex) -> int:
 
 def several_indices(name: str, numbers: Indices) -> list[int]:
     """Converts whole numbers to ints.
-
-    Args:
-        name: of the argument, for the message.
-        numbers: a list, an array or another iterable of whole numbers.
 
     Raises:
         TypeError: it is a single number, or holds something that is not a whole number.

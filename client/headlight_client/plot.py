@@ -36,16 +36,6 @@ def plot_heads(
     In a map, a row is the token that attends and a column the token attended to. All maps share one
     colour scale that starts at 0. Token names are left out where they would be too small to read.
 
-    Args:
-        attention: raw weights or a view. Layers or heads that a view merged are one map.
-        layers: one layer number or several; every layer in `attention` if None.
-        heads: one head number or several; every head in `attention` if None.
-        vmax: weight at the top of the colour scale, so that pictures can share a scale; the largest
-            drawn weight if None.
-        cmap: name of a matplotlib colour map.
-        layer: the old name of `layers`; it warns.
-        head: the old name of `heads`; it warns.
-
     Returns:
         A figure, independent of pyplot. A notebook shows it; `figure.savefig` saves it.
 

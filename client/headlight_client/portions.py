@@ -16,7 +16,7 @@ from headlight_client.calls import (
     OnError,
     Reading,
     as_json,
-    predict_call,
+    predict,
     texts_of,
 )
 from headlight_client.errors import (
@@ -118,11 +118,7 @@ class Portions:
         return len(list(self._cut(limits))) <= 1
 
     def cut(self, limits: Limits) -> list[range]:
-        """Cuts what has no answer yet into portions, in order; at least one.
-
-        Args:
-            limits: of each portion. A sentence that exceeds them alone is a portion of its own.
-        """
+        """Cuts what has no answer yet into portions, in order; at least one."""
         portions = list(self._cut(limits))
         self._several |= len(portions) > 1
         return portions or [range(0)]
@@ -155,7 +151,7 @@ class Portions:
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
         texts = self._texts[portion.start : portion.stop]
-        return predict_call(
+        return predict(
             texts,
             truncation=self._truncation,
             on_error=self._on_error,
@@ -176,10 +172,6 @@ class Portions:
 
     def fail(self, portion: range, error: HeadlightError) -> None:
         """Keeps what a refused portion means for its sentences, or raises.
-
-        Args:
-            portion: that got the error.
-            error: the reason.
 
         Raises:
             HeadlightError: the error itself. If there are several portions, it tells which one

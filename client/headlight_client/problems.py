@@ -23,12 +23,7 @@ _SECONDS = re.compile("[0-9]{1,9}")
 
 
 def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
-    """Reads an error. The status alone decides its class.
-
-    Args:
-        answer: with a status of 400 or more.
-        request_id: that was sent, for an answer without one.
-    """
+    """Reads an error. The status alone decides its class."""
     phrase = _phrase(answer.status)
     problem = Problem(
         type="about:blank",

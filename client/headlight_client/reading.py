@@ -40,12 +40,7 @@ MALFORMED = (
 
 
 def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]:
-    """Reads the answer of `/predict`.
-
-    Args:
-        answer: with a prediction or an error per sentence.
-        count: how many sentences were sent.
-    """
+    """Reads the answer of `/predict`."""
     content = json.loads(answer.content)
     model = _model_name(content["model"])
     predictions: list[Prediction | ItemError] = [
@@ -96,12 +91,7 @@ def read_attention(answer: Answer) -> Attention:
 
 
 def read_attentions(answer: Answer, count: int) -> list[Attention]:
-    """Reads the archive of several sentences.
-
-    Args:
-        answer: with arrays whose names end in the number of the sentence.
-        count: how many sentences were sent.
-    """
+    """Reads the archive of several sentences."""
     with _archive(answer) as arrays:
         return [_attention(arrays, f"_{number}") for number in range(count)]
 

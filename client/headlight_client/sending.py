@@ -70,12 +70,7 @@ def send(http: httpx.Client, step: Send, now: Callable[[], float]) -> Answer | h
 
 
 async def send_async(http: httpx.AsyncClient, step: Send) -> Answer | httpx.RequestError:
-    """Sends a request and awaits its whole answer; ends when its time is up.
-
-    Args:
-        http: to send through.
-        step: what to send.
-    """
+    """Sends a request and awaits its whole answer; ends when its time is up."""
     try:
         async with asyncio.timeout(step.seconds):
             response = await http.request(

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
 def frame(columns: Mapping[str, Any], types: Mapping[str, str] | None = None) -> "pd.DataFrame":
     """Makes a table.
 
-    Args:
-        columns: the values of each column, by its name.
-        types: of pandas, of some columns.
-
     Raises:
         ImportError: pandas is not installed.
     """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from scoring.manifest import UnitRecord
+from scoring.output.manifest import UnitRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class UnitFailure:
     """A unit that has no part.
 
     Args:
@@ -50,7 +50,7 @@ class Engine(Protocol):
     workers is a fault.
     """
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | Fault]:
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
         """Runs units.
 
         Args:

@@ -15,15 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from scoring.engines.base import Fault, Job
+from scoring.engines.base import Job, UnitFailure
 from scoring.errors import EngineError
-from scoring.manifest import UnitRecord
+from scoring.output.manifest import UnitRecord
 
 _MOST_ENDS = 3
 # One is computed, the next one is read.
 _AHEAD = 2
 
-_Result = UnitRecord | Fault
+_Result = UnitRecord | UnitFailure
 
 
 class LocalEngine:
@@ -58,7 +58,7 @@ class LocalEngine:
                 if isinstance(result, EngineError):
                     raise result
                 yield result
-                if isinstance(result, Fault) and result.stops:
+                if isinstance(result, UnitFailure) and result.stops:
                     return
         finally:
             work.close()
@@ -93,11 +93,7 @@ class _Work:
             return self._left.popleft() if self._left and not self._is_closed else None
 
     def take_beside(self, number: int) -> int | None:
-        """Returns a unit for a worker that has another one; None if there is none.
-
-        Args:
-            number: of the other one.
-        """
+        """Returns a unit for a worker that has another one; None if there is none."""
         with self._changed:
             if not self._left or {number, self._left[0]} & self._ends.keys():
                 return None
@@ -111,12 +107,7 @@ class _Work:
         self.results.put(result)
 
     def give_back(self, numbers: Sequence[int], why: str) -> None:
-        """Takes back the units of a worker that has ended.
-
-        Args:
-            numbers: of the units that it had.
-            why: it ended.
-        """
+        """Takes back the units of a worker that has ended."""
         with self._changed:
             for number in numbers:
                 self._ends[number] = self._ends.get(number, 0) + 1
@@ -127,7 +118,9 @@ class _Work:
                 self._changed.notify_all()
         if is_lost:
             self.settle(
-                Fault(first, f"part {first}: {_MOST_ENDS} workers were ended by it, the last {why}")
+                UnitFailure(
+                    first, f"part {first}: {_MOST_ENDS} workers were ended by it, the last {why}"
+                )
             )
 
     def close(self) -> None:
@@ -198,7 +191,7 @@ class _Keeper:
                 given.clear()
                 self._work.results.put(EngineError(content))
                 return
-            result = Fault(**content) if kind == "fault" else UnitRecord(**content)
+            result = UnitFailure(**content) if kind == "fault" else UnitRecord(**content)
             given.remove(result.number)
             self._work.settle(result)
             if not given and (number := self._work.take(wait=True)) is not None:

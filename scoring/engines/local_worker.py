@@ -13,7 +13,7 @@ import threading
 from dataclasses import asdict
 
 from model.errors import ModelError
-from scoring.engines.base import Fault, Job
+from scoring.engines.base import Job, UnitFailure
 from scoring.errors import ScoringError
 from scoring.worker import Result, Worker
 
@@ -42,7 +42,7 @@ class _Channel:
             self._output.flush()
 
     def report(self, result: Result) -> None:
-        if isinstance(result, Fault):
+        if isinstance(result, UnitFailure):
             self.write("fault", asdict(result))
         else:
             self.write("record", result.model_dump(mode="json"))

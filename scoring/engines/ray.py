@@ -1,6 +1,6 @@
 """Runs units as actors on a Ray cluster, or on a cluster of one node that it starts.
 
-Ray starts the actors and tells when one is lost. It gets no text: an actor reads its units itself.
+Ray starts the actors and reports when one is lost. It gets no text: an actor reads its units.
 """
 
 import logging
@@ -17,9 +17,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from scoring.engines.base import Fault, Job
+from scoring.engines.base import Job, UnitFailure
 from scoring.errors import EngineError
-from scoring.manifest import UnitRecord
+from scoring.output.manifest import UnitRecord
 from scoring.stores import is_url
 
 _MOST_ENDS = 3
@@ -42,7 +42,7 @@ class RayEngine:
         self._address = address
         self._workers = workers
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | Fault]:
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
         """Runs units; see `Engine`.
 
         Raises:
@@ -184,7 +184,7 @@ class _Pool:
         self._left: deque[int] = deque()
         self._ends: dict[int, int] = {}
 
-    def run(self, numbers: Sequence[int]) -> Iterator[UnitRecord | Fault]:
+    def run(self, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
         self._left.extend(numbers)
         open_units = len(numbers)
         while open_units:
@@ -201,7 +201,7 @@ class _Pool:
                 for result in self._settle(ready):
                     open_units -= 1
                     yield result
-                    if isinstance(result, Fault) and result.stops:
+                    if isinstance(result, UnitFailure) and result.stops:
                         return
 
     def _begin(self) -> _Held:
@@ -209,7 +209,7 @@ class _Pool:
         return _Held(actor, actor.ready.remote())
 
     def _give(self, held: _Held) -> None:
-        """Gives an actor units; one that has ended actors is given alone."""
+        """Gives an actor units; one that has ended actors is given by itself."""
         while held.started is None and self._left and len(held.units) < _AHEAD:
             mine = {self._left[0], *held.units.values()}
             if held.units and mine & self._ends.keys():
@@ -217,7 +217,7 @@ class _Pool:
             number = self._left.popleft()
             held.units[held.actor.do.remote(number)] = number
 
-    def _settle(self, ready: Any) -> Iterator[UnitRecord | Fault]:  # noqa: ANN401
+    def _settle(self, ready: Any) -> Iterator[UnitRecord | UnitFailure]:  # noqa: ANN401
         """Takes what is ready: a loaded model, the result of a unit, or the end of an actor."""
         held = next(one for one in self._held if ready in (one.started, *one.units))
         try:
@@ -231,16 +231,16 @@ class _Pool:
             held.started = None
             return
         del held.units[ready]
-        yield Fault(**content) if kind == "fault" else UnitRecord(**content)
+        yield UnitFailure(**content) if kind == "fault" else UnitRecord(**content)
 
-    def _replace(self, held: _Held, why: str) -> Iterator[Fault]:
+    def _replace(self, held: _Held, why: str) -> Iterator[UnitFailure]:
         numbers = list(held.units.values())
         self._ray.kill(held.actor)
         self._held[self._held.index(held)] = self._begin()
         for number in numbers:
             self._ends[number] = self._ends.get(number, 0) + 1
         if len(numbers) == 1 and self._ends[numbers[0]] >= _MOST_ENDS:
-            yield Fault(
+            yield UnitFailure(
                 numbers[0],
                 f"part {numbers[0]}: {_MOST_ENDS} actors were ended by it, the last by {why}",
             )
@@ -292,6 +292,6 @@ class UnitActor:
         with self._computing:
             computed = self._worker.compute(prepared)
         result = self._worker.write(computed)
-        if isinstance(result, Fault):
+        if isinstance(result, UnitFailure):
             return "fault", asdict(result)
         return "record", result.model_dump(mode="json")

@@ -18,6 +18,7 @@ from model.tokenization.words import Words, group_words
 from service.api.openapi import computes
 from service.api.requests import (
     Context,
+    Reader,
     RequestContext,
     answers,
     from_body,
@@ -81,6 +82,9 @@ MOST_TEXT = 20_000_000
 _CHARACTER = 4  # bytes, in an array
 
 Attention = AttentionQuery | AttentionListRequest
+_read_body: Reader[AttentionRequest | AttentionListRequest] = from_body(
+    AttentionRequest, several=AttentionListRequest
+)
 Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsQuery
 
 
@@ -104,7 +108,7 @@ async def attention_of_query(
         "body", AttentionAnswer | list[AttentionAnswer], TooManyWeightsError, good=_OTHER_FORMS
     ),
 )
-@answers(from_body(AttentionRequest, several=AttentionListRequest), *FORMS)
+@answers(_read_body, *FORMS)
 async def attention_of_body(
     context: Context,
     body: Annotated[AttentionRequest | AttentionListRequest, Body(openapi_examples=_EXAMPLES)],

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -38,11 +39,12 @@ from service.settings import Access
 
 Answer = TypeVar("Answer")
 Wanted = TypeVar("Wanted")
+Several = TypeVar("Several", bound=BaseModel)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
-_ANY_FORM = ([], ["*/*"])
+_ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 
 @dataclass(slots=True)
@@ -188,7 +190,9 @@ def from_query(schema: type[Schema]) -> Reader[Schema]:
     return read
 
 
-def from_body(schema: type[Schema], several: type[Schema] | None = None) -> Reader[Schema]:
+def from_body(
+    schema: type[Schema], several: type[Several] | None = None
+) -> Reader[Schema | Several]:
     """Makes a reader of JSON bodies; it raises as `read_body`.
 
     Args:
@@ -196,14 +200,14 @@ def from_body(schema: type[Schema], several: type[Schema] | None = None) -> Read
         several: what a body with the field `sentences` must be instead.
     """
 
-    async def read(context: RequestContext) -> Schema:
+    async def read(context: RequestContext) -> Schema | Several:
         limits = context.state.limits
 
-        def check(value: object) -> Schema:
-            is_list = several is not None and isinstance(value, dict) and "sentences" in value
-            chosen = several if is_list and several is not None else schema
+        def check(value: object) -> Schema | Several:
+            if several is not None and isinstance(value, dict) and "sentences" in value:
+                return validate(several, value, source="body", context=limits, several=True)
             return validate(
-                chosen, value, source="body", context=limits, several=several is not None
+                schema, value, source="body", context=limits, several=several is not None
             )
 
         max_bytes = context.state.settings.max_body_bytes

@@ -248,8 +248,8 @@ class _Options(RequestBody):
     @field_validator("thumbnail")
     @classmethod
     def _not_of_every_form(cls, thumbnail: int | None, info: ValidationInfo) -> int | None:
-        form = info.data.get("format")
-        if thumbnail is not None and form not in (None, *THUMBNAIL_FORMS):
+        form: FormName | None = info.data.get("format")
+        if thumbnail is not None and form is not None and form not in THUMBNAIL_FORMS:
             raise ValueError(wrong_thumbnail(form))
         return thumbnail
 

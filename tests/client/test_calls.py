@@ -27,17 +27,17 @@ def asked(call: Call[Any]) -> Any:  # noqa: ANN401
 @pytest.mark.parametrize("missing", [float("nan"), None, 5, b"bytes", np.float64("nan"), object()])
 def test_what_is_no_string_is_sent_as_null(missing: Any) -> None:  # noqa: ANN401
     several = ["good", missing, np.str_("bad")]
-    predicted = calls.predict_call(several, truncation="right", on_error="item")
-    attended = calls.attentions_call(several, **ATTENTION, truncation="right")  # type: ignore[arg-type]
+    predicted = calls.predict(several, truncation="right", on_error="item")
+    attended = calls.attentions(several, **ATTENTION, truncation="right")  # type: ignore[arg-type]
     assert asked(predicted)["sentences"] == ["good", None, "bad"]
     assert asked(attended)["sentences"] == ["good", None, "bad"]
 
     one: list[Call[Any]] = [
-        calls.attention_call(missing, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
-        calls.attributions_call(missing, **ATTRIBUTIONS, truncation="right"),  # type: ignore[arg-type]
-        calls.importance_call(missing, label=None, truncation="right"),
-        calls.attention_steps_call(missing, layer=0, head=0, query=0, truncation="right"),
-        calls.thumbnails_call(missing, size=9, special=True, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
+        calls.attention(missing, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
+        calls.attributions(missing, **ATTRIBUTIONS, truncation="right"),  # type: ignore[arg-type]
+        calls.importance(missing, label=None, truncation="right"),
+        calls.attention_steps(missing, layer=0, head=0, query=0, truncation="right"),
+        calls.thumbnails(missing, size=9, special=True, **ATTENTION, truncation="right"),  # type: ignore[arg-type]
     ]
     assert [asked(call)["sentence"] for call in one] == [None] * 5
 
@@ -45,7 +45,7 @@ def test_what_is_no_string_is_sent_as_null(missing: Any) -> None:  # noqa: ANN40
 def test_what_is_no_json_is_never_sent() -> None:
     wrong: Any = float("nan")
     with pytest.raises(ValueError, match="not JSON compliant"):
-        calls.importance_call("good", label=wrong, truncation="right")
+        calls.importance("good", label=wrong, truncation="right")
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_what_is_no_json_is_never_sent() -> None:
 )
 def test_whole_numbers_of_any_type(numbers: Any) -> None:  # noqa: ANN401
     chosen: Any = ATTENTION | {"layers": numbers, "heads": numbers}
-    content = asked(calls.attention_call("good", **chosen, truncation="right"))
+    content = asked(calls.attention("good", **chosen, truncation="right"))
     assert (content["layer"], content["head"]) == ([0, 2], [0, 2])
 
-    several = asked(calls.attentions_call(["good"], **chosen, truncation="right"))
+    several = asked(calls.attentions(["good"], **chosen, truncation="right"))
     assert (several["layer"], several["head"]) == ([0, 2], [0, 2])
 
 
@@ -75,13 +75,13 @@ def test_whole_numbers_of_any_type(numbers: Any) -> None:  # noqa: ANN401
 def test_what_is_no_whole_number(name: str, numbers: Any, message: str) -> None:  # noqa: ANN401
     chosen: Any = ATTENTION | {name: numbers}
     with pytest.raises(TypeError, match=exactly(f"{name} {message}")):
-        calls.attention_call("good", **chosen, truncation="right")
+        calls.attention("good", **chosen, truncation="right")
 
 
 @pytest.mark.parametrize("steps", [4, np.int64(4), np.array(4)])
 def test_steps(steps: Any) -> None:  # noqa: ANN401
     chosen: Any = ATTRIBUTIONS | {"steps": steps}
-    assert asked(calls.attributions_call("good", **chosen, truncation="right"))["steps"] == 4
+    assert asked(calls.attributions("good", **chosen, truncation="right"))["steps"] == 4
 
 
 @pytest.mark.parametrize("steps", [4.0, "4", np.float32(4)])
@@ -89,18 +89,18 @@ def test_steps_that_are_no_whole_number(steps: Any) -> None:  # noqa: ANN401
     chosen: Any = ATTRIBUTIONS | {"steps": steps}
     message = exactly(f"steps takes whole numbers, got {steps!r}: give an int")
     with pytest.raises(TypeError, match=message):
-        calls.attributions_call("good", **chosen, truncation="right")
+        calls.attributions("good", **chosen, truncation="right")
 
 
 @pytest.mark.parametrize("name", ["layer", "head", "query", "window"])
 def test_the_place_of_steps_is_whole_numbers(name: str) -> None:
     place: dict[str, Any] = {"layer": 0, "head": 1, "query": 2, "window": 3}
-    content = asked(calls.attention_steps_call("good", **place, truncation="window"))
+    content = asked(calls.attention_steps("good", **place, truncation="window"))
     assert content == {"sentence": "good", "truncation": "window", **place}
     with pytest.raises(
         TypeError, match=exactly(f"{name} takes whole numbers, got 1.0: give an int")
     ):
-        calls.attention_steps_call("good", **(place | {name: 1.0}), truncation="window")
+        calls.attention_steps("good", **(place | {name: 1.0}), truncation="window")
 
 
 @pytest.mark.parametrize("several", [["good"], np.array(["good"])])
@@ -108,14 +108,14 @@ def test_steps_are_of_one_sentence(several: Any) -> None:  # noqa: ANN401
     kind = type(several).__name__
     message = f"attention_steps takes one sentence, got a {kind}: call it once for each"
     with pytest.raises(TypeError, match=exactly(message)):
-        calls.attention_steps_call(several, layer=0, head=0, query=0, truncation="right")
+        calls.attention_steps(several, layer=0, head=0, query=0, truncation="right")
 
 
 def test_the_size_of_thumbnails_is_a_whole_number() -> None:
     chosen: Any = ATTENTION | {"special": False}
-    content = asked(calls.thumbnails_call("good", size=np.int64(9), **chosen, truncation="right"))
+    content = asked(calls.thumbnails("good", size=np.int64(9), **chosen, truncation="right"))
     assert (content["thumbnail"], content["special"]) == (9, False)
     message = exactly("size takes whole numbers, got 9.0: give an int")
     wrong: Any = 9.0
     with pytest.raises(TypeError, match=message):
-        calls.thumbnails_call("good", size=wrong, **chosen, truncation="right")
+        calls.thumbnails("good", size=wrong, **chosen, truncation="right")

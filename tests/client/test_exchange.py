@@ -15,7 +15,7 @@ from headlight_client import (
     UnexpectedAnswerError,
 )
 from headlight_client.answers import Answer
-from headlight_client.calls import ready_call
+from headlight_client.calls import is_ready
 from headlight_client.exchange import Outcome, Send, Wait, exchange
 from tests.client.played import CALL, DONE, REFUSED, Clock, client_config, play, unavailable
 
@@ -238,7 +238,7 @@ def test_nothing_is_begun_after_the_deadline(
 )
 def test_readiness_is_asked_once(outcome: Outcome) -> None:
     clock = Clock()
-    ready, sends, waits = play(ready_call(), client_config(clock), clock, lambda _: outcome)
+    ready, sends, waits = play(is_ready(), client_config(clock), clock, lambda _: outcome)
 
     assert ready is False
     assert (len(sends), waits) == (1, [])
@@ -247,6 +247,6 @@ def test_readiness_is_asked_once(outcome: Outcome) -> None:
 
 def test_readiness_of_another_server_is_an_error() -> None:
     clock = Clock()
-    error, *_ = play(ready_call(), client_config(clock), clock, lambda _: unavailable(status=404))
+    error, *_ = play(is_ready(), client_config(clock), clock, lambda _: unavailable(status=404))
 
     assert isinstance(error, ProblemError)

@@ -17,7 +17,7 @@ KEY, SENTENCE = "a-secret-key", "a private sentence"
 
 def test_what_a_call_goes_through() -> None:
     config = make_config("http://there", api_key=KEY, timeout=1.0, retries=0)
-    call = calls.predict_call([SENTENCE], truncation="right", on_error="request")
+    call = calls.predict([SENTENCE], truncation="right", on_error="request")
     step = next(exchange(call, config))
     assert isinstance(step, Send)
     assert step.headers["Authorization"] == f"Bearer {KEY}"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headlight_client import ModelName, Prediction, Predictions, Sentence
-from headlight_client.calls import predict_call
+from headlight_client.calls import predict
 from headlight_client.portions import Limits, Portions, limits_of
 from tests.builders import WORDS
 from tests.client.conftest import Ask
@@ -80,13 +80,13 @@ def test_any_number_of_texts_with_their_sentences(ask: Ask, running: RunningServ
 
 
 def test_an_older_service_is_sent_nothing_that_it_does_not_know() -> None:
-    call = predict_call(["a"], truncation="right", on_error="request")
+    call = predict(["a"], truncation="right", on_error="request")
     assert json.loads(call.body or b"") == {
         "sentences": ["a"],
         "truncation": "right",
         "on_error": "request",
     }
-    call = predict_call(
+    call = predict(
         *(["a"],),
         truncation="window",
         on_error="item",

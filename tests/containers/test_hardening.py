@@ -8,7 +8,7 @@ from tests.containers.engine import ROOT, Engine
 from tests.containers.stack import PROJECT, Stack
 from tests.documentation.markdown import code, rows
 
-CHECKS = rows(ROOT / "docs" / "guides" / "hardening.md", "what", "check", "prints")
+CHECKS = rows(ROOT / "docs" / "guides" / "deploy.md", "what", "check", "prints")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
     given = COMPOSE["services"]["api"]["environment"]
     passed_on = [name for name in given if name.startswith("OTEL_")]
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in passed_on
-    assert {name for name in passed_on if f"| `{name}` |" not in page} == set()
+    assert {name for name in passed_on if f"- `{name}` (" not in page} == set()
     # Empty in the file: the value comes from Compose's environment.
     assert {given[name] for name in passed_on} == {None}
 

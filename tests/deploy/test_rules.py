@@ -32,7 +32,7 @@ from tests.deploy.queries import (
 
 ROOT = DEPLOY.parent
 CASES = Path(__file__).with_name("alerts.test.yml")
-GUIDE = ROOT / "docs" / "guides" / "monitoring.md"
+GUIDE = ROOT / "docs" / "guides" / "operate.md"
 QUERIES = [*panel_queries(), *annotation_queries(), *rule_queries()]
 # Labels that Prometheus adds to everything that it scrapes.
 TARGET = frozenset({"job", "instance"})

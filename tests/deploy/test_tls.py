@@ -20,7 +20,7 @@ from tests.documentation.markdown import ROOT, blocks
 from tests.end_to_end.servers import service
 
 DEPLOY = ROOT / "deploy"
-PAGE = ROOT / "docs" / "guides" / "hardening.md"
+PAGE = ROOT / "docs" / "guides" / "deploy.md"
 PATIENCE = 60
 missing = [name for name in ("haproxy", "openssl") if shutil.which(name) is None]
 pytestmark = pytest.mark.skipif(
@@ -162,7 +162,8 @@ def test_the_same_paths_are_logged_on_both_ports() -> None:
 
 
 def test_the_compose_file_of_the_guide_gives_haproxy_both_files() -> None:
-    [override] = [yaml.safe_load(block.content) for block in blocks(PAGE, "yaml")]
+    pages = [yaml.safe_load(block.content) for block in blocks(PAGE, "yaml")]
+    [override] = [page for page in pages if "balancer" in page.get("services", ())]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
     added = override["services"]["balancer"]
     mounted = [*compose["services"]["balancer"]["volumes"], *added["volumes"]]

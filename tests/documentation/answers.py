@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.documentation.markdown import README, REFERENCE, Example, examples
+from tests.documentation.markdown import GUIDES, README, REFERENCE, Example, examples
 
-PAGES = (README, *(REFERENCE / name for name in ("http.md", "compatible.md", "open-inference.md")))
+PAGES = (README, REFERENCE / "http.md", GUIDES / "moving-over.md")
 ADDRESS = "http://127.0.0.1:8000"
 TOLERANCE = 0.02
 

@@ -1,12 +1,12 @@
 """From a Markdown page to what tests compare: tables, code blocks, headings and links."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+GUIDES = ROOT / "docs" / "guides"
 REFERENCE = ROOT / "docs" / "reference"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -19,12 +19,7 @@ _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block.
-
-    Args:
-        language: what stands behind the fence.
-        content: its lines, the last one ended too.
-    """
+    """A fenced block: its language, and its lines, the last one ended too."""
 
     language: str
     content: str
@@ -32,12 +27,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command and what it prints, from a `console` block.
-
-    Args:
-        command: without its prompt, over one or more lines.
-        output: the lines behind it.
-    """
+    """A command without its prompt, and the lines that it prints, from a `console` block."""
 
     command: str
     output: str
@@ -45,7 +35,7 @@ class Example:
 
 def pages() -> list[Path]:
     """Every Markdown file of the project."""
-    folders = [ROOT / name for name in ("docs", "checkpoints", "benchmarks", "client")]
+    folders = [ROOT / name for name in ("docs", "checkpoints", "client", "deploy")]
     return sorted([*ROOT.glob("*.md"), *(page for x in folders for page in x.rglob("*.md"))])
 
 
@@ -59,16 +49,24 @@ def all_blocks(page: Path) -> list[Block]:
     return [Block(*match) for match in _FENCE.findall(page.read_text(encoding="utf-8"))]
 
 
+def commands(page: Path) -> list[str]:
+    """What `bash` blocks and indented blocks run, each command on one line."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    indented = re.findall(r"^    (\S.*)$", _FENCE.sub("", text), re.MULTILINE)
+    fenced = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [*indented, *(line for block in fenced for line in block.splitlines())]
+    return [" ".join(line.split()) for line in lines]
+
+
 def examples(page: Path) -> list[Example]:
-    """The commands of all `console` blocks, each with what it prints."""
-    return [example for block in blocks(page, "console") for example in _examples(block.content)]
-
-
-def _examples(content: str) -> Iterator[Example]:
-    for part in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
-        lines = part.splitlines()
-        length = next(at for at, line in enumerate(lines) if not line.endswith("\\")) + 1
-        yield Example("\n".join(lines[:length]), "\n".join(lines[length:]))
+    """The commands of the `console` blocks, each with its output."""
+    found = []
+    for block in blocks(page, "console"):
+        for part in re.split(r"^\$ ", block.content, flags=re.MULTILINE)[1:]:
+            lines = part.rstrip("\n").split("\n")
+            length = 1 + next(i for i, line in enumerate(lines) if not line.endswith("\\"))
+            found.append(Example("\n".join(lines[:length]), "\n".join(lines[length:])))
+    return found
 
 
 def sections(page: Path) -> dict[str, str]:
@@ -77,18 +75,11 @@ def sections(page: Path) -> dict[str, str]:
     return {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
 
 
-def rows(page: Path, *header: str, section: str | None = None) -> list[tuple[str, ...]]:
-    """The cells of all tables whose header begins with these cells.
-
-    Args:
-        page: in which they are.
-        header: the first cells, or all.
-        section: of the page, by its heading; the whole page if None.
-    """
-    text = page.read_text(encoding="utf-8") if section is None else sections(page)[section]
+def rows(page: Path, *header: str) -> list[tuple[str, ...]]:
+    """The cells of all tables whose header begins with these cells."""
     found: list[tuple[str, ...]] = []
     inside = False
-    for line in text.splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         cells = tuple(cell.strip() for cell in _BAR.split(line.strip().strip("|")))
         if not line.startswith("|"):
             inside = False
@@ -100,9 +91,9 @@ def rows(page: Path, *header: str, section: str | None = None) -> list[tuple[str
     return found
 
 
-def codes(cell: str) -> list[str]:
+def codes(text: str) -> list[str]:
     """What stands in code spans, in its order."""
-    return [span.strip("`") for span in _CODE_SPAN.findall(cell)]
+    return [span.strip("`") for span in _CODE_SPAN.findall(text)]
 
 
 def code(cell: str) -> str:
@@ -111,13 +102,13 @@ def code(cell: str) -> str:
 
 
 def links(page: Path) -> list[str]:
-    """The targets of all links, what looks like one inside of code left out."""
+    """The targets of all links, without what looks like one inside of code."""
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     return _LINK.findall(_CODE_SPAN.sub("code", text))
 
 
 def anchors(page: Path) -> set[str]:
-    """The fragments that the headings of a page can be reached by, as GitHub makes them."""
+    """The fragments of the headings of a page, as GitHub makes them."""
     found: set[str] = set()
     for heading in _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
         anchor = _NOT_IN_ANCHOR.sub("", heading.lower()).replace(" ", "-")

@@ -8,14 +8,13 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from moto.server import ThreadedMotoServer
 from pyarrow import Table, fs, parquet
 
-from tests.documentation.markdown import ROOT, blocks
+from tests.documentation.markdown import ROOT, blocks, commands
 from tests.end_to_end.servers import environment
 
 PAGE = ROOT / "docs" / "guides" / "bulk-scoring.md"
@@ -23,15 +22,8 @@ TEXTS = ["A superb film.", "Dull, and far too long."]
 PROGRAM = ".venv/bin/headlight-score"
 
 
-def commands() -> list[str]:
-    """The indented lines of the page that run something, each as one line."""
-    text = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = re.findall(r"^    (\S.*)$", text, re.MULTILINE)
-    return [" ".join(line.split()) for line in lines if line.startswith(".venv/bin/")]
-
-
-INSTALLS = [command for command in commands() if "/pip " in command]
-FIRST, RAY, SLURM = [command for command in commands() if command.startswith(PROGRAM)]
+INSTALLS = [command for command in commands(PAGE) if "/pip " in command]
+FIRST, _RAY, SLURM = [command for command in commands(PAGE) if command.startswith(PROGRAM)]
 
 
 @pytest.fixture
@@ -95,11 +87,6 @@ def totals(content: bytes) -> tuple[int, int]:
     return found["rows_in"], found["rows_out"]
 
 
-def in_bucket(bucket: fs.S3FileSystem) -> tuple[int, int]:
-    with bucket.open_input_stream("box/scored/SUCCESS.json") as file:
-        return totals(file.read())
-
-
 def test_the_extras_that_are_installed_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [re.findall(r"'\.\[([a-z,]+)\]'", command) for command in INSTALLS]
@@ -148,20 +135,5 @@ def test_pods_of_an_indexed_job_share_an_output(folder: Path, bucket: fs.S3FileS
     for index in ("0", "1"):
         run(command, folder, JOB_COMPLETION_INDEX=index)
 
-    assert in_bucket(bucket) == (4, 4)
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_scores_a_bucket(folder: Path, bucket: fs.S3FileSystem) -> None:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
-
-    # Its processes inherit the variables of the store.
-    head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        run(RAY.replace("10.0.0.1:6379", cluster.address), folder)
-    finally:
-        cluster.shutdown()
-
-    assert in_bucket(bucket) == (4, 4)
+    with bucket.open_input_stream("box/scored/SUCCESS.json") as file:
+        assert totals(file.read()) == (4, 4)

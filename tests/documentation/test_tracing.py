@@ -1,18 +1,16 @@
-"""The guide to traces names what a collector gets, and the variables that there are."""
+"""The guide to operation names what a collector gets."""
 
 from pathlib import Path
 
 import pytest
 import yaml
-from opentelemetry import environment_variables
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from opentelemetry.sdk import environment_variables as sdk_variables
 
-from tests.documentation.markdown import REFERENCE, ROOT, blocks, code, codes, rows
+from tests.documentation.markdown import GUIDES, blocks, codes, rows
 from tests.end_to_end.collector import Collector, attributes, collecting
 from tests.end_to_end.servers import service
 
-PAGE = ROOT / "docs" / "guides" / "tracing.md"
+PAGE = GUIDES / "operate.md"
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +54,6 @@ def test_every_attribute_of_the_process_is_described(collector: Collector) -> No
     [resource] = collector.received[0].message.resource_spans
     said = {name for name in attributes(resource.resource.attributes) if "telemetry" not in name}
     assert said == _documented("attribute of the process")
-
-
-def test_every_variable_is_one_of_opentelemetry() -> None:
-    known = {*vars(environment_variables), *vars(sdk_variables)}
-    named = [code(cells[0]) for cells in rows(REFERENCE / "settings.md", "standard variable")]
-    assert len(named) == len(set(named))
-    assert {name for name in named if name not in known} == set()
 
 
 def test_the_configurations_are_yaml() -> None:

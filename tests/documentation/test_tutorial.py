@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -11,11 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.containers.engine import installed_compose
 from tests.documentation.answers import agree, ask, shown
-from tests.documentation.markdown import ROOT, Example, blocks, examples
+from tests.documentation.markdown import ROOT, blocks, examples
 from tests.end_to_end.servers import environment, service
 
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -118,35 +115,3 @@ def _without_digits(answer: object) -> tuple[object, ...]:
         prediction["token_count"],
         prediction["truncated"],
     )
-
-
-def test_compose_mounts_the_model_as_the_page_says(tmp_path: Path) -> None:
-    compose = installed_compose()
-    if not Path(compose[0]).is_file():
-        reason = "docker-compose is not installed: install the extra containers"
-        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
-    (override,) = blocks(PAGE, "yaml")
-    file = tmp_path / "docker-compose.override.yml"
-    file.write_text(override.content, encoding="utf-8")
-    files = ["--file", str(ROOT / "docker-compose.yml"), "--file", str(file)]
-
-    done = subprocess.run(
-        [*compose, "--project-directory", str(ROOT), *files, "config"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    api = yaml.safe_load(done.stdout)["services"]["api"]
-    assert api["environment"]["HEADLIGHT_CHECKPOINT"] == "/checkpoints/messages"
-    (volume,) = api["volumes"]
-    assert volume["source"] == str(ROOT / OUTPUT)
-    assert (volume["target"], volume["read_only"]) == ("/checkpoints/messages", True)
-
-
-def test_examples_ask_the_service() -> None:
-    asked: list[Example] = [FIRST, SECOND]
-
-    assert all(example.command.startswith("curl http://127.0.0.1:8000/") for example in asked)

@@ -1,4 +1,4 @@
-"""The JavaScript of docs/reference/compatible.md runs, and prints the verdict of the model."""
+"""The JavaScript of docs/guides/moving-over.md runs, and prints the verdict of the model."""
 
 import shutil
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.documentation.answers import ADDRESS
-from tests.documentation.markdown import REFERENCE, blocks
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.documentation.markdown import ROOT, blocks
+from tests.end_to_end.servers import RunningService, service
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_the_example_in_javascript(
     node: tuple[str, Path], default: RunningService, tmp_path: Path
 ) -> None:
     program, folder = node
-    (example,) = blocks(REFERENCE / "compatible.md", "js")
+    (example,) = blocks(ROOT / "docs" / "guides" / "moving-over.md", "js")
     assert ADDRESS in example.content
     script = tmp_path / "example.mjs"
     script.write_text(example.content.replace(ADDRESS, default.url), encoding="utf-8")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import scoring.__main__ as command
-from scoring.engines.base import Fault, Job
-from scoring.manifest import UnitRecord
+from scoring.engines.base import Job, UnitFailure
+from scoring.output.manifest import UnitRecord
 from scoring.worker import Worker
 
 Run = Callable[..., int]
@@ -28,7 +28,7 @@ class OwnProcess:
     def __init__(self, *, most: int | None = None) -> None:
         self._most = most
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | Fault]:
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
         with closing(Worker(job)) as worker:
             for number in numbers[: self._most]:
                 yield worker.do(number)

@@ -15,7 +15,7 @@ from pyarrow import parquet
 import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
 from scoring.errors import OutputError
-from scoring.output import Output
+from scoring.output.folder import Output
 from tests.builders import tiny_checkpoint
 from tests.scoring.conftest import Run, files_of
 
@@ -206,7 +206,7 @@ def test_other_inputs_options_and_models_are_refused(
 ) -> None:
     output = tmp_path / "out"
     assert run(table, "--output", output, most=0) == 0
-    advice = ": choose another --output, or begin anew with --overwrite"
+    advice = ": choose another --output, or start again with --overwrite"
     began = f"{output}: holds a job that began otherwise: "
 
     more = table.with_name("more.csv")
@@ -323,8 +323,8 @@ def test_a_mistake_is_told_in_one_line(
 
     assert run(*given, "--output", tmp_path / "out") == 1
 
-    told = MISTAKES[arguments].replace("{in}", folder["{in}"])
-    assert refusal(capsys) == told
+    shown = MISTAKES[arguments].replace("{in}", folder["{in}"])
+    assert refusal(capsys) == shown
     assert not (tmp_path / "out").exists() or files_of(tmp_path / "out") == {}
 
 

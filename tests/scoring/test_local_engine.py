@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyarrow import csv, parquet
 
-from scoring.engines.base import Fault, Job
+from scoring.engines.base import Job, UnitFailure
 from scoring.engines.local import LocalEngine, _Keeper, _Work
 from tests.scoring.conftest import (
     PARTS,
@@ -152,13 +152,13 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
     code, said = end(start(checkpoint_folder, table, output, limit=limit))
 
     assert code == 1
-    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
-    assert len(told) == 2
+    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert len(shown) == 2
     assert (
         f"cannot be written ({most:,} bytes): File too large: make room, then run the same "
-        in (told[0])
+        in (shown[0])
     )
-    assert told[1].endswith("mend this, then run the same command to go on")
+    assert shown[1].endswith("mend this, then run the same command to go on")
     assert not list(output.glob(".part-*"))
     assert end(start(checkpoint_folder, table, output))[0] == 0
     assert files_of(output) == whole
@@ -185,8 +185,8 @@ def test_a_file_that_is_damaged_later_leaves_the_others_alone(
     code, said = end(start(checkpoint_folder, folder, output))
 
     assert code == 1
-    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
-    assert f"{folder / 'a.csv.gz'}: is not a whole gzip file: " in told[0]
+    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert f"{folder / 'a.csv.gz'}: is not a whole gzip file: " in shown[0]
     manifest = json.loads((output / "manifest.json").read_text())
     second = [unit["number"] for unit in manifest["units"] if unit["source"] == 1]
     assert all((output / f"part-{number:05d}.parquet").exists() for number in second)
@@ -232,8 +232,8 @@ def test_a_read_error_in_the_midst_leaves_other_files_alone(
     code, said = end(start(checkpoint_folder, folder, output))
 
     assert code == 1
-    told = told_of(said)
-    assert told[0] == (
+    shown = told_of(said)
+    assert shown[0] == (
         f"headlight-score: {folder / f'a.{form}'}: cannot be read: {os.strerror(errno.EIO)}"
     )
     units = json.loads((output / "manifest.json").read_text())["units"]
@@ -271,8 +271,8 @@ def test_a_part_that_ends_three_workers_is_told_and_the_others_are_written(
     code, said = end(start(checkpoint_folder, table, output))
 
     assert code == 1
-    told = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
-    assert told[0] == ("headlight-score: part 2: 3 workers were ended by it, the last by signal 9")
+    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    assert shown[0] == ("headlight-score: part 2: 3 workers were ended by it, the last by signal 9")
     parts = json.loads((output / "manifest.json").read_text())["units"]
     assert len(list(output.glob("part-*"))) == len(parts) - 1
 
@@ -303,7 +303,7 @@ def test_work_that_is_closed_lets_nobody_wait() -> None:
     work = _Work([0])
     assert work.take(wait=True) == 0
     work.close()
-    work.settle(Fault(0, "late"))
+    work.settle(UnitFailure(0, "late"))
     found: list[int | None] = []
     thread = threading.Thread(target=lambda: found.append(work.take(wait=True)), daemon=True)
     thread.start()
@@ -333,4 +333,4 @@ def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
     thread.start()
     thread.join(PATIENCE)
 
-    assert found == [Fault(7, "part 7: 3 workers were ended by it, the last with status 0")]
+    assert found == [UnitFailure(7, "part 7: 3 workers were ended by it, the last with status 0")]

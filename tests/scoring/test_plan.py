@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from scoring.errors import InputFileError
 from scoring.inputs import find_inputs
-from scoring.manifest import Manifest, Model
+from scoring.output.manifest import Manifest, Model
 from scoring.plan import make_manifest
 from scoring.reading import UnitReader
 
@@ -285,7 +285,7 @@ def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> No
     with pytest.raises(InputFileError) as caught:
         reader.read(manifest.units[1])
     assert str(caught.value) == (
-        f"{path}: has changed since the job began: put it back, or begin anew with --overwrite"
+        f"{path}: has changed since the job began: put it back, or start again with --overwrite"
     )
 
 
@@ -307,5 +307,5 @@ def test_a_parquet_file_that_is_damaged_later_is_refused_where_it_is(tmp_path: P
     with pytest.raises(InputFileError) as caught:
         reader.read(manifest.units[1])
     assert str(caught.value) == (
-        f"{path}: has changed since the job began: put it back, or begin anew with --overwrite"
+        f"{path}: has changed since the job began: put it back, or start again with --overwrite"
     )

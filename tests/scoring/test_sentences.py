@@ -149,8 +149,8 @@ def test_another_granularity_does_not_go_on(
     assert run(table, "--output", output, *OPTIONS) == 0  # it is finished
     capsys.readouterr()
     assert run(table, "--output", output, "--dtype", "float32") == 1
-    told = capsys.readouterr().err
-    assert "--truncation was window, is right; --granularity was sentence, is text" in told
+    shown = capsys.readouterr().err
+    assert "--truncation was window, is right; --granularity was sentence, is text" in shown
 
 
 def test_a_job_that_an_older_version_began_goes_on(run: Run, table: Path, tmp_path: Path) -> None:

@@ -363,11 +363,11 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     by_default = bool(body.options.binary_data_output)
     if not body.outputs:
         return dict.fromkeys(_BY_DEFAULT, by_default)
-    binary = {
-        cast("OutputName", output.name): output.parameters and output.parameters.binary_data
-        for output in body.outputs
-    }
-    return {name: by_default if each is None else each for name, each in binary.items()}
+    outputs: dict[OutputName, bool] = {}
+    for output in body.outputs:
+        binary = None if output.parameters is None else output.parameters.binary_data
+        outputs[cast("OutputName", output.name)] = by_default if binary is None else binary
+    return outputs
 
 
 async def _explain(context: RequestContext, body: InferRequest) -> _Answer:

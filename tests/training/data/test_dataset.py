@@ -23,7 +23,7 @@ from training.data.dataset import (
 from training.data.readers import LABEL_COLUMNS, Columns
 from training.errors import DataError, RecipeError
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "data.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "training.md"
 SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
 
 

@@ -18,7 +18,7 @@ from service.api.texts import Texts
 from service.errors import InvalidRequestError
 
 MOST = 5
-LIMITS = {"max_sentences": MOST, "max_length": 32}
+LIMITS: dict[str, object] = {"max_sentences": MOST, "max_length": 32}
 TEXT = st.sampled_from(["a", "b c", ""])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | TEXT,

@@ -1,0 +1,1 @@
+"""Describes a job, and writes its parts, records and totals."""

@@ -1,0 +1,183 @@
+"""The commands of the guide to deployment do what the page says."""
+
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from model.checkpoint.signing import SIGNATURE, verify_checkpoint
+from service.settings import PREFIX, Settings
+from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
+from tests.end_to_end.servers import _ADDRESS, environment, service, wait_until
+
+PAGE = GUIDES / "deploy.md"
+BASH = [block.content for block in blocks(PAGE, "bash")]
+CHECKS = rows(PAGE, "what", "set", "check", "prints")
+_NEEDED = (
+    *("LICENSE", "README.md", "constraints.txt", "pyproject.toml", "setup.py"),
+    *("checkpoints", "model", "service", "training"),
+)
+
+
+def _block(words: str) -> str:
+    (found,) = [content for content in BASH if words in content]
+    return found
+
+
+def _run(commands: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    return subprocess.run(
+        ["bash", "-euc", commands],
+        cwd=folder,
+        env={**environment(), "PATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def _need(program: str) -> None:
+    if shutil.which(program) is None:
+        reason = f"{program} is not installed"
+        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+
+
+def test_the_keys_of_the_page_sign_and_verify(tmp_path: Path, checkpoint_folder: Path) -> None:
+    _need("openssl")
+    signed = tmp_path / "checkpoints" / "reviews"
+    shutil.copytree(checkpoint_folder, signed)
+
+    assert _run(_block("openssl genpkey"), tmp_path).returncode == 0
+    assert (tmp_path / "private.pem").stat().st_mode & 0o777 == 0o600
+    done = _run(_block("headlight-train sign"), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("checkpoints/reviews") == 2
+    assert (signed / SIGNATURE).exists()
+    verify_checkpoint(signed, tmp_path / "public.pem")
+
+    (signed / "config.json").write_text("{}", encoding="utf-8")
+    refused = _run(_block("HEADLIGHT_CHECKPOINT_KEY="), tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "checkpoints/reviews/config.json" in refused.stderr
+
+
+def test_each_check_shows_whether_its_setting_holds(
+    tmp_path: Path, checkpoint_folder: Path
+) -> None:
+    _need("curl")
+    (tmp_path / "keys").write_text("a-key", encoding="utf-8")
+    settings = {
+        name: value.replace("/run/keys", str(tmp_path / "keys"))
+        for _, words, *_ in CHECKS
+        for name, _, value in [span.partition("=") for span in codes(words)]
+        if value
+    }
+    assert len(settings) == 6
+    wanted = {code(check): prints for _, _, check, prints in CHECKS}
+    with service(checkpoint_folder, tmp_path, settings=settings) as running:
+        assert {check: _printed(check, tmp_path, running.url) for check in wanted} == wanted
+
+    open_to_all = {"HEADLIGHT_ALLOWED_ORIGINS": "*"}
+    with service(checkpoint_folder, tmp_path, settings=open_to_all) as running:
+        without = {check: _printed(check, tmp_path, running.url) for check in wanted}
+    healthy = {check for check in wanted if "/health/" in check}
+    assert {check for check in wanted if without[check] == wanted[check]} == healthy
+
+
+def _printed(check: str, folder: Path, url: str) -> str:
+    return _run(f"{check.replace(chr(92) + '|', '|')} || true", folder, URL=url).stdout.strip()
+
+
+def test_the_container_of_kserve_is_one_of_kubernetes(tmp_path: Path, url: str) -> None:
+    """There is no schema of KServe's own kinds; what it runs is a pod."""
+    (manifest,) = [
+        content
+        for content in (yaml.safe_load(block.content) for block in blocks(PAGE, "yaml"))
+        if content.get("kind") == "InferenceService"
+    ]
+    # Of a service named headlight, Kubernetes would make variables that the settings refuse.
+    assert not manifest["metadata"]["name"].upper().startswith(PREFIX.rstrip("_"))
+    predictor = manifest["spec"]["predictor"]
+    assert predictor.pop("minReplicas") <= predictor.pop("maxReplicas")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": predictor}
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump(pod), encoding="utf-8")
+    program = Path(sys.executable).parent / "kubernetes-validate"
+    assert subprocess.run([program, "--strict", "--quiet", file], check=False).returncode == 0
+
+    (container,) = predictor["containers"]
+    (port,) = container["ports"]
+    for probe in ("readinessProbe", "livenessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["port"] == port["containerPort"] == Settings.model_fields["port"].default
+        assert httpx.get(url + asked["path"], timeout=60).status_code == 200
+    for variable in container["env"]:
+        assert variable["name"].removeprefix(PREFIX).lower() in Settings.model_fields
+
+
+def test_the_page_names_the_torch_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (torch,) = [x for x in project["project"]["dependencies"] if x.startswith("torch==")]
+    (setuptools,) = project["build-system"]["requires"]
+    text = PAGE.read_text(encoding="utf-8")
+
+    assert text.count("torch==") == text.count(torch) > 0
+    assert f" . {setuptools}" in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the commands are those of Linux")
+def test_the_commands_of_pip_lead_to_an_answer(tmp_path: Path) -> None:
+    """In an environment that sees the packages of this one, so that nothing is downloaded."""
+    junk = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in _NEEDED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=junk)
+        else:
+            shutil.copyfile(ROOT / name, tmp_path / name)
+    # Without a compiler the kernels are left out, which saves a minute.
+    variables = {"CC": "false", "CXX": "false", "PYTHONPATH": ""}
+    make, *installs, serve = BASH[0].splitlines()
+
+    assert _run(make, tmp_path, **variables).returncode == 0
+    (packages,) = (tmp_path / ".venv" / "lib").glob("python3*/site-packages")
+    (packages / "others.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
+    for command in installs:
+        done = _run(command, tmp_path, **variables)
+        assert done.returncode == 0, done.stderr
+    log = tmp_path / "serve.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*serve.split(), "--port", "0"],
+            cwd=tmp_path,
+            env=environment(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        wait_until(lambda: _address(log) is not None or process.poll() is not None)
+        address = _address(log)
+        assert address is not None, log.read_text("utf-8")
+        wait_until(lambda: httpx.get(f"{address}/health/ready").status_code == 200)
+        sent = {"sentences": ["A warm, funny film with a superb cast."]}
+        answer = httpx.post(f"{address}/predict", json=sent).raise_for_status().json()
+        assert answer["predictions"][0]["label"] == "positive"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    assert process.returncode == 0
+
+
+def _address(log: Path) -> str | None:
+    found = _ADDRESS.search(log.read_text("utf-8"))
+    return found[1] if found else None

@@ -1,0 +1,1 @@
+"""Holds programs for those who maintain the project."""
