@@ -144,7 +144,7 @@ def create_app(
     _show_live(state)
     for router in routers:
         app.include_router(router)
-    app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods(routers)))
+    app.add_exception_handler(HTTPException, partial(_reject_routing, _methods(routers)))
     problem_layer = partial(
         ProblemMiddleware,
         lifecycle=lifecycle,
@@ -233,7 +233,7 @@ def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]
             yield route.path, method, failures | ({200} if method == "POST" else set())
 
 
-async def _refuse_routing(
+async def _reject_routing(
     methods: dict[str, list[str]], request: Request, error: Exception
 ) -> None:
     """Raises NotFoundError or MethodNotAllowedError for a request that fits no route."""

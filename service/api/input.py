@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, refusal
+from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
 from service.errors import (
     FieldError,
     InvalidRequestError,
@@ -126,7 +126,7 @@ def validate(
     try:
         return schema.model_validate(value, context=context)
     except ValidationError as error:
-        refused = refusal(error, schema, value, source=source, several=several)
+        refused = rejection(error, schema, value, source=source, several=several)
     raise refused
 
 
@@ -134,16 +134,16 @@ async def receive(request: Request, max_bytes: int) -> bytes:
     """Receives the body of a request as it was sent; raises PayloadTooLargeError."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
-        refuse_size(f"The body has {int(declared)} bytes", max_bytes)
+        reject_size(f"The body has {int(declared)} bytes", max_bytes)
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > max_bytes:
-            refuse_size("The body is longer than it may be", max_bytes)
+            reject_size("The body is longer than it may be", max_bytes)
     return bytes(content)
 
 
-def refuse_size(what: str, max_bytes: int) -> NoReturn:
+def reject_size(what: str, max_bytes: int) -> NoReturn:
     """Raises PayloadTooLargeError; `what` says which size is too large."""
     raise PayloadTooLargeError(
         f"{what}; the limit is {max_bytes} bytes: send fewer sentences at once.",
@@ -200,7 +200,7 @@ def parse_json(content: bytes) -> object:
         value = json.loads(
             content.decode("utf-8"),
             parse_int=_integer,
-            parse_constant=_refuse_constant,
+            parse_constant=_reject_constant,
             object_pairs_hook=members,
         )
     except UnicodeDecodeError as error:
@@ -228,7 +228,7 @@ def _integer(digits: str) -> int:
     return -OUT_OF_RANGE if digits.startswith("-") else OUT_OF_RANGE
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise MalformedJsonError(f"The body is not JSON: {name} is not a JSON number.")
 
 

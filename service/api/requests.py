@@ -29,7 +29,7 @@ from service.errors import (
 )
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
-from service.http.access import authorization, challenge, client_of, explain_refusal
+from service.http.access import authorization, challenge, client_of, explain_rejection
 from service.http.memory_watch import LARGE_SHARE
 from service.http.middleware import deadline_of, seconds_of
 from service.http.negotiation import negotiate
@@ -269,7 +269,7 @@ def require_same_site(request: Request) -> None:
 def _unauthorized(scope: Scope) -> UnauthorizedError:
     headers = scope["headers"]
     return UnauthorizedError(
-        explain_refusal(headers), headers={"WWW-Authenticate": challenge(headers)}
+        explain_rejection(headers), headers={"WWW-Authenticate": challenge(headers)}
     )
 
 

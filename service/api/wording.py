@@ -48,7 +48,7 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
     return {name: item for name, item in value.items() if name in known or name == unknown}
 
 
-def refusal(
+def rejection(
     error: ValidationError, schema: type[BaseModel], value: object, *, source: str, several: bool
 ) -> InvalidRequestError:
     """Makes the error of a request that does not fit its schema; see `validate`."""

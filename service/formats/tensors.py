@@ -96,7 +96,7 @@ def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryv
     """
     total = sum(size or 0 for size in sizes)
     if total != len(behind):
-        _refuse(
+        _reject(
             ("inputs",),
             f"binary_data_size is {total} bytes in all, but {len(behind)} follow the JSON: give "
             "the size of every input that is sent as bytes, and the length of the JSON in "
@@ -125,10 +125,10 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
     for index in range(count):
         left = len(content) - start - _LENGTH.size
         if left < 0:
-            _refuse(loc, f"its shape means {count} elements, but its bytes hold {index}")
+            _reject(loc, f"its shape means {count} elements, but its bytes hold {index}")
         (length,) = _LENGTH.unpack_from(content, start)
         if length > left:
-            _refuse(
+            _reject(
                 loc,
                 f"element {index} says that it has {length} bytes, but {left} are left: write each "
                 "as its length in 4 bytes, little-endian, and its content",
@@ -137,7 +137,7 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
         texts.append(_decode(content[start - length : start], (*loc, index)))
     if start != len(content):
         left = len(content) - start
-        _refuse(loc, f"its shape means {count} elements, but {left} bytes follow them")
+        _reject(loc, f"its shape means {count} elements, but {left} bytes follow them")
     return texts
 
 
@@ -152,10 +152,10 @@ def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)
     for size in [prod(shape)] if is_flat else shape:
         if not all(isinstance(row, list) and len(row) == size for row in rows):
-            _refuse(loc, fault)
+            _reject(loc, fault)
         rows = [item for row in rows for item in cast("list[object]", row)]
     if any(isinstance(item, list) for item in rows):
-        _refuse(loc, fault)
+        _reject(loc, fault)
     return rows
 
 
@@ -206,10 +206,10 @@ def _decode(content: memoryview, loc: Loc) -> str:
     try:
         return str(content, "utf-8")
     except UnicodeDecodeError as error:
-        _refuse(loc, f"is not UTF-8: its byte {error.start} does not belong there")
+        _reject(loc, f"is not UTF-8: its byte {error.start} does not belong there")
 
 
-def _refuse(loc: Loc, message: str) -> NoReturn:
+def _reject(loc: Loc, message: str) -> NoReturn:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     raise InvalidRequestError(
         f"body{name}: {message}.", errors=[FieldError(("body", *loc), message)]

@@ -56,7 +56,7 @@ class ApiKeys:
         return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
-def explain_refusal(headers: Headers) -> str:
+def explain_rejection(headers: Headers) -> str:
     """Says how to send a key, by the headers of a request without a valid one."""
     sent = list(headers)
     given = [value for name, value in sent if name == b"authorization"]

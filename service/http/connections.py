@@ -135,7 +135,7 @@ class Connections:
         """Notes that a connection is in use."""
         self._idle.pop(connection, None)
 
-    def refuse(self) -> OverloadedError:
+    def rejection(self) -> OverloadedError:
         """Returns the error of a request on an extra connection."""
         return OverloadedError(
             f"The service has {self.most} connections, which is its limit: try again later, ask "

@@ -74,7 +74,7 @@ class Gate:
         }
         self._foreign = {(method.encode("ascii"), path.encode("ascii")) for method, path in foreign}
 
-    def refuse(
+    def reject(
         self,
         method: bytes,
         path: bytes,

@@ -73,7 +73,7 @@ class HttpProtocol(HttpToolsProtocol):
     _unparsed = b""
     _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
-    _refused = False
+    _rejected = False
     _fault = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
     _is_extra = False  # beyond the limit of connections: only health is answered
@@ -145,7 +145,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
-            self._skipping = self.transport.is_closing() or self._is_refused()
+            self._skipping = self.transport.is_closing() or self._is_rejected()
             if not self._skipping:
                 super().on_headers_complete()
                 if self._is_extra:
@@ -206,7 +206,7 @@ class HttpProtocol(HttpToolsProtocol):
         finally:
             self.transport.note_made()
 
-    def _is_refused(self) -> bool:
+    def _is_rejected(self) -> bool:
         """Refuses a request by its head, if it must be."""
         if self._gate is None or self._is_answering():
             return False
@@ -214,7 +214,7 @@ class HttpProtocol(HttpToolsProtocol):
         method = self.parser.get_method()
         health = self._is_extra and is_health(path.decode("latin-1"))
         if self._is_extra and self._slots is not None and not health:
-            error = self._slots.refuse()
+            error = self._slots.rejection()
             answer = self._gate.answer(error, (method, path), self.headers, closes=True)
             if method == b"HEAD":
                 answer = answer[: answer.index(b"\r\n\r\n") + 4]
@@ -223,12 +223,12 @@ class HttpProtocol(HttpToolsProtocol):
             return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
-        refusal = self._gate.refuse(
+        rejected = self._gate.reject(
             method, path, self.headers, peer=self.scope["client"], closes=closes
         )
-        if refusal is None:
+        if rejected is None:
             return False
-        self.transport.write(refusal)
+        self.transport.write(rejected)
         if closes:
             self.transport.close()
         return True
@@ -244,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_sending(self) -> bool:
         between = self._phase is _Phase.BETWEEN and not self._unparsed and not self.pipeline
-        return self._refused or not between
+        return self._rejected or not between
 
     def _watch(self) -> None:
         """Sets the time limit of what is awaited; only its arrival renews the limit."""
@@ -274,7 +274,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Parses until a request has to wait for the answer to another."""
         read, start = self._unparsed, 0
         while start < len(read) and not (
-            self.pipeline or self._refused or self.transport.is_closing()
+            self.pipeline or self._rejected or self.transport.is_closing()
         ):
             piece = read[start : start + _PIECE]
             start += _PIECE
@@ -282,10 +282,10 @@ class HttpProtocol(HttpToolsProtocol):
             try:
                 self._feed(piece)
             except httptools.HttpParserError:
-                self._refuse()
+                self._reject()
             else:
                 if self._size > LARGEST_HEAD:
-                    self._refuse()
+                    self._reject()
         self._unparsed = read[start:]
         self.transport.set_full(full=len(self._unparsed) > _MOST_UNPARSED)
         self._watch()
@@ -306,9 +306,9 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         """Stops parsing: finishes the current answer, or sends 400 if there is none."""
-        self._refused = True
+        self._rejected = True
         message = self._fault
         self.logger.warning(_INVALID)
         if self._phase is _Phase.BODY:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from model import Prediction
 from model.reading import TextResult
-from service.api.input import receive, refuse_size
+from service.api.input import receive, reject_size
 from service.api.requests import RequestContext
 from service.api.texts import Loc, Texts, classify, spell
 from service.errors import (
@@ -168,7 +168,7 @@ def unpack(content: bytes, max_bytes: int) -> bytes:
             "The body is not gzip, though Content-Encoding says so."
         ) from error
     if len(unpacked) > max_bytes:
-        refuse_size("The body is longer than it may be once it is unpacked", max_bytes)
+        reject_size("The body is longer than it may be once it is unpacked", max_bytes)
     if not member.eof:
         raise MalformedJsonError("The gzip body ends too early: send all of it.")
     if member.unused_data:

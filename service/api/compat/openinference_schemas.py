@@ -35,11 +35,11 @@ _SHARED = "shared memory is not offered: send the tensor in the body"
 _SHAPE, _MOST_RANK = "must be [N] or [N, 1] for N texts", 2
 
 
-def _refuse_shared(_: object) -> object:
+def _reject_shared(_: object) -> object:
     raise ValueError(_SHARED)
 
 
-def _refuse_classes(_: object) -> object:
+def _reject_classes(_: object) -> object:
     raise ValueError("classification is not offered: ask for probabilities, which has every class")
 
 
@@ -95,7 +95,7 @@ class TensorParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
-    shared_memory_region: Annotated[None, BeforeValidator(_refuse_shared)] = None
+    shared_memory_region: Annotated[None, BeforeValidator(_reject_shared)] = None
 
 
 class InputParameters(TensorParameters):
@@ -112,7 +112,7 @@ class OutputParameters(TensorParameters):
     binary_data: bool | None = Field(
         None, description="Whether the tensor follows the JSON as bytes."
     )
-    classification: Annotated[None, BeforeValidator(_refuse_classes)] = None
+    classification: Annotated[None, BeforeValidator(_reject_classes)] = None
 
 
 class Input(RequestMember):

@@ -16,7 +16,7 @@ from service.http.access import (
     challenge,
     client_of,
     cors_headers,
-    explain_refusal,
+    explain_rejection,
     load_api_keys,
 )
 from service.settings import Settings, SettingsError
@@ -89,14 +89,14 @@ REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
 def test_a_refusal_says_what_to_send(
     sent: list[tuple[bytes, bytes]], detail: str, challenged: str
 ) -> None:
-    assert (explain_refusal(sent), challenge(sent)) == (detail, challenged)
+    assert (explain_rejection(sent), challenge(sent)) == (detail, challenged)
 
 
 @given(st.binary(min_size=3, max_size=40).filter(lambda sent: sent not in b"Bearer Basic"))
 def test_no_refusal_repeats_what_was_sent(key: bytes) -> None:
     known = {detail for _, detail, _ in REFUSALS}
     for value in (key, b"Bearer " + key):
-        assert explain_refusal([(b"authorization", value)]) in known
+        assert explain_rejection([(b"authorization", value)]) in known
 
 
 def test_blank_settings_are_no_keys() -> None:

@@ -174,7 +174,7 @@ class Shut:
     def __init__(self) -> None:
         self.closes: list[bool] = []
 
-    def refuse(
+    def reject(
         self, method: bytes, path: bytes, headers: object, *, peer: object, closes: bool
     ) -> bytes:
         """Returns a complete answer."""
