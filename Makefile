@@ -37,7 +37,7 @@ JAVASCRIPT := build/javascript
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark scaling capacity derivatives traces gpu gpu-benchmark containers fuzz overload soak autoscale score-faults score-memory train-faults lock hashes clean torch FORCE
+.PHONY: help install serve test check site release benchmark gpu gpu-benchmark containers fuzz overload soak faults lock hashes clean torch FORCE tables
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -66,25 +66,12 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installe
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
 	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --values $$values; done
 
-benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint, and print the ratios
+benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint (ARGS=lengths: by length and number type)
 	@$(BIN)/python -m benchmarks $(ARGS)
-
-scaling: $(VENV)/installed-dev $(VENV)/kernels ## measure how the service scales on this machine: cores, lengths, memory, start
-	@$(BIN)/python -m benchmarks.scaling $(ARGS)
-
-capacity: $(VENV)/installed-dev $(VENV)/kernels ## measure what a pass and a request cost, check the model of a replica, and rewrite its guide (10 to 30 minutes)
-	@$(BIN)/python -m benchmarks.capacity.measuring $(ARGS)
-	@$(BIN)/python -m benchmarks.capacity.page
-
-derivatives: $(VENV)/installed-dev $(VENV)/kernels ## measure what attributions cost beside a prediction, and their gaps
-	@$(BIN)/python -m benchmarks.derivatives $(ARGS)
-
-traces: $(VENV)/installed-dev $(VENV)/kernels ## measure what traces cost, beside the service without them
-	@$(BIN)/python -m benchmarks.traces $(ARGS)
 
 gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print its speed and parity
 	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
-	@$(BIN)/python -m benchmarks.device --device cuda $(ARGS)
+	@$(BIN)/python -m benchmarks device --device cuda $(ARGS)
 
 gpu-benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed ## measure the speed on a GPU, beside other servers on it
 	@$(BIN)/python -m benchmarks --device cuda $(ARGS)
@@ -95,29 +82,23 @@ containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the imag
 site: $(VENV)/installed-dev ## serve the site of docs/ on port 8001, and build it again at each change
 	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8001 $(ARGS)
 
-release: $(VENV)/installed-dev ## build into dist/ all that a release holds, with checksums and notes
-	@$(BIN)/python -m publish $(ARGS)
+tables: $(VENV)/installed-dev ## write the generated tables of the documentation
+	@$(BIN)/python -m tools.tables $(ARGS)
+
+release: $(VENV)/installed-dev ## build into dist/ everything that a release holds, with checksums and notes
+	@PATH="$(abspath $(BIN)):$$PATH" PYTHON=python deploy/release.sh $(ARGS)
 
 fuzz: $(VENV)/installed-dev $(VENV)/kernels ## send a service 110,000 requests, most of them invalid, and damaged folders (half an hour)
 	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
 
-overload: $(VENV)/installed-dev $(VENV)/kernels ## send the default model three times what it can answer, for a minute
+overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it can answer, beside unfair clients and slow readers (five minutes)
 	@$(BIN)/python -m tests.resilience.overload $(ARGS)
 
-soak: $(VENV)/installed-dev $(VENV)/installed-containers $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
+soak: $(VENV)/installed-dev $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
-autoscale: $(VENV)/installed-dev $(VENV)/kernels ## let replicas follow a load by the chart's rules, with a real Prometheus (nine minutes)
-	@$(BIN)/python -m tests.resilience.autoscaling $(ARGS)
-
-score-faults: $(VENV)/installed-dev $(VENV)/kernels ## score files while processes are killed, the disk fills up and files go bad (half an hour)
-	@$(BIN)/python -m tests.resilience.scoring $(ARGS)
-
-score-memory: $(VENV)/installed-dev $(VENV)/kernels ## score a file of 10 GB, and watch the memory of every process (half an hour, 20 GB of disk)
-	@$(BIN)/python -m tests.resilience.scoring_memory $(ARGS)
-
-train-faults: $(VENV)/installed-dev $(VENV)/kernels ## train on several processes that are killed again and again (ten minutes)
-	@$(BIN)/python -m tests.resilience.ranks $(ARGS)
+faults: $(VENV)/installed-dev $(VENV)/kernels ## score files and train while processes are killed, the disk fills up and files go bad (half an hour)
+	@$(BIN)/python -m tests.resilience.faults $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock

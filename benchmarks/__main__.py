@@ -1,87 +1,114 @@
-"""Measures the service and its peers in turns and prints the ratios: `make benchmark`.
-
-`make gpu-benchmark` does it on a GPU.
-"""
+"""Measures the service on this machine: `make benchmark`, or `python -m benchmarks`."""
 
 import argparse
+import json
 import math
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import gpu, wrk
-from benchmarks.choice import OURS, chosen_loads, chosen_programs, names_of, programs, report
-from benchmarks.comparison import Bench
+from benchmarks import wrk
+from benchmarks.comparison import Comparison, Timing
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import GPU_LOADS, LOADS
-from benchmarks.machine import describe
-from benchmarks.measure import Timing
-from benchmarks.table import tables
-from benchmarks.texts import Texts, own_texts, read_texts
-from model.backends.eager import CudaBackend
+from benchmarks.lengths import measure_lengths
+from benchmarks.limit import measure_device
+from benchmarks.loads import SATURATION, Load, loads
+from benchmarks.programs import OURS, choose_programs
+from benchmarks.report import comparison_table, device_table, lengths_table, machine
+from model.backends.device import choose_device
 from model.cli.arguments import LineParser, positive
+from model.errors import ModelError
 
-# The service's default.
-MAX_BATCH_TOKENS = 512
-# A GPU answers more texts in the same time.
-_GPU_TEXTS = 1_000_000
+_PEERS = Path("build/peers")
+_WARM_UP_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints the tables.
+    """Measures, prints one table and writes one JSON file.
 
     Args:
-        arguments: of the command line; those of the process if None.
+        arguments: the command line; that of the process if None.
 
     Returns:
         0 if it worked; 1 if not, with the reason on stderr; 130 if it was interrupted.
     """
-    given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     # On SIGTERM it must stop its servers first, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        on_gpu = given.device == "cuda"
-        if on_gpu:
-            gpu.check()
-        wrk.check_installed()
-        chosen = chosen_programs(given.servers, given.peers, given.device)
-        texts = _texts(given.sentences, given.reviews)
-        loads = chosen_loads(given.loads, given.device)
-        timing = Timing(given.repetitions, given.warm_up, given.seconds)
-        busy = gpu.query() if on_gpu else ()
-        if on_gpu and not busy:
-            report("nvidia-smi is not installed: how busy the GPU is stays unknown")
+        choose_device(options.device)
         with tempfile.TemporaryDirectory() as folder:
-            comparison = Bench(
-                given.checkpoint,
-                texts,
-                folder=Path(folder),
-                timing=replace(timing, texts=_GPU_TEXTS) if on_gpu else timing,
-                max_batch_tokens=CudaBackend.default_batch_tokens if on_gpu else MAX_BATCH_TOKENS,
-                report=report,
-                busy=busy,
-            ).run(chosen, loads)
-    except (BenchmarkError, OSError) as error:
-        return _refuse(str(error), 1)
+            results, table = _MEASURE[options.what](options, Path(folder))
+        content = {"machine": machine(options.checkpoint, options.device), options.what: results}
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    except (BenchmarkError, ModelError, OSError) as error:
+        return _fail(str(error), 1)
     except KeyboardInterrupt:
-        return _refuse("interrupted", 130)
-    print(f"Asked: {texts.origin}.\n{describe(given.checkpoint, given.device)}\n")
-    print(tables(comparison, ours=OURS.name))
+        return _fail("interrupted", 130)
+    print(f"{json.dumps(content['machine'])}\n\n{table}")
     return 0
 
 
-def _texts(sentences: Path | None, reviews: Path | None) -> Texts:
-    if sentences is None and reviews is None:
-        return own_texts()
-    if sentences is None or reviews is None:
-        raise BenchmarkError("--sentences and --reviews go together: give both or neither")
-    return read_texts(sentences, reviews)
+def _servers(options: argparse.Namespace, folder: Path) -> tuple[object, str]:
+    wrk.installed()
+    programs = choose_programs(options.servers, _PEERS, options.device)
+    chosen = _choose_loads(options.loads, options.device)
+    timing = _timing(options)
+    comparison = Comparison(options.checkpoint, folder=folder, timing=timing, report=_report)
+    runs = comparison.run(programs, chosen)
+    results = {name: [asdict(run) for run in each] for name, each in runs.items()}
+    return results, comparison_table(runs, chosen, ours=OURS)
 
 
-def _refuse(message: str, code: int) -> int:
+def _lengths(options: argparse.Namespace, folder: Path) -> tuple[object, str]:
+    wrk.installed()
+    results = list(
+        measure_lengths(
+            options.checkpoint,
+            device=options.device,
+            folder=folder,
+            timing=_timing(options),
+            report=_report,
+        )
+    )
+    return [asdict(each) for each in results], lengths_table(results)
+
+
+def _device(options: argparse.Namespace, _folder: Path) -> tuple[object, str]:
+    seconds = options.seconds
+    results = list(measure_device(options.checkpoint, device=options.device, seconds=seconds))
+    return [asdict(each) for each in results], device_table(results)
+
+
+_MEASURE = {"servers": _servers, "lengths": _lengths, "device": _device}
+
+
+def _choose_loads(names: Sequence[str], device: str) -> list[Load]:
+    """Returns the named loads and the one whose rate they need; all if none is named."""
+    known = loads(device)
+    for name in names:
+        if name not in [load.name for load in known]:
+            raise BenchmarkError(
+                f"--loads {name!r}: not measured with --device {device}; choose from "
+                f"{', '.join(repr(load.name) for load in known)}"
+            )
+    needed = [SATURATION.name for load in known if load.share and load.name in names]
+    return [load for load in known if not names or load.name in [*names, *needed]]
+
+
+def _timing(options: argparse.Namespace) -> Timing:
+    return Timing(options.repetitions, min(_WARM_UP_SECONDS, options.seconds), options.seconds)
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _fail(message: str, code: int) -> int:
     print(f"benchmark: {message}", file=sys.stderr)
     return code
 
@@ -90,53 +117,46 @@ def parser() -> argparse.ArgumentParser:
     """Builds the parser of the command line."""
     options = LineParser(
         prog="benchmarks",
-        description="Measures the service beside others on the same checkpoint, under "
-        f"{len(LOADS)} loads ({len(GPU_LOADS)} on a GPU), and prints the ratios.",
+        description="Measures the service on this machine, prints a table and writes all figures "
+        "as JSON.",
         allow_abbrev=False,
+    )
+    options.add_argument(
+        "what",
+        nargs="?",
+        choices=list(_MEASURE),
+        default="servers",
+        help="servers: beside other servers of the same checkpoint. lengths: sentences a second "
+        "and core by length and number type. device: the model without a server, its speed and "
+        "its difference from float32 (default: %(default)s)",
     )
     options.add_argument(
         "--device",
         choices=("cpu", "cuda"),
         default="cpu",
-        help="where all compute; cuda is the first GPU (default: %(default)s)",
+        help="where everything computes; cuda is the first GPU (default: %(default)s)",
     )
     options.add_argument(
         "--checkpoint",
         type=Path,
         default=Path("checkpoints/default"),
         metavar="FOLDER",
-        help="folder that all serve (default: %(default)s)",
+        help="folder to serve (default: %(default)s)",
     )
     options.add_argument(
         "--servers",
         action="append",
         default=[],
-        choices=names_of([*programs(Path())[1:], *gpu.programs(Path())[1:]]),
-        help="a server to measure beside the service, may be repeated (default: all whose numbers "
+        metavar="NAME",
+        help="a server to measure beside the service, repeatable (default: all whose number type "
         "this device computes natively)",
     )
     options.add_argument(
         "--loads",
         action="append",
         default=[],
-        choices=names_of([*LOADS, *GPU_LOADS]),
-        help="a load to measure, may be repeated (default: all)",
-    )
-    options.add_argument(
-        "--sentences",
-        type=Path,
-        metavar="FILE",
-        help="TSV of sentences to ask, maybe gzipped (default: templates of our own)",
-    )
-    options.add_argument(
-        "--reviews", type=Path, metavar="FILE", help="TSV of long texts, with --sentences"
-    )
-    options.add_argument(
-        "--peers",
-        type=Path,
-        default=Path("build/peers"),
-        metavar="FOLDER",
-        help="virtual environments of the peers (default: %(default)s)",
+        metavar="NAME",
+        help="a load to measure, repeatable (default: all)",
     )
     options.add_argument(
         "--repetitions",
@@ -149,15 +169,14 @@ def parser() -> argparse.ArgumentParser:
         "--seconds",
         type=_seconds,
         default=5.0,
-        metavar="SECONDS",
-        help="that each load is measured (default: %(default)s)",
+        help="duration of each load (default: %(default)s)",
     )
     options.add_argument(
-        "--warm-up",
-        type=_seconds,
-        default=2.0,
-        metavar="SECONDS",
-        help="of each load before it is measured (default: %(default)s)",
+        "--output",
+        type=Path,
+        default=Path("build/benchmark.json"),
+        metavar="FILE",
+        help="JSON file of all figures (default: %(default)s)",
     )
     return options
 

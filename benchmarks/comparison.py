@@ -1,95 +1,92 @@
-"""Measures the service and its peers on a checkpoint, in turns on one machine."""
+"""Measures the service and its peers on one checkpoint, in turns on one machine."""
 
+import json
 import multiprocessing
-import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.client import predict_once
-from benchmarks.errors import BenchmarkError
-from benchmarks.labels import Answer, compare, read_answers
-from benchmarks.loads import Load, limiting
-from benchmarks.measure import Measurement, Meter, Timing
-from benchmarks.servers import ROOT, Program, Server, environment, serve
-from benchmarks.texts import Texts
+from benchmarks.client import open_loop, predict_once
+from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.limit import model_rate
+from benchmarks.loads import SATURATION, Figures, Load
+from benchmarks.servers import Program, Server, serve
+from benchmarks.texts import SENTENCES, write_literals
+from benchmarks.wrk import closed_loop
 
+# Texts that a load may send, so that no two loads send a server the same one.
+_TEXTS_OF_A_LOAD = 200_000
+_LEAST_ANSWERS_EACH = 2
+_MOST_SECONDS = 120.0
 _CHECKED_AT_ONCE = 50
-_CHECKED = 200
-
-Report = Callable[[str], None]
+# In bfloat16 each probability may be off by 0.02, so two closer than this may swap.
+_NEAR = 0.04
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """How often each server is started and measured, and the seconds of each load."""
+
+    repetitions: int
+    warm_up: float
+    seconds: float
+
+
+@dataclass(slots=True)
 class Run:
     """The result of one start of a server.
 
     Args:
-        start_seconds: until its first answer.
-        memory_bytes: of all its processes after all loads; None if unknown.
-        measurements: by load name, without loads that the server cannot answer.
+        start_seconds: the time until its first answer.
+        memory_bytes: the memory of all its processes after all loads.
+        figures: by the name of the load, without loads that the server cannot answer.
+        model_rate: sentences a second of its model alone, measured right after `SATURATION`; None
+            if nothing measures it.
     """
 
     start_seconds: float
-    memory_bytes: int | None
-    measurements: Mapping[str, Measurement]
+    memory_bytes: int = 0
+    figures: dict[str, Figures] = field(default_factory=dict)
+    model_rate: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+class Prediction(NamedTuple):
+    """A server's answer to one sentence; `near` if rounding may change the label."""
+
+    label: str
+    near: bool
+
+
 class Comparison:
-    """All runs.
-
-    Args:
-        loads: that were measured.
-        runs: by server name, one for each repetition.
-        limits: rates of the model alone, by load name and then by the name of each server that has
-            a way to measure it, one for each repetition; each is measured right after that server
-            under that load.
-    """
-
-    loads: tuple[Load, ...]
-    runs: Mapping[str, Sequence[Run]]
-    limits: Mapping[str, Mapping[str, Sequence[float]]]
-
-
-class Bench:
     """Runs a benchmark.
 
     Args:
         checkpoint: the folder that all servers serve.
-        texts: that they are asked.
-        folder: for logs and the client's texts.
+        folder: the folder for logs and for the texts that wrk reads.
         timing: repetitions and durations.
-        max_batch_tokens: of the service, for the model alone.
         report: is called with each next step.
-        busy: command that tells how busy the GPU is; empty if nothing does.
     """
 
     def __init__(
         self,
         checkpoint: Path,
-        texts: Texts,
         *,
         folder: Path,
         timing: Timing,
-        max_batch_tokens: int,
-        report: Report,
-        busy: Sequence[str] = (),
+        report: Callable[[str], None],
     ) -> None:
         self._checkpoint = checkpoint
-        self._texts = texts
-        self._checked = texts.sentences[:_CHECKED]
         self._folder = folder
         self._timing = timing
-        self._max_batch_tokens = max_batch_tokens
         self._report = report
-        self._busy = busy
+        self._texts = folder / "sentences"
+        write_literals(SENTENCES, self._texts)
 
-    def run(self, programs: Sequence[Program], loads: Sequence[Load]) -> Comparison:
+    def run(self, programs: Sequence[Program], loads: Sequence[Load]) -> dict[str, list[Run]]:
         """Measures all servers in turns, never two at once, in another order each time.
 
         All start before the first is measured, and all but the measured one are paused. So a load
@@ -97,82 +94,26 @@ class Bench:
 
         Args:
             programs: the servers; the first is ours.
-            loads: to measure.
+            loads: the loads; an open-loop load comes after `SATURATION`.
+
+        Returns:
+            The runs of each server by its name, one for each repetition.
 
         Raises:
             BenchmarkError: a server did not start or ended, an answer is wrong, or the servers do
                 not answer the same labels.
         """
         runs: dict[str, list[Run]] = {program.name: [] for program in programs}
-        limits: dict[str, dict[str, list[float]]] = {
-            load.name: {program.name: [] for program in programs if program.alone}
-            for load in loads
-            if limiting(load)
-        }
-        # The client has a process of its own, as it would have in practice.
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, spawn, _leave_interrupts) as client:
-            meter = Meter(
-                self._texts,
-                folder=self._folder,
-                timing=self._timing,
-                client=client,
-                busy=self._busy,
-            )
-            for repetition in range(self._timing.repetitions):
-                self._report(f"repetition {repetition + 1} of {self._timing.repetitions}")
-                turn = repetition % len(programs)
-                order = [*programs[turn:], *programs[:turn]]
-                for name, run in self._repetition(order, loads, meter, programs[0], limits).items():
+        repetitions = self._timing.repetitions
+        for repetition in range(repetitions):
+            self._report(f"repetition {repetition + 1} of {repetitions}")
+            turn = repetition % len(programs)
+            order = [*programs[turn:], *programs[:turn]]
+            with self._started(order) as servers:
+                self._check_labels(programs[0].name, servers)
+                for name, run in self._repetition(order, servers, loads).items():
                     runs[name].append(run)
-        return Comparison(tuple(loads), runs, limits)
-
-    def _check(self, ours: str, servers: Mapping[str, Server]) -> None:
-        self._report("checking that all answer the same labels")
-        answers = {name: self._answers(server) for name, server in servers.items()}
-        expected = answers.pop(ours)
-        for name, found in answers.items():
-            compare(expected, found, sentences=self._checked, peer=name)
-
-    def _answers(self, server: Server) -> list[Answer]:
-        sentences = self._checked
-        with server.awake():
-            return [
-                answer
-                for at in range(0, len(sentences), _CHECKED_AT_ONCE)
-                for answer in read_answers(
-                    predict_once(server.port, sentences[at : at + _CHECKED_AT_ONCE])
-                )
-            ]
-
-    def _repetition(
-        self,
-        order: Sequence[Program],
-        loads: Sequence[Load],
-        meter: Meter,
-        ours: Program,
-        limits: Mapping[str, Mapping[str, list[float]]],
-    ) -> dict[str, Run]:
-        found: dict[str, dict[str, Measurement]] = {program.name: {} for program in order}
-        with self._started(order) as servers:
-            self._check(ours.name, servers)
-            for number, load in enumerate(loads, start=1):
-                for program in order:
-                    if not program.can_answer(load):
-                        continue
-                    self._report(f"{load.name}: {program.name}")
-                    server, before = servers[program.name], found[program.name]
-                    with server.awake():
-                        before[load.name] = meter.measure(
-                            load, server, number=number, before=before
-                        )
-                    if program.alone and (kind := limiting(load)):
-                        rate = self._limit(program, meter.files[kind])
-                        limits[load.name][program.name].append(rate)
-            return {
-                name: Run(server.start_seconds, server.processes.memory_bytes(), found[name])
-                for name, server in servers.items()
-            }
+        return runs
 
     @contextmanager
     def _started(self, programs: Sequence[Program]) -> Iterator[dict[str, Server]]:
@@ -186,25 +127,144 @@ class Bench:
                 servers[program.name] = server
             yield servers
 
-    def _limit(self, program: Program, texts: Path) -> float:
-        command = [program.python, "-m", *program.alone]
-        command += ["--checkpoint", str(self._checkpoint.absolute())]
-        command += ["--max-batch-tokens", str(self._max_batch_tokens)]
-        command += ["--seconds", str(self._timing.seconds), str(texts)]
-        done = subprocess.run(  # noqa: S603 - a module of our own
-            command,
-            cwd=ROOT,
-            env=environment(os.environ, sees_gpu=program.sees_gpu),
-            capture_output=True,
-            text=True,
-            check=False,
+    def _check_labels(self, ours: str, servers: Mapping[str, Server]) -> None:
+        """Checks that all servers answer the same labels; only then does a ratio mean anything."""
+        self._report("checking that all servers answer the same labels")
+        predictions = {}
+        for name, server in servers.items():
+            with server.awake():
+                predictions[name] = [
+                    item
+                    for start in range(0, len(SENTENCES), _CHECKED_AT_ONCE)
+                    for item in read_predictions(
+                        predict_once(server.port, SENTENCES[start : start + _CHECKED_AT_ONCE])
+                    )
+                ]
+        for name, items in predictions.items():
+            compare_labels(predictions[ours], items, peer=name)
+
+    def _repetition(
+        self, order: Sequence[Program], servers: Mapping[str, Server], loads: Sequence[Load]
+    ) -> dict[str, Run]:
+        runs = {name: Run(server.start_seconds) for name, server in servers.items()}
+        for number, load in enumerate(loads, start=1):
+            for program in order:
+                if load.route == "attention" and not program.explains:
+                    continue
+                self._report(f"{load.name}: {program.name}")
+                server, run = servers[program.name], runs[program.name]
+                first = number * _TEXTS_OF_A_LOAD
+                with server.awake():
+                    if load.share is None:
+                        run.figures[load.name] = measure_closed(
+                            load, server, self._texts, first=first, timing=self._timing
+                        )
+                    else:
+                        rate = load.share * run.figures[SATURATION.name].rate
+                        run.figures[load.name] = self._open(rate, server, first)
+                if load == SATURATION and program.dtype is not None:
+                    run.model_rate = self._model_rate(program)
+        for name, server in servers.items():
+            runs[name].memory_bytes = server.processes.memory_bytes()
+        return runs
+
+    def _open(self, rate: float, server: Server, first: int) -> Figures:
+        return open_loop(
+            rate,
+            sentences=SENTENCES,
+            port=server.port,
+            first=first,
+            warm_up=self._timing.warm_up,
+            seconds=self._timing.seconds,
         )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise BenchmarkError(f"the model of {program.name} alone: {lines[-1]}")
-        return float(done.stdout)
+
+    def _model_rate(self, program: Program) -> float:
+        """Measures the model alone in a process of its own, whose memory then ends with it."""
+        device = "cuda" if program.sees_gpu else "cpu"
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as child:
+            return child.submit(
+                model_rate, self._checkpoint, device, program.dtype or "auto", self._timing.seconds
+            ).result()
 
 
-def _leave_interrupts() -> None:
-    """Leaves interrupts to the parent process, which then stops the servers too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def measure_closed(
+    load: Load, server: Server, texts: Path, *, first: int, timing: Timing
+) -> Figures:
+    """Warms a server up with a closed-loop load and measures it.
+
+    The duration doubles until every connection of a slow server gets its answers.
+
+    Args:
+        load: a closed-loop load.
+        server: the server; nothing else should run.
+        texts: the file of texts that wrk reads.
+        first: the number before that of the first text.
+        timing: the durations.
+
+    Raises:
+        AnswerError: a request failed, or the server is too slow to be measured.
+    """
+    seconds = timing.warm_up
+    longer = timing.seconds
+    is_warm = False
+    while True:
+        figures = closed_loop(load, texts=texts, port=server.port, first=first, seconds=seconds)
+        first += (figures.requests + load.connections) * load.sentences
+        server.settle()
+        if is_warm and figures.requests >= _LEAST_ANSWERS_EACH * load.connections:
+            return figures
+        if longer > _MOST_SECONDS:
+            raise AnswerError(f"{load.name}: too few answers for its connections in {seconds:g} s")
+        seconds, longer, is_warm = longer, 2 * longer, True
+
+
+def read_predictions(body: bytes) -> list[Prediction]:
+    """Reads predictions in the form of the service or as a bare list.
+
+    Raises:
+        AnswerError: the body has another form.
+    """
+    try:
+        content = json.loads(body)
+        items = content["predictions"] if isinstance(content, dict) else content
+        return [Prediction(item["label"], _is_near(item)) for item in items]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise AnswerError(f"the answer has no predictions: {error!r}") from error
+
+
+def _is_near(item: dict[str, dict[str, float]]) -> bool:
+    highest = sorted(item.get("probabilities", {}).values())[-2:]
+    return len(highest) == 2 and highest[1] - highest[0] <= _NEAR
+
+
+def compare_labels(
+    ours: Sequence[Prediction],
+    theirs: Sequence[Prediction],
+    *,
+    peer: str,
+) -> None:
+    """Checks that two servers answered the same labels.
+
+    Args:
+        ours: predictions of the service, from `read_predictions`.
+        theirs: predictions of the peer.
+        peer: the name of the peer.
+
+    Raises:
+        BenchmarkError: a label differs by more than rounding explains, or an answer is missing.
+    """
+    for name, items in (("headlight", ours), (peer, theirs)):
+        if len(items) != len(SENTENCES):
+            raise BenchmarkError(f"{name} answered {len(items)} of {len(SENTENCES)} sentences")
+    different = [
+        (sentence, one.label, other.label)
+        for sentence, one, other in zip(SENTENCES, ours, theirs, strict=True)
+        if one.label != other.label and not (one.near or other.near)
+    ]
+    if different:
+        sentence, one_label, other_label = different[0]
+        raise BenchmarkError(
+            f"the servers disagree about {len(different)} of {len(SENTENCES)} sentences, first "
+            f"about {sentence!r}: headlight says {one_label}, {peer} says {other_label}"
+        )

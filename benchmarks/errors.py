@@ -1,9 +1,7 @@
-"""Defines every error of a measurement, as one tree.
+"""Defines the errors of a measurement.
 
 BenchmarkError
-├── ServerError     a server that did not start, or ended too early
-├── AnswerError     a bad answer, or a broken connection
-└── MismatchError   the servers answer different labels, so their speeds cannot be compared
+└── AnswerError     a wrong answer, or a broken connection
 """
 
 
@@ -11,13 +9,5 @@ class BenchmarkError(Exception):
     """Base of every error that this package raises on purpose; the message is one line."""
 
 
-class ServerError(BenchmarkError):
-    """A server that did not start, or ended too early."""
-
-
 class AnswerError(BenchmarkError):
-    """A bad answer, or a broken connection."""
-
-
-class MismatchError(BenchmarkError):
-    """The servers answer different labels, so their speeds cannot be compared."""
+    """A wrong answer, or a broken connection."""

@@ -1,68 +1,146 @@
-"""Measures the model alone: the forward passes of the service in a loop, without a server."""
+"""Measures the model without a server: its speed, and how far its answers are from float32."""
 
-import argparse
 import math
-import sys
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from benchmarks.passes import Text, batches, texts_per_second
-from benchmarks.texts import read_literals
-from model import Encoding, open_checkpoint
-from model.backends.device import choose_backend, choose_device, choose_dtype
+from benchmarks.passes import batches, texts_per_second
+from benchmarks.texts import FIRST_NUMBER, SENTENCES, numbered
+from model import AttentionOptions, Predictor, open_checkpoint
+from model.backends.base import Backend
+from model.backends.device import (
+    choose_backend,
+    choose_device,
+    choose_dtype,
+    computes_bfloat16,
+    computes_int8,
+)
 from model.loading import load
 
-# All texts together may fill less than one pass of a GPU.
+# All sentences together may fill less than one pass of a GPU.
 _PASSES_EACH = 8
+_PARITY_TEXTS = 8
+_WARM_UP_ROUNDS = 10
+_ROUNDS = 50
 
 
-def main() -> None:
-    """Prints the rate for a file of texts; encoding them is not counted.
-
-    As in the service, each thread has passes of its own; here it never waits for one.
-    """
-    parser = argparse.ArgumentParser(description="The model alone, in a loop.")
-    parser.add_argument("--checkpoint", type=Path, required=True)
-    parser.add_argument("--dtype", choices=("auto", "int8"), default="auto")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--max-batch-tokens", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("texts", type=Path, help="file as the client reads it")
-    given = parser.parse_args()
-    device = choose_device(given.device)
-    checkpoint = open_checkpoint(given.checkpoint)
-    dtype = choose_dtype(given.dtype, device, checkpoint.manifest.precision)
-    backend = choose_backend(checkpoint, device=device, dtype=dtype)
-    predictor = load(checkpoint, backend)
-    encodings = [predictor.encode(text) for text in read_literals(given.texts)]
-    if device.type == "cuda":
-        tokens = _PASSES_EACH * backend.workers * given.max_batch_tokens
-        encodings = repeated(encodings, tokens, length=_length)
-    passes = batches(encodings, given.max_batch_tokens, length=_length)
-    with ThreadPoolExecutor(
-        backend.workers, initializer=torch.set_num_threads, initargs=(1,)
-    ) as lanes:
-        rate = texts_per_second(predictor.predict, passes, lanes=lanes, seconds=given.seconds)
-    sys.stdout.write(f"{rate}\n")
-
-
-def repeated(texts: list[Text], tokens: int, *, length: Callable[[Text], int]) -> list[Text]:
-    """Repeats texts until they have at least so many tokens.
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The model in one number type on a device.
 
     Args:
-        texts: at least one.
-        tokens: to reach, padding not counted.
-        length: of a text, in tokens.
+        dtype: the number type.
+        rate: sentences a second in full passes, tokenizing not counted.
+        latency: median seconds of one sentence.
+        probability_difference: the largest from float32 on the processor.
+        weight_difference: the same for attention weights.
     """
-    return texts * math.ceil(tokens / sum(map(length, texts)))
+
+    dtype: str
+    rate: float
+    latency: float
+    probability_difference: float
+    weight_difference: float
 
 
-def _length(encoding: Encoding) -> int:
-    return len(encoding.input_ids)
+def model_rate(checkpoint: Path, device: str, dtype: str, seconds: float) -> float:
+    """Measures how many sentences a second the workers of the service compute, without a server.
+
+    Args:
+        checkpoint: the folder of the model.
+        device: `cpu` or `cuda`.
+        dtype: the number type, or `auto`.
+        seconds: the duration.
+    """
+    return _rate(*_open(checkpoint, device, dtype), seconds)
 
 
-if __name__ == "__main__":
-    main()
+def measure_device(checkpoint: Path, *, device: str, seconds: float) -> Iterator[Speed]:
+    """Measures each number type that a device computes natively.
+
+    Args:
+        checkpoint: the folder of the model.
+        device: `cpu` or `cuda`.
+        seconds: the duration for each type.
+
+    Raises:
+        ModelError: the device or the checkpoint cannot be used.
+    """
+    exact, _ = _open(checkpoint, "cpu", "float32")
+    for dtype in native_dtypes(device):
+        predictor, backend = _open(checkpoint, device, dtype)
+        rate = _rate(predictor, backend, seconds)
+        yield Speed(dtype, rate, _latency(predictor), *_differences(predictor, exact))
+
+
+def native_dtypes(device: str) -> list[str]:
+    """Returns float32 and the narrower types that a device multiplies natively."""
+    where = torch.device(device)
+    native = {
+        "float32": True,
+        "bfloat16": computes_bfloat16(where),
+        "float16": device == "cuda",
+        "int8": computes_int8(where),
+    }
+    return [dtype for dtype, is_native in native.items() if is_native]
+
+
+def _open(folder: Path, device: str, dtype: str) -> tuple[Predictor, Backend]:
+    where = choose_device(device)
+    checkpoint = open_checkpoint(folder)
+    choice = choose_dtype(dtype, where, checkpoint.manifest.precision)
+    backend = choose_backend(checkpoint, device=where, dtype=choice)
+    return load(checkpoint, backend), backend
+
+
+def _rate(predictor: Predictor, backend: Backend, seconds: float) -> float:
+    encodings = [
+        predictor.encode(numbered(text, number))
+        for number, text in enumerate(SENTENCES, start=FIRST_NUMBER)
+    ]
+    tokens = sum(len(encoding.input_ids) for encoding in encodings)
+    wanted = _PASSES_EACH * backend.workers * backend.default_batch_tokens
+    passes = batches(
+        encodings * math.ceil(wanted / tokens),
+        backend.default_batch_tokens,
+        length=lambda encoding: len(encoding.input_ids),
+    )
+    threads = max(1, backend.threads // backend.cores)
+    with ThreadPoolExecutor(
+        backend.workers, initializer=torch.set_num_threads, initargs=(threads,)
+    ) as workers:
+        return texts_per_second(predictor.predict, passes, workers=workers, seconds=seconds)
+
+
+def _latency(predictor: Predictor) -> float:
+    encoding = predictor.encode(SENTENCES[0])
+    rounds = []
+    for _ in range(_WARM_UP_ROUNDS + _ROUNDS):
+        started = time.perf_counter()
+        predictor.predict([encoding])
+        rounds.append(time.perf_counter() - started)
+    return statistics.median(rounds[_WARM_UP_ROUNDS:])
+
+
+def _differences(predictor: Predictor, exact: Predictor) -> tuple[float, float]:
+    """Returns the largest difference of a probability and of an attention weight."""
+    short = SENTENCES[:_PARITY_TEXTS]
+    long = [" ".join(SENTENCES[start : start + 14]) for start in range(_PARITY_TEXTS)]
+    encodings = [exact.encode(text, with_tokens=True) for text in (*short, *long)]
+    explained = predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
+    predicted = predictor.predict(encodings)
+    probability = weight = 0.0
+    for encoding, explanation, prediction in zip(encodings, explained, predicted, strict=True):
+        expected = exact.explain(encoding)
+        weight = max(weight, float(np.abs(explanation.attention - expected.attention).max()))
+        for label, value in expected.prediction.probabilities.items():
+            for other in (explanation.prediction, prediction):
+                probability = max(probability, abs(other.probabilities[label] - value))
+    return probability, weight

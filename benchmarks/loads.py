@@ -1,87 +1,62 @@
-"""Defines the loads that servers are measured under."""
+"""Defines the loads, and the figures that each of them gives."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["sentences", "reviews"]
-
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """Connections that send their next request when the previous one is answered.
+class Load:
+    """One way to ask a server.
+
+    A closed-loop load has connections that send their next request when the last one is answered.
+    An open-loop load sends requests at a fixed rate, whether or not earlier ones are answered.
 
     Args:
-        name: in the table.
-        connections: number of concurrent connections.
-        sentences: in one request.
-        texts: which texts are sent.
-        route: that the requests ask.
+        name: its name in the table.
+        connections: concurrent connections of a closed-loop load.
+        sentences: the number of sentences in one request.
+        route: the path that is asked, without its slash.
+        share: for an open-loop load, its rate as a share of the rate under `SATURATION`; otherwise
+            None.
     """
 
     name: str
-    connections: int
+    connections: int = 1
     sentences: int = 1
-    texts: Kind = "sentences"
     route: Literal["predict", "attention"] = "predict"
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """Short texts, first alone and then beside long ones.
+class Figures:
+    """The figures of one load on one server.
 
     Args:
-        name: in the table.
-        short: the load that is measured.
-        long: the load beside it.
+        rate: sentences answered per second.
+        p50: median latency of a request in seconds.
+        p99: 99th percentile of the same.
+        requests: answered requests; if 0, all figures are 0.
     """
 
-    name: str
-    short: Closed
-    long: Closed
+    rate: float
+    p50: float
+    p99: float
+    requests: int
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Requests of one sentence at a fixed rate, whether or not earlier ones are answered.
-
-    Args:
-        name: in the table.
-        share: of the rate that the server reached under `of`.
-        of: name of a closed load.
-    """
-
-    name: str
-    share: float
-    of: str
+SATURATION = Load("1 sentence, 64 connections", 64)
 
 
-Load = Closed | Mixed | Open
-
-
-def limiting(load: Load) -> Kind | None:
-    """Returns the texts to ask the model alone; None if the comparison means nothing."""
-    return load.texts if isinstance(load, Closed) and load.route == "predict" else None
-
-
-LOADS: tuple[Load, ...] = (
-    Closed("1 sentence, 1 connection", 1),
-    Closed("1 sentence, 64 connections", 64),
-    Closed("32 sentences, 4 connections", 4, sentences=32),
-    Closed("1 review, 8 connections", 8, texts="reviews"),
-    Closed("attention, 8 connections", 8, route="attention"),
-    Mixed(
-        "short beside long",
-        Closed("1 sentence, 8 connections", 8),
-        Closed("1 review, 4 connections", 4, texts="reviews"),
-    ),
-    Open("half of saturation", 0.5, "1 sentence, 64 connections"),
-    Open("90 % of saturation", 0.9, "1 sentence, 64 connections"),
-)
-# The one that sends most texts is last, so that no other load asks them again.
-GPU_LOADS: tuple[Load, ...] = (
-    Closed("1 sentence, 1 connection", 1),
-    Closed("1 sentence, 64 connections", 64),
-    Closed("1 sentence, 1024 connections", 1024),
-    Closed("attention, 8 connections", 8, route="attention"),
-    Closed("256 sentences, 8 connections", 8, sentences=256),
-)
+def loads(device: str) -> tuple[Load, ...]:
+    """Returns the loads for a device; the one that sends most texts is last."""
+    bulk = {
+        "cpu": Load("32 sentences, 4 connections", 4, sentences=32),
+        "cuda": Load("256 sentences, 8 connections", 8, sentences=256),
+    }
+    return (
+        Load("1 sentence, 1 connection", 1),
+        SATURATION,
+        Load("90 % of saturation", share=0.9),
+        Load("attention, 8 connections", 8, route="attention"),
+        bulk[device],
+    )

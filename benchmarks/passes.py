@@ -17,9 +17,9 @@ def batches(
     """Returns texts sorted by length, in batches within a budget.
 
     Args:
-        texts: to sort.
-        max_batch_tokens: of a batch, padding counted; a longer text goes alone.
-        length: of a text, in tokens.
+        texts: the texts to sort.
+        max_batch_tokens: the limit of a batch, padding counted; a longer text gets its own batch.
+        length: returns the token count of a text.
     """
     found: list[list[Text]] = []
     for text in sorted(texts, key=length):
@@ -34,31 +34,29 @@ def texts_per_second(
     run: Callable[[list[Text]], object],
     passes: Sequence[list[Text]],
     *,
-    lanes: Executor,
+    workers: Executor,
     seconds: float,
 ) -> float:
-    """Measures how many texts a loop of passes computes.
+    """Measures how many texts a loop of passes computes, by its median round.
 
     Args:
         run: computes one pass.
-        passes: of texts sorted by length, that are computed over and over again.
-        lanes: threads, one for each pass at once.
-        seconds: how long.
+        passes: texts sorted by length, computed again and again.
+        workers: has one thread for each pass at once.
+        seconds: the duration after a warm-up of a second.
     """
+
+    def round_seconds() -> float:
+        started = time.perf_counter()
+        for _ in workers.map(run, reversed(passes)):  # the longest first, so none is last
+            pass
+        return time.perf_counter() - started
+
     end = time.perf_counter() + _WARM_UP_SECONDS
     while time.perf_counter() < end:
-        _round(run, passes, lanes)
+        round_seconds()
     rounds: list[float] = []
     end = time.perf_counter() + seconds
     while not rounds or time.perf_counter() < end:
-        started = time.perf_counter()
-        _round(run, passes, lanes)
-        rounds.append(time.perf_counter() - started)
+        rounds.append(round_seconds())
     return sum(map(len, passes)) / statistics.median(rounds)
-
-
-def _round(
-    run: Callable[[list[Text]], object], passes: Sequence[list[Text]], lanes: Executor
-) -> None:
-    for _ in lanes.map(run, reversed(passes)):  # the longest first, so none is last
-        pass

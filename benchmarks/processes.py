@@ -1,119 +1,50 @@
-"""Signals and measures a process together with everything it started.
-
-On Linux, processes are found by their parents, because a server may put its workers into sessions
-of their own, and so into other groups, as BentoML does. Elsewhere only the group of the first
-process is known.
-"""
+"""Signals and measures the processes of a group, found in /proc of Linux."""
 
 import os
 import re
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _SHARE = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
-_KIBIBYTE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """The kernel's record of a process.
+class ProcessGroup:
+    """A process that leads a group, and everything it started in that group.
 
     Args:
-        parent: id of the process that started or adopted it.
-        group: id of its process group.
-        ticks: of processor time that it used.
-        began: in ticks since boot, so that a reused id is noticed.
+        leader: the id of the process and of its group.
     """
 
-    parent: int
-    group: int
-    ticks: int
-    began: int
-
-
-class ProcessTree:
-    """A process that leads a group, and everything it started.
-
-    Args:
-        first: id of the process and of its group.
-
-    Attributes:
-        first: the same.
-    """
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        # A process may outlive its parent; then no parent leads to it.
-        self._known: dict[int, int] = {}
+    def __init__(self, leader: int) -> None:
+        self.leader = leader
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to each process, also to those that start meanwhile.
+        """Sends a signal to each process; does nothing if all have ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.leader, number)
 
-        Args:
-            number: of the signal. Nothing happens if all processes have ended.
-        """
-        if not _PROC.exists():
-            with suppress(ProcessLookupError):
-                os.killpg(self.first, number)
-            return
-        sent: set[int] = set()
-        while new := self._alive().keys() - sent:
-            for each in new:
-                with suppress(ProcessLookupError):
-                    os.kill(each, number)
-            sent |= new
-
-    def memory_bytes(self) -> int | None:
-        """Returns the memory of all processes, shared memory counted once; None if unknown."""
-        if not (_PROC / "self" / "smaps_rollup").exists():
-            return None
-        held = 0
-        for each in self._alive():
+    def memory_bytes(self) -> int:
+        """Returns the memory of all processes, shared memory counted once."""
+        total = 0
+        for process, _ in self._processes():
             with suppress(OSError):  # it ended meanwhile
-                found = _SHARE.search((_PROC / str(each) / "smaps_rollup").read_text("ascii"))
-                held += int(found[1]) * _KIBIBYTE if found else 0
-        return held
+                share = _SHARE.search((_PROC / process / "smaps_rollup").read_text("ascii"))
+                total += 1024 * int(share[1]) if share else 0
+        return total
 
     def processor_seconds(self) -> float:
-        """Returns the processor time of the processes that run now; 0 if unknown."""
-        return sum(each.ticks for each in self._alive().values()) / os.sysconf("SC_CLK_TCK")
+        """Returns the processor time of the processes that run now."""
+        return sum(ticks for _, ticks in self._processes()) / os.sysconf("SC_CLK_TCK")
 
-    def _alive(self) -> dict[int, _Process]:
-        running = _running()
-        found = {
-            each: running[each]
-            for each, began in self._known.items()
-            if each in running and running[each].began == began
-        }
-        found |= {
-            each: process
-            for each, process in running.items()
-            if self.first in (each, process.group)
-        }
-        while more := {
-            each: process
-            for each, process in running.items()
-            if each not in found and process.parent in found
-        }:
-            found |= more
-        self._known = {each: process.began for each, process in found.items()}
-        return found
-
-
-def _running() -> dict[int, _Process]:
-    """Returns all running processes of the machine by id."""
-    found: dict[int, _Process] = {}
-    for path in _PROC.glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
-            text = path.read_text(encoding="utf-8", errors="replace")
-            # The name, in parentheses, may hold spaces. The state is the first field after it.
-            state, *rest = text.rpartition(")")[2].split()
-            if state not in "ZX":
-                numbers = list(map(int, rest))
-                found[int(path.parent.name)] = _Process(
-                    numbers[0], numbers[1], numbers[10] + numbers[11], numbers[18]
-                )
-    return found
+    def _processes(self) -> Iterator[tuple[str, int]]:
+        """Yields the id of each process, and the processor time in ticks that it has used."""
+        for path in _PROC.glob("[0-9]*/stat"):
+            with suppress(OSError):  # it ended meanwhile
+                text = path.read_text(encoding="utf-8", errors="replace")
+                # The name, in parentheses, may hold spaces. The state is the first field after it.
+                _, _, group, *fields = text.rpartition(")")[2].split()
+                if int(group) == self.leader:
+                    yield path.parent.name, int(fields[8]) + int(fields[9])

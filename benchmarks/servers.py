@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.client import predict_once
-from benchmarks.errors import AnswerError, ServerError
-from benchmarks.loads import Closed, Load
-from benchmarks.processes import ProcessTree
+from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.processes import ProcessGroup
 
 ROOT = Path(__file__).parent.parent
 
-_START_PATIENCE = 120.0
-_END_PATIENCE = 20.0
-_SETTLE_PATIENCE = 60.0
+_START_SECONDS = 120.0
+_END_SECONDS = 20.0
+_SETTLE_SECONDS = 60.0
 # Share of a processor. LitServe uses 0.2 while it waits; computing uses at least 1.
 _BUSY = 0.5
 _WATCHED_SECONDS = 0.3
@@ -33,14 +32,13 @@ class Program:
     """A server program that answers `POST /predict` with `{"sentences": [...]}`.
 
     Args:
-        name: in the table.
-        module: that Python runs; takes `--checkpoint` and `--port`.
+        name: its name in the table.
+        module: the module that Python runs; it takes `--checkpoint` and `--port`.
         options: further command-line options.
-        environment: folder of its virtual environment; None for that of this process.
+        environment: the folder of its virtual environment; None for that of this process.
         explains: whether it answers `POST /attention` too.
-        alone: the module and options that measure its model alone; empty if nothing does.
-        sees_gpu: whether the GPUs of this machine are visible to it.
-        variables: further environment variables.
+        dtype: the number type in which its model alone is measured; None if nothing does.
+        sees_gpu: whether it may use the GPUs of this machine.
     """
 
     name: str
@@ -48,13 +46,8 @@ class Program:
     options: Sequence[str] = ()
     environment: Path | None = None
     explains: bool = False
-    alone: Sequence[str] = ()
+    dtype: str | None = None
     sees_gpu: bool = False
-    variables: Sequence[tuple[str, str]] = ()
-
-    def can_answer(self, load: Load) -> bool:
-        """Returns whether it has the route that a load asks."""
-        return self.explains or not (isinstance(load, Closed) and load.route == "attention")
 
     @property
     def python(self) -> str:
@@ -67,14 +60,14 @@ class Server:
     """A running server.
 
     Args:
-        port: on 127.0.0.1.
-        start_seconds: from the start of the process to its first answered sentence.
+        port: its port on 127.0.0.1.
+        start_seconds: the time from the start of the process to its first answer.
         processes: all processes of the server.
     """
 
     port: int
     start_seconds: float
-    processes: ProcessTree
+    processes: ProcessGroup
 
     def pause(self) -> None:
         """Pauses all its processes, so that it takes no time from another server."""
@@ -89,38 +82,29 @@ class Server:
         finally:
             self.pause()
 
-    def wait_in_turn(self) -> None:
-        """Waits for the answer to a sentence; in a queue, all earlier requests are then answered.
-
-        Raises:
-            AnswerError: the sentence failed.
-        """
-        # A new sentence each time, or a cache could answer it early.
-        predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
-
     def settle(self) -> None:
         """Waits until the server has finished the requests of clients that disconnected.
 
         Most servers do not notice the disconnect and compute all of them. A server may answer a new
-        sentence beside that work instead of after it, so the processor time decides. The latency of
-        the sentence says less: BentoML delays it because earlier ones had to wait.
+        sentence beside that work instead of after it, so the processor time decides.
 
         Raises:
-            AnswerError: the sentence failed, or the server still computes after a minute.
+            AnswerError: a sentence failed, or the server still computes after a minute.
         """
-        self.wait_in_turn()
-        until = time.monotonic() + _SETTLE_PATIENCE
+        # A new sentence each time, or a cache could answer it early.
+        predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
+        until = time.monotonic() + _SETTLE_SECONDS
         while self._is_busy():
             if time.monotonic() > until:
                 raise AnswerError(
-                    f"the server still computes {_SETTLE_PATIENCE:g} s after it was asked last, "
+                    f"the server still computes {_SETTLE_SECONDS:g} s after its last request, "
                     "which would count against the next load"
                 )
 
     def _is_busy(self) -> bool:
-        taken = self.processes.processor_seconds()
+        before = self.processes.processor_seconds()
         time.sleep(_WATCHED_SECONDS)
-        return self.processes.processor_seconds() - taken > _BUSY * _WATCHED_SECONDS
+        return self.processes.processor_seconds() - before > _BUSY * _WATCHED_SECONDS
 
 
 @contextmanager
@@ -128,12 +112,13 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     """Runs a server for the duration of the block.
 
     Args:
-        program: to run.
+        program: the server program.
         checkpoint: the folder to serve.
-        folder: for its log.
+        folder: the folder for its log.
 
     Raises:
-        ServerError: it ended, or did not answer in time. The message has the last line of its log.
+        BenchmarkError: it ended, or did not answer in time. The message has the last line of its
+            log.
     """
     log = folder / f"{program.name}.log"
     port = _free_port()
@@ -142,47 +127,46 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     try:
         with _deferred_signals():
             process = _start(program, checkpoint.absolute(), port, log)
-            started = ProcessTree(process.pid)
         _wait(program, process, port, log)
-        yield Server(port, time.monotonic() - begin, started)
+        yield Server(port, time.monotonic() - begin, ProcessGroup(process.pid))
     except AnswerError as error:
         if process is None or process.poll() is None:
             raise
-        raise ServerError(
+        raise BenchmarkError(
             f"{program.name} ended while it was measured: {_last_line(log)}"
         ) from error
     finally:
         if process is not None:
-            _end(process, started)
+            _end(process)
 
 
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
-    """Delays interrupts until a started process is recorded."""
+    """Delays interrupts until a started process is recorded, so that it is stopped."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        signal.signal(number, lambda caught, _frame: received.append(caught))
+    handlers = [
+        signal.signal(number, lambda caught, _frame: received.append(caught)) for number in numbers
+    ]
     try:
         yield
     finally:
-        for number in numbers:
-            signal.signal(number, before[number])
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
         for caught in received:
             signal.raise_signal(caught)
 
 
 def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
-    given = ("--checkpoint", str(checkpoint), "--port", str(port))
+    fixed = ("--checkpoint", str(checkpoint), "--port", str(port))
     with log.open("wb") as output:
         return subprocess.Popen(  # noqa: S603 - a module of our own
-            [program.python, "-m", program.module, *given, *program.options],
+            [program.python, "-m", program.module, *fixed, *program.options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=ROOT,
-            env=environment(os.environ, sees_gpu=program.sees_gpu) | dict(program.variables),
+            env=environment(os.environ, sees_gpu=program.sees_gpu),
             start_new_session=True,
         )
 
@@ -190,39 +174,36 @@ def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subproce
 def environment(inherited: Mapping[str, str], *, sees_gpu: bool = False) -> dict[str, str]:
     """Returns the environment variables of everything that is measured.
 
-    Args:
-        inherited: the variables of this process.
-        sees_gpu: whether it is measured on a GPU.
-
-    Returns:
-        The inherited variables without settings of the service and of traces, which would change
-        figures; with downloads off; and on a processor without GPUs, which only some servers would
-        use.
+    Settings of the service and of traces are left out, because they would change figures.
+    Downloads are off. Without `sees_gpu` no GPU is visible, which only some servers would use.
     """
-    left_out = ("HEADLIGHT_", "OTEL_")
-    kept = {name: text for name, text in inherited.items() if not name.startswith(left_out)}
+    kept = {
+        name: text
+        for name, text in inherited.items()
+        if not name.startswith(("HEADLIGHT_", "OTEL_"))
+    }
     hidden = {} if sees_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     return {**kept, "HF_HUB_OFFLINE": "1", **hidden}
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
     return port
 
 
 def _wait(program: Program, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     """Retries until a sentence is answered."""
-    until = time.monotonic() + _START_PATIENCE
+    until = time.monotonic() + _START_SECONDS
     while True:
         try:
             predict_once(port, [_FIRST_SENTENCE])
         except AnswerError as error:
             if process.poll() is not None:
-                raise ServerError(f"{program.name} did not start: {_last_line(log)}") from error
+                raise BenchmarkError(f"{program.name} did not start: {_last_line(log)}") from error
             if time.monotonic() > until:
-                raise ServerError(
-                    f"{program.name} did not answer within {_START_PATIENCE:g} s: {error}"
+                raise BenchmarkError(
+                    f"{program.name} did not answer within {_START_SECONDS:g} s: {error}"
                 ) from error
         else:
             return
@@ -231,17 +212,18 @@ def _wait(program: Program, process: subprocess.Popen[bytes], port: int, log: Pa
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "its log is empty")
 
 
-def _end(process: subprocess.Popen[bytes], started: ProcessTree) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Stops a server and everything it started, first gently, then by force."""
+    processes = ProcessGroup(process.pid)
     try:
         # Not SIGTERM: the service drains for some seconds after it.
-        started.signal(signal.SIGINT)
-        started.signal(signal.SIGCONT)  # if it is paused
+        processes.signal(signal.SIGINT)
+        processes.signal(signal.SIGCONT)  # if it is paused
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_PATIENCE)
+            process.wait(_END_SECONDS)
     finally:
-        started.signal(signal.SIGKILL)
+        processes.signal(signal.SIGKILL)
         process.wait()

@@ -1,7 +1,6 @@
 """Keeps the memory that glibc's allocator holds small; does nothing with another allocator.
 
-glibc gives threads heaps of their own, and memory that one thread has freed is of no use to the
-others. With a lane for each core, a replica would hold the largest pass of each.
+glibc gives each thread a heap of its own, so a replica would hold the largest pass of each.
 """
 
 import ctypes

@@ -1,23 +1,18 @@
-"""Defines what can go wrong with a network, a text or a checkpoint, as one tree.
+"""Defines what can go wrong with a network, a text or a checkpoint.
 
 ModelError
 ├── ConfigurationError      sizes or options that do not fit together
-├── InputError              a text that cannot be classified
-│   ├── BlankTextError      only white space, control and format characters
-│   ├── InvalidTextError    not valid Unicode: a lone surrogate
-│   ├── TextTooLongError    longer than the model reads, and truncation is `error`
-│   ├── TooManyWindowsError longer than so many windows
-│   ├── NoSuchWindowError   has fewer windows than that
-│   ├── TooManySentencesError   has more sentences than it may
-│   └── TextGrowsError      several times as long once it is normalised
+├── InputError              a text that cannot be classified; no message holds any of it
+│   ├── BlankTextError, InvalidTextError
+│   ├── TextTooLongError, TextGrowsError
+│   ├── TooManyWindowsError, NoSuchWindowError, TooManySentencesError
+│   └── NoSuchTokenError
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
 ├── SigningKeyError         a key that cannot sign or verify a checkpoint
 ├── HubError                a name of the hub that cannot be fetched
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
-
-No message of an InputError contains any of the text.
 """
 
 from collections.abc import Mapping
@@ -51,11 +46,7 @@ class BlankTextError(InputError):
 
 
 class InvalidTextError(InputError):
-    """The text is not valid Unicode.
-
-    Args:
-        position: index of the first lone surrogate, in code points.
-    """
+    """The text is not valid Unicode; `position` is the index of its first lone surrogate."""
 
     def __init__(self, position: int) -> None:
         super().__init__(
@@ -68,10 +59,7 @@ class InvalidTextError(InputError):
 class TextTooLongError(InputError):
     """The text has more tokens than the model reads and `truncation` is `error`.
 
-    Args:
-        token_count: tokens of the text, special tokens included.
-        max_length: the most tokens that the model reads.
-        at_least: whether a part of the text was not counted.
+    `at_least` says that only a part of the text was counted.
     """
 
     def __init__(self, token_count: int, max_length: int, *, at_least: bool = False) -> None:
@@ -85,13 +73,9 @@ class TextTooLongError(InputError):
 
 
 class TooManyWindowsError(InputError):
-    """The text takes more windows than it may have.
+    """The text takes more windows of `max_length` tokens than `limit`.
 
-    Args:
-        windows: that it takes.
-        limit: the most that it may have.
-        max_length: tokens of a window, special tokens included.
-        at_least: whether a part of the text was not counted.
+    `at_least` says that only a part of the text was counted.
     """
 
     def __init__(
@@ -107,12 +91,7 @@ class TooManyWindowsError(InputError):
 
 
 class NoSuchWindowError(InputError):
-    """The text has no window of a number.
-
-    Args:
-        window: the number.
-        windows: that the text has.
-    """
+    """The text has fewer windows than the number asked for."""
 
     def __init__(self, window: int, windows: int) -> None:
         known = "1 window, 0" if windows == 1 else f"{windows} windows, 0 to {windows - 1}"
@@ -122,12 +101,7 @@ class NoSuchWindowError(InputError):
 
 
 class NoSuchTokenError(InputError):
-    """A token cannot be left out of the text.
-
-    Args:
-        message: why.
-        place: of the token's number in the list, from 0.
-    """
+    """A token cannot be left out of the text; `place` is its index in the request's list."""
 
     def __init__(self, message: str, place: int) -> None:
         super().__init__(message)
@@ -135,11 +109,7 @@ class NoSuchTokenError(InputError):
 
 
 class TooManySentencesError(InputError):
-    """The text has more sentences than it may have.
-
-    Args:
-        limit: the most that it may have.
-    """
+    """The text has more sentences than `limit`."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -150,12 +120,7 @@ class TooManySentencesError(InputError):
 
 
 class TextGrowsError(InputError):
-    """The tokenizer of the checkpoint makes the text several times as long.
-
-    Args:
-        characters: of the text, as far as it was read.
-        limit: the most characters that it may have once it is normalised.
-    """
+    """The tokenizer makes the text longer than `limit` characters when it normalises it."""
 
     def __init__(self, characters: int, limit: int) -> None:
         super().__init__(
@@ -170,9 +135,9 @@ class NotFiniteError(ModelError, RuntimeError):
     """Numbers of an answer are not finite: the weights are, but the pass overflowed.
 
     Args:
-        count: texts of the pass whose numbers are not finite.
-        total: texts of the pass.
-        what: the numbers.
+        count: texts of the pass with such numbers.
+        total: all texts of the pass.
+        what: the numbers, such as `logits`.
     """
 
     def __init__(self, count: int, total: int, *, what: str = "logits") -> None:
@@ -185,11 +150,7 @@ class NotFiniteError(ModelError, RuntimeError):
 
 
 class TokenizerError(ModelError, RuntimeError):
-    """The tokenizer broke on a text, which the message does not repeat.
-
-    Args:
-        kind: the type of what it raised.
-    """
+    """The tokenizer broke on a text, which the message does not repeat."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(
@@ -199,24 +160,14 @@ class TokenizerError(ModelError, RuntimeError):
 
 
 class SigningKeyError(ModelError):
-    """A key that cannot sign or verify a checkpoint; the message names its file.
-
-    Args:
-        path: the file of the key.
-        fault: what is wrong with it.
-    """
+    """A key that cannot sign or verify a checkpoint; the message names its file."""
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(f"{path}: {fault}")
 
 
 class HubError(ModelError):
-    """A name of the Hugging Face hub that cannot be fetched; the message says what to do.
-
-    Args:
-        name: the name as it was given.
-        fault: why, and what to do.
-    """
+    """A name of the Hugging Face hub that cannot be fetched; the message says what to do."""
 
     def __init__(self, name: str, fault: str) -> None:
         super().__init__(f"{name}: {fault}")
@@ -225,12 +176,7 @@ class HubError(ModelError):
 
 
 class CheckpointError(ModelError):
-    """A checkpoint folder that cannot be used; the message names the file and the fault.
-
-    Args:
-        path: the file or folder at fault.
-        fault: what is wrong with it, and if known what to do.
-    """
+    """A checkpoint folder that cannot be used; the message names the file and the fault."""
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(f"{path}: {fault}")
@@ -246,12 +192,7 @@ _SHOWN = 300
 
 
 def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
-    """Describes all faults of a pydantic validation in one line, with their places and values.
-
-    Args:
-        error: lists the faults.
-        names: what the user calls some of the fields, such as an option of the command line.
-    """
+    """Describes all faults of a pydantic validation in one line, with their places and values."""
     faults = []
     for fault in error.errors(include_url=False):
         place = ".".join(str(part) for part in fault["loc"])

@@ -37,9 +37,6 @@ def check_folder(path: Path) -> None:
 def read_object(path: Path) -> dict[str, Any]:
     """Reads a file that holds one JSON object.
 
-    Args:
-        path: the file, in UTF-8.
-
     Raises:
         CheckpointError: the file is missing, too large, cannot be read or is not a JSON object.
     """
@@ -56,9 +53,6 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def check_size(path: Path) -> None:
     """Refuses a file that is too large to be read as text.
-
-    Args:
-        path: any file but the weights.
 
     Raises:
         CheckpointError: the file is missing, too large or cannot be read.
@@ -96,9 +90,6 @@ def to_bytes(content: Mapping[str, Any]) -> bytes:
 def read_bytes(path: Path) -> bytes:
     """Reads a whole file.
 
-    Args:
-        path: the file.
-
     Raises:
         CheckpointError: the file is missing or cannot be read.
     """
@@ -108,9 +99,6 @@ def read_bytes(path: Path) -> bytes:
 
 def digest(path: Path) -> str:
     """Computes the SHA-256 of a file, in hex.
-
-    Args:
-        path: the file.
 
     Raises:
         CheckpointError: the file is missing or cannot be read.
@@ -127,7 +115,7 @@ def write_whole(path: Path, content: bytes) -> None:
         sync(beside)
         beside.replace(path)
     except OSError:
-        with suppress(OSError):  # half a file is of no use, and takes room
+        with suppress(OSError):  # half a file is useless, and takes space
             beside.unlink(missing_ok=True)
         raise
 

@@ -33,19 +33,9 @@ def load_predictor(
 
 
 def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
-    """Loads a checkpoint for a backend.
+    """Loads a checkpoint for the backend of `choose_backend`; raises as `load_predictor`.
 
-    The weights are read once. The network that serves and the network for gradients and steps share
-    memory. If the first has weights of its own in its layers, those of the second are widened to
-    float32 only while it is in use.
-
-    Args:
-        checkpoint: the checked folder.
-        backend: the one that `choose_backend` returns for this checkpoint.
-
-    Raises:
-        CheckpointError: a weight is not finite or too large to compute with, or the file changed
-            since it was checked.
+    The weights are read once, and the networks that serve and explain share memory.
     """
     network = checkpoint.load_network()
     check_magnitudes(

@@ -40,7 +40,6 @@ class AttentionOptions:
     """A text and the attention weights to return for it.
 
     Args:
-        encoding: the text, encoded with its tokens.
         layers: layers to return; None means all. The answer has each once, in ascending order.
         heads: heads to return of each layer, by the same rules.
         thumbnail: returns thumbnails of what it says, in the place of whole maps.
@@ -57,12 +56,11 @@ class Explanation:
     """A prediction with the attention weights of the same forward pass.
 
     Args:
-        prediction: what the model says of the text.
         encoding: the text as the model read it, with its tokens.
         layers: numbers of the chosen layers, ascending.
         heads: numbers of the chosen heads, ascending.
-        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. If the
-            question has a thumbnail, what `make_thumbnails` returns.
+        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. With a
+            thumbnail, what `make_thumbnails` returns.
         residual_share: share of a layer's output that comes from its residual connection, for
             `model.explain.views.rollout`.
         strongest: what each query attends to most; None without a thumbnail.
@@ -84,18 +82,7 @@ class ModelInfo:
     Args:
         name: the name of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
-        architecture: the name of the network.
-        labels: names of the classes, in order.
-        num_layers: layers that give attention weights.
-        num_heads: heads of each layer.
-        hidden_size: features of a token.
-        parameters: number of parameters.
         max_length: the most tokens that the model reads.
-        temperature: logits are divided by it before the softmax.
-        device: where the network runs.
-        dtype: the type of its projections.
-        dtype_reason: why it is this type.
-        metrics: the accuracy recorded in training.
         thresholds: what thresholds leave of the answers to the validation texts; None if it was
             not recorded.
     """
@@ -118,17 +105,7 @@ class ModelInfo:
 
 
 class Predictor:
-    """A loaded checkpoint that answers; several threads may call it at once.
-
-    Args:
-        runner: runs passes of the network.
-        tokenizer: the tokenizer of the same checkpoint.
-        info: a description of the model.
-        backend: where the network runs.
-        gradients: derivatives through the same weights.
-        inspector: steps of one head, through the same weights.
-        residual_share: share of a layer's output that comes from its residual connection.
-    """
+    """A loaded checkpoint that answers; several threads may call it at once."""
 
     def __init__(
         self,
@@ -166,14 +143,7 @@ class Predictor:
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     def encode_windows(self, text: str, *, max_windows: int = MAX_WINDOWS) -> list[Encoding]:
-        """Checks a text and encodes the whole of it, in windows; any thread may call it.
-
-        Args:
-            text: any string.
-            max_windows: the most that it may have.
-
-        Returns:
-            The windows in order; `join` puts their predictions together.
+        """Checks a text and encodes the whole of it, in windows, for `predict` and then `join`.
 
         Raises:
             InputError: the text is blank, not valid Unicode, or takes more windows.
@@ -184,13 +154,8 @@ class Predictor:
     def encode_window(self, text: str, number: int, *, max_windows: int = MAX_WINDOWS) -> Encoding:
         """Checks a text and encodes one of its windows with its tokens, for `explain`.
 
-        Args:
-            text: any string.
-            number: of the window, from 0.
-            max_windows: the most that the text may have.
-
         Raises:
-            InputError: the text is blank, not valid Unicode, takes more windows, or has fewer.
+            InputError: as for `encode_windows`, or the text has no window of this number, from 0.
         """
         check_text(text)
         return self._tokenizer.encode_window(text, number, max_windows=max_windows)
@@ -205,15 +170,9 @@ class Predictor:
         return self._tokenizer.unknown_id
 
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
-        """Classifies texts in one forward pass on the fused path.
+        """Classifies texts, at least one, in one forward pass on the fused path.
 
         If memory runs out, the pass is repeated in halves.
-
-        Args:
-            encodings: B texts, at least one.
-
-        Returns:
-            A prediction for each, in order.
 
         Raises:
             NotFiniteError: the network overflowed for one of them.
@@ -221,13 +180,7 @@ class Predictor:
         return _all(in_halves(self._predict, encodings, self._backend))
 
     def predict_each(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
-        """Classifies texts as `predict` does; one that fails leaves the others alone.
-
-        Args:
-            encodings: B texts, at least one.
-
-        Returns:
-            For each its prediction, or the error that is its own.
+        """Classifies texts as `predict` does; returns the error of one that fails in its place.
 
         Raises:
             Exception: the pass fails for a sound text too; see `model.backends.isolation`.
@@ -249,45 +202,27 @@ class Predictor:
         (explanation,) = self.explain_batch([AttentionOptions(encoding, layers, heads)])
         return explanation
 
-    def explain_batch(self, questions: Sequence[AttentionOptions]) -> list[Explanation]:
+    def explain_batch(self, options: Sequence[AttentionOptions]) -> list[Explanation]:
         """Classifies texts in one pass on the explicit path and returns the weights of that pass.
 
         If memory runs out, the pass is repeated in halves.
-
-        Args:
-            questions: B texts with their layers and heads, at least one.
-
-        Returns:
-            An explanation for each, in order.
 
         Raises:
             IndexError: the model does not have a layer or head, or none is chosen.
             NotFiniteError: the network overflowed for one of the texts.
         """
-        return _all(in_halves(self._explain, questions, self._backend))
+        return _all(in_halves(self._explain, options, self._backend))
 
-    def explain_each(self, questions: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
-        """Explains texts as `explain_batch` does; one that fails leaves the others alone.
-
-        Args:
-            questions: B texts with their layers and heads, at least one.
-
-        Returns:
-            For each its explanation, or the error that is its own.
+    def explain_each(self, options: Sequence[AttentionOptions]) -> list[Explanation | Exception]:
+        """Explains texts as `explain_batch` does; returns the error of one that fails in its place.
 
         Raises:
-            Exception: the pass fails for a sound text too; see `model.backends.isolation`.
+            Exception: the pass fails for a sound text too.
         """
-        return self._each(self._explain, questions, "explicit")
+        return self._each(self._explain, options, "explicit")
 
     def attempt(self, work: Callable[[], Result]) -> Result | Exception:
-        """Runs the gradients of one text, or the steps of one of its heads.
-
-        Args:
-            work: calls `gradients` or `inspector`.
-
-        Returns:
-            Its result, or the error that is the text's own.
+        """Calls `gradients` or `inspector` for one text; returns a result or the text's error.
 
         Raises:
             Exception: gradients fail for a sound text too.
@@ -311,9 +246,9 @@ class Predictor:
 
         return isolate(run_in_halves, entries, self._backend, control=partial(self.probe, path))
 
-    def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
-        chosen = [self._choose(question) for question in questions]
-        encodings = [question.encoding for question in questions]
+    def _explain(self, options: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
+        chosen = [self._choose(each) for each in options]
+        encodings = [each.encoding for each in options]
         # All texts of a batch leave the device with every layer and head that one of them needs.
         together = Selection(
             tuple(sorted({layer for each in chosen for layer in each.layers})),
@@ -323,36 +258,34 @@ class Predictor:
         output = self._runner.to_host(started)
         predictions = self._predictions(output.logits, encodings)
         explanations: list[Explanation | NotFiniteError] = []
-        for row, (prediction, question, own) in enumerate(
-            zip(predictions, questions, chosen, strict=True)
+        for row, (prediction, each, own) in enumerate(
+            zip(predictions, options, chosen, strict=True)
         ):
+            weights = _cut(output.weights, row, len(each.encoding.input_ids), own, together)
             if isinstance(prediction, NotFiniteError):
                 explanations.append(prediction)
-                continue
-            length = len(question.encoding.input_ids)
-            weights = _cut(output.weights, row, length, own, together)
             # A weight that is not a number makes the sum none either.
-            if not all(np.isfinite(layer.sum()) for layer in weights):
-                what = "attention weights"
-                explanations.append(NotFiniteError(1, len(encodings), what=what))
-                continue
-            explanations.append(self._explanation(prediction, question, own, weights))
+            elif not all(np.isfinite(layer.sum()) for layer in weights):
+                error = NotFiniteError(1, len(encodings), what="attention weights")
+                explanations.append(error)
+            else:
+                explanations.append(self._explanation(prediction, each, own, weights))
         return explanations
 
     def _explanation(
         self,
         prediction: Prediction,
-        question: AttentionOptions,
+        options: AttentionOptions,
         chosen: Selection,
         weights: Sequence[NDArray[np.float32]],
     ) -> Explanation:
-        encoding, thumbnail, share = question.encoding, question.thumbnail, self._residual_share
-        if thumbnail is None:
+        encoding, share = options.encoding, self._residual_share
+        if options.thumbnail is None:
             attention, strongest = np.stack(weights), None
         else:
-            assert encoding.tokens is not None  # noqa: S101 - questions are encoded with them
+            assert encoding.tokens is not None  # noqa: S101 - they are encoded with them
             attention, strongest = make_thumbnails(
-                weights, encoding.tokens, thumbnail, residual_share=share
+                weights, encoding.tokens, options.thumbnail, residual_share=share
             )
         layers, heads = chosen.layers, chosen.heads
         return Explanation(prediction, encoding, layers, heads, attention, share, strongest)
@@ -366,11 +299,7 @@ class Predictor:
             self.explain(encoding)
 
     def probe(self, path: PathName = "fused") -> None:
-        """Sends one short text through the network and raises its errors.
-
-        Args:
-            path: the way through the network.
-        """
+        """Sends one short text through the network and raises its errors."""
         encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
         if path == "fused":
             self.predict([encoding])
@@ -379,10 +308,10 @@ class Predictor:
         else:
             self.gradients.probe(encoding)
 
-    def _choose(self, question: AttentionOptions) -> Selection:
+    def _choose(self, options: AttentionOptions) -> Selection:
         return Selection(
-            _check_indices(question.layers, self.info.num_layers, "layer"),
-            _check_indices(question.heads, self.info.num_heads, "head"),
+            _check_indices(options.layers, self.info.num_layers, "layer"),
+            _check_indices(options.heads, self.info.num_heads, "head"),
         )
 
     def _predictions(
@@ -394,13 +323,11 @@ class Predictor:
 
 
 def _all(results: Sequence[Result | NotFiniteError]) -> list[Result]:
-    """Returns results that are all there; raises the first error among them."""
-    found: list[Result] = []
-    for result in results:
-        if isinstance(result, NotFiniteError):
-            raise result
-        found.append(result)
-    return found
+    """Raises the first error among results, if there is one."""
+    answers = [result for result in results if not isinstance(result, NotFiniteError)]
+    if len(answers) < len(results):
+        raise next(result for result in results if isinstance(result, NotFiniteError))
+    return answers
 
 
 def _cut(
@@ -408,16 +335,16 @@ def _cut(
     row: int,
     length: int,
     wanted: Selection,
-    given: Selection,
+    available: Selection,
 ) -> list[NDArray[np.float32]]:
     """Cuts the weights of one text out of a batch, without padding: [H, T, T] of each layer."""
     # A slice is a view; a list of heads would copy.
     heads = (
         slice(None)
-        if wanted.heads == given.heads
-        else [given.heads.index(head) for head in wanted.heads]
+        if wanted.heads == available.heads
+        else [available.heads.index(head) for head in wanted.heads]
     )
-    layers = (weights[given.layers.index(layer)] for layer in wanted.layers)
+    layers = (weights[available.layers.index(layer)] for layer in wanted.layers)
     return [layer[row][heads, :length, :length] for layer in layers]
 
 

@@ -1,15 +1,11 @@
-"""Tells in words of this project what pydantic finds wrong.
-
-pydantic checks every schema of the project, and its messages speak of its own types. One table
-gives each kind of fault its words. They go on from a name: "port must be at most 65535".
-"""
+"""Says in the project's words what pydantic finds wrong, such as "must be at most 1"."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from pydantic_core import ErrorDetails
 
-# By the kind of a fault. What stands in braces is what pydantic tells of the limit.
+# By the kind of a fault. Braces hold what pydantic reports of the limit.
 WORDS: Mapping[str, str] = {
     "missing": "is missing",
     "extra_forbidden": "is not known: leave it out",
@@ -50,29 +46,20 @@ _LIKENESS, _LONGEST_NAME = 0.7, 40
 
 
 def tell_fault(fault: ErrorDetails) -> str:
-    """Tells one fault, without its place and its value.
-
-    Args:
-        fault: as `ValidationError.errors` lists it.
-    """
+    """Describes one fault without its place and its value."""
     kind = fault["type"]
     if kind in _OWN:
         return fault["msg"].removeprefix(_OWN[kind])
-    told = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
-    count = told.get("min_length", told.get("max_length"))
+    values = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
+    count = values.get("min_length", values.get("max_length"))
     ending = "" if count == "1" else "s"
     return WORDS.get(kind, _UNKNOWN).format(
-        **told, item=f"item{ending}", character=f"character{ending}"
+        **values, item=f"item{ending}", character=f"character{ending}"
     )
 
 
 def nearest(name: str, known: Collection[str], *, likeness: float = _LIKENESS) -> str | None:
     """Finds the known name that a mistyped one is nearest to.
-
-    Args:
-        name: as it was typed, of any length.
-        known: the right names.
-        likeness: how alike the two must be at least, from 0 to 1 (`difflib`'s ratio).
 
     Returns:
         One of `known`; None if none is near.

@@ -92,7 +92,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
     """
     checkpoint = local_folder(options.checkpoint)
     model = describe(
-        open_checkpoint(checkpoint),
+        open_checkpoint(checkpoint, trial=True),
         device=options.device,
         dtype=options.dtype,
         truncation=options.truncation,

@@ -9,7 +9,7 @@ import torch
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.errors import ConfigurationError, InputError, NotFiniteError
+from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
 from model.loading import load
 from model.network.prediction import Prediction
 from model.predictor import Predictor
@@ -142,7 +142,7 @@ class Scorer:
         for place, text in enumerate(texts):
             try:
                 encoded.append(read_text(self._predictor, text, self._reading))
-            except InputError as error:
+            except (InputError, TokenizerError) as error:
                 encoded.append(None)
                 refused[place] = str(error)
         return encoded, refused

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _INFO = re.compile(r"/api/(models|datasets)/(.+?)(?:/revision/(.+))?")
+_TREE = re.compile(r"/api/(models|datasets)/(.+?)/tree/([^/]+)/?")
 _FILE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)")
 
 
@@ -119,8 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append(f"{self.command} {path}")
-        info, file = _INFO.fullmatch(path), _FILE.fullmatch(path)
-        if info is not None:
+        info, file, tree = (each.fullmatch(path) for each in (_INFO, _FILE, _TREE))
+        if tree is not None:
+            self._tree(tree[1], tree[2], tree[3])
+        elif info is not None:
             self._info(info[1], info[2], info[3] or "main")
         elif file is not None:
             self._file("datasets" if file[1] else "models", file[2], file[3], file[4])
@@ -154,6 +157,19 @@ class _Handler(BaseHTTPRequestHandler):
             siblings = [{"rfilename": each["rfilename"]} for each in siblings]
         content = {"id": name, "sha": commit, "siblings": siblings}
         self._send(json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+    def _tree(self, kind: str, name: str, revision: str) -> None:
+        repository = self._repository(kind, name)
+        if repository is None:
+            return
+        entries = []
+        for file in repository.commits[revision].items():
+            found = _sibling(*file)
+            entry = {"type": "file", "path": file[0], "oid": found["blobId"], "size": found["size"]}
+            if "lfs" in found:
+                entry["lfs"] = {**found["lfs"], "oid": found["lfs"]["sha256"]}
+            entries.append(entry)
+        self._send(json.dumps(entries).encode(), {"Content-Type": "application/json"})
 
     def _file(self, kind: str, name: str, revision: str, file: str) -> None:
         repository = self._repository(kind, name)

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
 from model.errors import ModelError
-from training.cli import compare, evaluate, fetch, fit_options, search_options, sign, verify
+from training.cli import compare, evaluate, fetch, fit_options, search, signing
 from training.errors import (
     InterruptedComparisonError,
     InterruptedRunError,
@@ -20,13 +20,15 @@ from training.errors import (
     TrainingError,
 )
 
-# Who needs a package, and the extras that bring it. Every other package is of `train`.
+# What needs a package, and the extras that bring it; every other package is in `train`.
 _FIT = "training.cli.fit"
 _EXTRAS = {
     "transformers": ("the teacher of a plan needs and serving does not", "train,teacher"),
     "model_signing": ("signatures need", "signing"),
     "cryptography": ("signatures need", "signing"),
     "OpenSSL": ("signatures need", "signing"),
+    "optuna": ("search needs", "train,search"),
+    "tabulate": ("training needs and serving does not", "train"),
     "tensorboard": ("--log-to tensorboard needs", "train,tensorboard"),
     "mlflow": ("--log-to mlflow needs", "train,mlflow"),
     "sqlalchemy": ("--log-to mlflow needs for a database", "train,mlflow"),
@@ -38,36 +40,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand.
 
     Args:
-        arguments: of the command line; those of the process if None.
+        arguments: the words of the command line; None: those of the process.
 
     Returns:
         0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
         that interrupted it.
     """
-    given = _parser().parse_args(arguments)
-    given.typed = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = _parser().parse_args(arguments)
+    parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         # Imported only now: scikit-learn and matplotlib take seconds.
-        return _run(given)
+        return _run(parsed)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "training"}:
             raise
         needed, extras = _EXTRAS.get(package, ("training needs and serving does not", "train"))
-        return _refuse(
+        return _report(
             f"{error.name} is not installed, which {needed}: "
             f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'",
             1,
         )
     except (InterruptedRunError, InterruptedComparisonError) as error:
-        return _refuse(str(error), 128 + error.signal)
+        return _report(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:
-        return _refuse(str(error), 1)
+        return _report(str(error), 1)
     except OSError as error:
-        place = "" if error.filename is None else f"{error.filename}: "
-        return _refuse(f"{place}{error.strerror or error}", 1)
+        name = "" if error.filename is None else f"{error.filename}: "
+        return _report(f"{name}{error.strerror or error}", 1)
     except KeyboardInterrupt:
-        return _refuse("interrupted", 130)
+        return _report("interrupted", 130)
 
 
 def end_with_main() -> NoReturn:
@@ -78,7 +80,7 @@ def end_with_main() -> NoReturn:
     tensor during the teardown.
     """
     status = main()
-    if not _is_alone():
+    if not _is_single_process():
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -86,48 +88,51 @@ def end_with_main() -> NoReturn:
     sys.exit(status)
 
 
-def _is_alone() -> bool:
-    """Tells whether nothing like torchrun has started this process."""
+def _is_single_process() -> bool:
+    """Whether nothing like torchrun has started this process."""
     return (
         os.environ.get("WORLD_SIZE", "1") == "1" and "TORCHELASTIC_RESTART_COUNT" not in os.environ
     )
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     """Runs the command, among the processes that torchrun may have started."""
-    module = importlib.import_module(given.module)
-    if _is_alone():
-        return int(module.run(given))
+    module = importlib.import_module(arguments.module)
+    if _is_single_process():
+        return int(module.run(arguments))
     from training.distributed import is_lost, joined
 
-    if given.module != _FIT:
+    if arguments.module != _FIT:
         raise RankError("only fit runs on several processes: start this command without torchrun")
     try:
-        with joined(given.device, timeout=given.rank_timeout) as ranks, _quiet(not ranks.is_first):
+        with (
+            joined(arguments.device, timeout=arguments.rank_timeout) as ranks,
+            _quiet(not ranks.is_first),
+        ):
             try:
-                return int(module.run(given))
+                return int(module.run(arguments))
             except (TrainingError, ModelError, OSError) as error:
-                # Told here, while the processes can still agree on who does.
-                return _tell(error, is_first=ranks.is_first)
+                # Reported here, while the processes can still agree on which one reports.
+                return _report_once(error, is_first=ranks.is_first)
     except RuntimeError as error:
         if not is_lost(error):
             raise
         raise RankError(
-            "another process of this run has ended: torchrun says which; run the same command with "
-            "--resume to go on"
+            "another process of this run has ended: torchrun says which; resume with the same "
+            "command and --resume"
         ) from error
 
 
-def _tell(error: Exception, *, is_first: bool) -> int:
-    """Prints a fault once, whichever of the processes has found it."""
-    from training.distributed import may_tell
+def _report_once(error: Exception, *, is_first: bool) -> int:
+    """Prints an error once, whichever of the processes has found it."""
+    from training.distributed import may_report
 
     interrupted = isinstance(error, InterruptedRunError)
     message = str(error)
     if isinstance(error, OSError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
-    if is_first if interrupted else may_tell(message):
-        _refuse(message, 1)
+    if is_first if interrupted else may_report(message):
+        _report(message, 1)
     return 128 + error.signal if isinstance(error, InterruptedRunError) else 1
 
 
@@ -149,7 +154,7 @@ def _is_muted() -> bool:
     return getattr(sys.stderr, "name", None) == os.devnull
 
 
-def _refuse(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     print(f"headlight-train: {message}", file=sys.__stderr__ if _is_muted() else sys.stderr)
     return code
 
@@ -162,27 +167,52 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, options, module, text in (
-        ("fit", fit_options, "training.cli.fit", "train a checkpoint on labelled files"),
+    for name, add_arguments, module, text in (
+        (
+            "fit",
+            fit_options.add_arguments,
+            "training.cli.fit",
+            "train a checkpoint on labelled files",
+        ),
         (
             "search",
-            search_options,
+            search.add_arguments,
             "training.cli.search",
             "try values of a recipe on labelled files, and rank them",
         ),
-        ("evaluate", evaluate, "training.cli.evaluate", "measure a checkpoint on labelled files"),
+        (
+            "evaluate",
+            evaluate.add_arguments,
+            "training.cli.evaluate",
+            "measure a checkpoint on labelled files",
+        ),
         (
             "compare",
-            compare,
+            compare.add_arguments,
             "training.cli.compare",
             "train variants of the network side by side and report on them",
         ),
-        ("fetch", fetch, "training.cli.fetch", "download a checkpoint by its name on the hub"),
-        ("sign", sign, "training.cli.sign", "sign a checkpoint with a private key"),
-        ("verify", verify, "training.cli.verify", "check who signed a checkpoint"),
+        (
+            "fetch",
+            fetch.add_arguments,
+            "training.cli.fetch",
+            "download a checkpoint by its name on the hub",
+        ),
+        (
+            "sign",
+            signing.add_sign_arguments,
+            "training.cli.signing",
+            "sign a checkpoint with a private key",
+        ),
+        (
+            "verify",
+            signing.add_verify_arguments,
+            "training.cli.signing",
+            "check who signed a checkpoint",
+        ),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        options.add_arguments(command)
+        add_arguments(command)
         command.set_defaults(module=module)
     return parser
 

@@ -1,4 +1,4 @@
-"""Chooses where a run computes, and describes the machine for the record."""
+"""Chooses where a run computes, and describes the processor for the record."""
 
 import platform
 from dataclasses import dataclass
@@ -9,19 +9,18 @@ from torch import Tensor
 
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
-from model.backends.transfer import send
 from model.errors import ConfigurationError
-from training.distributed import ALONE, Ranks
+from model.network.batch import send
+from training.distributed import SINGLE_PROCESS, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Where a run computes, and in what type. Every command chooses it in one place.
+    """Where a run computes, and in what type.
 
     Args:
-        device: of networks and batches.
         bfloat16: whether matrix products are computed in it.
     """
 
@@ -38,15 +37,15 @@ class Accelerator:
 
 
 def choose_accelerator(
-    device: str, *, threads: int | None, dtype: str, ranks: Ranks = ALONE
+    device: str, *, threads: int | None, dtype: str, ranks: Ranks = SINGLE_PROCESS
 ) -> Accelerator:
     """Chooses where a run computes, and sets threads and determinism of torch.
 
     Args:
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: to compute with; None: the CPU quota, or the cores.
-        dtype: of matrix products: `float32`, `bfloat16`, or `auto`: bfloat16 where the processor
-            has it.
+        threads: how many; None: the CPU quota, or the cores.
+        dtype: the type of matrix products: `float32`, `bfloat16`, or `auto`, which is bfloat16
+            where the processor has it.
         ranks: processes that compute together. Those of a machine share its cores, and each has a
             GPU of its own.
 
@@ -80,11 +79,11 @@ def find_device(name: str) -> torch.device:
 
 def describe(device: torch.device) -> str:
     """Describes processor, threads and versions in one line."""
-    where = processor()
+    name = processor()
     if device.type == "cuda":
-        where = f"{torch.cuda.get_device_name(device)}, {where}"
+        name = f"{torch.cuda.get_device_name(device)}, {name}"
     return (
-        f"{where}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"{name}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
         f"torch {torch.__version__}"
     )
 

@@ -1,7 +1,6 @@
-"""Joins the processes that `torchrun` starts: who one is, and what all of them have to agree on.
+"""Joins the processes that `torchrun` starts, and exchanges what all of them must agree on.
 
-Only sums, maxima and bytes are exchanged, and nothing is unpickled. They go over gloo, also beside
-GPUs, so that no exchange waits for a device.
+Only sums, maxima and bytes are exchanged, over gloo even beside GPUs; nothing is unpickled.
 """
 
 import hashlib
@@ -33,13 +32,9 @@ class Ranks:
     """The processes of a run.
 
     Args:
-        number: of this process, from 0. The first one alone writes files and tells people.
-        count: of all processes.
-        local_number: of this process on its machine, from 0.
-        local_count: of the processes on this machine.
         restarts: how often torchrun has started them again.
         group: exchanges over gloo; None if there is one process.
-        store: counts who has told what; None if there is one process.
+        store: counts which errors have been reported; None if there is one process.
     """
 
     number: int = 0
@@ -52,7 +47,7 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and tells people."""
+        """Whether this process writes files and prints."""
         return self.number == 0
 
     def wait(self) -> None:
@@ -72,9 +67,6 @@ class Ranks:
     def agree(self, stop: Callable[[], int | None]) -> Callable[[], int | None]:
         """Makes a function that returns the same in every process.
 
-        Args:
-            stop: returns the number of a signal that came to this process, or None.
-
         Returns:
             A function that all processes call together. It returns the highest number of all.
         """
@@ -89,11 +81,7 @@ class Ranks:
         return agreed
 
     def share(self, content: bytes | None) -> bytes:
-        """Gives bytes of the first process to all.
-
-        Args:
-            content: of the first process; the others' is not read.
-        """
+        """Sends bytes of the first process to all; the argument of the others is not read."""
         if self.count == 1:
             return content or b""
         size = torch.tensor(len(content or b"") if self.is_first else 0)
@@ -108,11 +96,11 @@ class Ranks:
         return held.numpy().tobytes()
 
     def share_object(self, content: Any) -> Any:  # noqa: ANN401 - what JSON holds
-        """Gives a value of the first process to all, as JSON."""
+        """Sends a value of the first process to all, as JSON."""
         return json.loads(self.share(json.dumps(content).encode() if self.is_first else None))
 
     def share_tensors(self, tensors: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        """Gives tensors of the first process to all; they arrive on the CPU."""
+        """Sends tensors of the first process to all; they arrive on the CPU."""
         if self.count == 1:
             return dict(tensors or {})
         stored = None
@@ -124,8 +112,8 @@ class Ranks:
         return safetensors.torch.load(self.share(stored))
 
 
-ALONE = Ranks()
-_current = ALONE
+SINGLE_PROCESS = Ranks()
+_current = SINGLE_PROCESS
 
 
 def current() -> Ranks:
@@ -140,14 +128,14 @@ def announced() -> int:
 
 @contextmanager
 def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
-    """Meets the other processes, if there are any.
+    """Joins the other processes, if there are any.
 
     Args:
-        device: of the option `--device`; decides what gradients are exchanged by.
+        device: the value of `--device`; decides how gradients are exchanged.
         timeout: seconds to wait for another process, here and later.
 
     Raises:
-        RankError: a process has not come, or torch lacks what is needed.
+        RankError: a process is missing, or torch lacks what is needed.
     """
     global _current
     count = announced()
@@ -156,7 +144,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
         try:
             yield _current
         finally:
-            _current = ALONE
+            _current = SINGLE_PROCESS
         return
     if not distributed.is_available():
         raise RankError("this build of torch has no torch.distributed: run one process")
@@ -193,25 +181,22 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
         )
         yield _current
     finally:
-        _current = ALONE
+        _current = SINGLE_PROCESS
         distributed.destroy_process_group()
 
 
 def is_lost(error: RuntimeError) -> bool:
-    """Tells whether an exchange failed because another process has ended."""
+    """Whether an exchange failed because another process has ended."""
     return isinstance(error, distributed.DistError) or "gloo" in str(error)
 
 
-def may_tell(message: str) -> bool:
-    """Tells whether this process should print a fault that others may have found too.
-
-    The first process that asks may; without an exchange it is the process of rank 0.
-    """
+def may_report(message: str) -> bool:
+    """Whether this process should print an error that others may have found too: the first one."""
     if _current.count == 1:
         return int(os.environ.get(_NUMBER, "0")) == 0
     key = hashlib.sha256(message.encode()).hexdigest()
     try:
-        return bool(_current.store.add(f"told/{key}", 1) == 1)
+        return bool(_current.store.add(f"reported/{key}", 1) == 1)
     except (RuntimeError, ValueError):
         return _current.is_first
 

@@ -74,7 +74,6 @@ class InterruptedRunError(TrainingError):
     Args:
         signal: its number.
         done: steps done, or whatever `of` counts.
-        total: of the whole run.
         of: what is counted.
         unsaved: why the state of the last step is not on disk; None if it is.
     """

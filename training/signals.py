@@ -29,11 +29,7 @@ def noted_signals() -> Iterator[Callable[[], int | None]]:
 
 @contextmanager
 def raised_signals(error: Callable[[int], Exception]) -> Iterator[None]:
-    """Raises an error when a signal comes, so that unfinished work is cleaned up.
-
-    Args:
-        error: makes the error from the number of the signal.
-    """
+    """Raises an error when a signal comes, so that unfinished work is cleaned up."""
 
     def fail(number: int, frame: FrameType | None) -> NoReturn:
         del frame

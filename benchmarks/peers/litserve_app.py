@@ -16,9 +16,8 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
-        dtype: of the weights.
-        max_batch_size: requests in a pass.
-        batch_timeout: seconds that a pass waits for more requests.
+        dtype: the type of the weights.
+        options: of `litserve.LitAPI`.
     """
 
     def __init__(self, checkpoint: str, dtype: torch.dtype, **options: Any) -> None:  # noqa: ANN401
@@ -51,12 +50,11 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
         ).to(self.model.device)
         with torch.inference_mode():
             rows = self.model(**encoded).logits.float().softmax(dim=-1)
-        scores, places = rows.max(dim=-1)
-        found = [
-            {"label": self.labels[place], "score": score}
-            for place, score in zip(places.tolist(), scores.tolist(), strict=True)
-        ]
-        answers = iter(found)
+        scores, labels = rows.max(dim=-1)
+        answers = iter(
+            {"label": self.labels[label], "score": score}
+            for label, score in zip(labels.tolist(), scores.tolist(), strict=True)
+        )
         return [[next(answers) for _ in request] for request in requests]
 
     def unbatch(self, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -71,20 +69,20 @@ class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
 def main() -> None:
     """Serves a checkpoint until a signal ends it."""
     parser = argparse.ArgumentParser(description="LitServe with dynamic batching.")
-    parser.add_argument("--checkpoint", required=True, help="the folder to serve")
-    parser.add_argument("--port", type=int, required=True, help="to listen on")
+    parser.add_argument("--checkpoint", required=True, help="folder to serve")
+    parser.add_argument("--port", type=int, required=True, help="port to listen on")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    given = parser.parse_args()
+    options = parser.parse_args()
     api = SentimentAPI(
-        given.checkpoint,
-        getattr(torch, given.dtype),
+        options.checkpoint,
+        getattr(torch, options.dtype),
         max_batch_size=64,
         batch_timeout=0.005,
         api_path="/predict",
     )
-    server = litserve.LitServer(api, accelerator=given.device, devices=1, workers_per_device=1)
-    server.run(host="127.0.0.1", port=given.port, generate_client_file=False, log_level="warning")
+    server = litserve.LitServer(api, accelerator=options.device, devices=1, workers_per_device=1)
+    server.run(host="127.0.0.1", port=options.port, generate_client_file=False, log_level="warning")
 
 
 if __name__ == "__main__":

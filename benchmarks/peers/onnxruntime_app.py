@@ -1,26 +1,25 @@
-"""Serves the ONNX Runtime peer, in bytes."""
+"""Serves the ONNX Runtime peer in int8."""
 
 import argparse
 from pathlib import Path
 
 import onnxruntime
 
-from benchmarks.peers.batching import Ids, Logits
-from benchmarks.peers.batching_app import cores, serve
-from benchmarks.peers.exported import exported
+from benchmarks.peers.engine_server import Ids, Logits, cores, serve
+from benchmarks.peers.export import exported
 
 
 class OnnxRuntimeEngine:
-    """Computes each lane's batches on its share of the cores, and one text alone on all of them.
+    """Computes each batch on its share of the cores, and a single text on all of them.
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
-        lanes: passes at once, which share the cores.
+        streams: batches at once, which share the cores.
     """
 
-    def __init__(self, checkpoint: Path, *, lanes: int) -> None:
-        self.lanes = lanes
-        file = exported(checkpoint, "benchmarks.peers.onnxruntime_export", "int8", ".onnx")
+    def __init__(self, checkpoint: Path, *, streams: int) -> None:
+        self.streams = streams
+        file = exported(checkpoint, "onnxruntime", "int8")
 
         def session(threads: int) -> onnxruntime.InferenceSession:
             options = onnxruntime.SessionOptions()
@@ -30,20 +29,20 @@ class OnnxRuntimeEngine:
             options.add_session_config_entry("session.force_spinning_stop", "1")
             return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
-        self._shared = session(max(1, cores() // lanes))
-        self._alone = session(cores()) if lanes > 1 else self._shared
+        self._shared = session(max(1, cores() // streams))
+        self._all_cores = session(cores()) if streams > 1 else self._shared
 
-    def run(self, ids: Ids, mask: Ids, *, lane: int, alone: bool) -> Logits:  # noqa: ARG002
-        """Computes a batch; see `Engine`. Lanes share a session."""
-        session = self._alone if alone else self._shared
+    def run(self, ids: Ids, mask: Ids, *, stream: int, use_all_cores: bool) -> Logits:  # noqa: ARG002
+        """Computes a batch; see `Engine`. All streams use one session."""
+        session = self._all_cores if use_all_cores else self._shared
         logits: Logits
         (logits,) = session.run(None, {"input_ids": ids, "attention_mask": mask})
         return logits
 
 
-def open_engine(checkpoint: Path, given: argparse.Namespace) -> OnnxRuntimeEngine:
-    """Opens a checkpoint as the command line says."""
-    return OnnxRuntimeEngine(checkpoint, lanes=given.lanes)
+def open_engine(checkpoint: Path, options: argparse.Namespace) -> OnnxRuntimeEngine:
+    """Opens a checkpoint with the options of the command line."""
+    return OnnxRuntimeEngine(checkpoint, streams=options.streams)
 
 
 if __name__ == "__main__":

@@ -1,62 +1,57 @@
-"""Serves the OpenVINO peer, in bfloat16 or in bytes."""
+"""Serves the OpenVINO peer in bfloat16 or int8."""
 
 import argparse
 from pathlib import Path
 
 import openvino
 
-from benchmarks.peers.batching import Ids, Logits
-from benchmarks.peers.batching_app import cores, serve
-from benchmarks.peers.exported import exported
+from benchmarks.peers.engine_server import Ids, Logits, cores, serve
+from benchmarks.peers.export import exported
 
 _GROUP = 384  # the hidden size of the default model; smaller is slower
 
 
 class OpenVinoEngine:
-    """Computes each lane's batches on a stream of its own, and one text alone on all cores.
+    """Computes each batch on a stream, and a single text on all cores.
 
     Args:
         checkpoint: a folder in the Hugging Face layout.
-        precision: "bf16" or "int8".
-        lanes: streams, which share the cores.
+        precision: `bf16` or `int8`.
+        streams: batches at once, which share the cores.
     """
 
-    def __init__(self, checkpoint: Path, *, precision: str, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self, checkpoint: Path, *, precision: str, streams: int) -> None:
+        self.streams = streams
         core = openvino.Core()
-        model = core.read_model(
-            exported(checkpoint, "benchmarks.peers.openvino_export", precision, ".xml")
-        )
+        model = core.read_model(exported(checkpoint, "openvino", precision))
 
-        def compiled(streams: int) -> openvino.CompiledModel:
-            return core.compile_model(
-                model,
-                "CPU",
-                {
-                    "INFERENCE_PRECISION_HINT": "bf16",  # of what is not in bytes
-                    "NUM_STREAMS": str(streams),
-                    "INFERENCE_NUM_THREADS": cores(),
-                    # Scales of the activations: one for each token and this many numbers.
-                    "DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP,
-                },
-            )
+        def compiled(count: int) -> openvino.CompiledModel:
+            options = {
+                "INFERENCE_PRECISION_HINT": "bf16",  # for everything that is not int8
+                "NUM_STREAMS": str(count),
+                "INFERENCE_NUM_THREADS": cores(),
+                # One scale of activations for each token and this many numbers.
+                "DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP,
+            }
+            return core.compile_model(model, "CPU", options)
 
-        shared = compiled(lanes)
-        self._requests = [shared.create_infer_request() for _ in range(lanes)]
-        self._alone = compiled(1).create_infer_request() if lanes > 1 else self._requests[0]
+        shared = compiled(streams)
+        self._requests = [shared.create_infer_request() for _ in range(streams)]
+        all_cores = compiled(1) if streams > 1 else shared
+        self._all_cores = all_cores.create_infer_request()
 
-    def run(self, ids: Ids, mask: Ids, *, lane: int, alone: bool) -> Logits:
+    def run(self, ids: Ids, mask: Ids, *, stream: int, use_all_cores: bool) -> Logits:
         """Computes a batch; see `Engine`."""
-        request = self._alone if alone else self._requests[lane]
+        request = self._all_cores if use_all_cores else self._requests[stream]
         request.start_async({"input_ids": ids, "attention_mask": mask}, share_inputs=True)
         request.wait()
         logits: Logits = request.get_output_tensor().data.copy()
         return logits
 
 
-def open_engine(checkpoint: Path, given: argparse.Namespace) -> OpenVinoEngine:
-    """Opens a checkpoint as the command line says."""
-    return OpenVinoEngine(checkpoint, precision=given.precision, lanes=given.lanes)
+def open_engine(checkpoint: Path, options: argparse.Namespace) -> OpenVinoEngine:
+    """Opens a checkpoint with the options of the command line."""
+    return OpenVinoEngine(checkpoint, precision=options.precision, streams=options.streams)
 
 
 if __name__ == "__main__":

@@ -30,13 +30,7 @@ class Prediction(BaseModel):
 
 
 def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) -> FastAPI:
-    """Loads the model and builds the app.
-
-    Args:
-        checkpoint: a folder in the Hugging Face layout.
-        device: `cpu` or `cuda`.
-        batch_size: sentences of a request in one pass.
-    """
+    """Loads the model and builds the app; a pass has up to `batch_size` sentences of a request."""
     classifier = pipeline(
         "text-classification",
         model=str(checkpoint),
@@ -49,7 +43,7 @@ def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) ->
     # Not async: FastAPI then runs it on a thread and the event loop stays free, as its manual says.
     @app.post("/predict")
     def predict(request: PredictRequest) -> list[Prediction]:
-        return [Prediction.model_validate(found) for found in classifier(request.sentences)]
+        return [Prediction.model_validate(each) for each in classifier(request.sentences)]
 
     # The usual way to get attention from transformers: the eager implementation, lists of floats.
     model = AutoModelForSequenceClassification.from_pretrained(
@@ -73,13 +67,13 @@ def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) ->
 def main() -> None:
     """Serves a checkpoint until a signal ends it."""
     parser = argparse.ArgumentParser(description="A handler for transformers.pipeline.")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="the folder to serve")
-    parser.add_argument("--port", type=int, required=True, help="to listen on")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder to serve")
+    parser.add_argument("--port", type=int, required=True, help="port to listen on")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--batch-size", type=int, default=1)
-    given = parser.parse_args()
-    app = create_app(given.checkpoint, device=given.device, batch_size=given.batch_size)
-    uvicorn.run(app, port=given.port)
+    options = parser.parse_args()
+    app = create_app(options.checkpoint, device=options.device, batch_size=options.batch_size)
+    uvicorn.run(app, port=options.port)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,6 @@
 """Defines the interface to a device: a `Backend`, and a `Runner` that runs passes.
 
 Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
-
-    encodings -> prepare -> Batch -> predict or explain -> Pass -> to_host -> HostOutput
-
-For serving, only `model.backends` asks for the type of a device.
 """
 
 from abc import ABC, abstractmethod
@@ -27,12 +23,7 @@ _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The layers and heads whose weights a pass returns.
-
-    Args:
-        layers: numbers of layers, ascending.
-        heads: numbers of heads of each of these layers, ascending.
-    """
+    """The layers and the heads of each, ascending, whose weights a pass returns."""
 
     layers: tuple[int, ...]
     heads: tuple[int, ...]
@@ -46,7 +37,6 @@ class Pass:
         logits: [B, C], on the device or being copied to the host.
         weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
             the device in one copy; empty after `predict`.
-        wait: returns when the host may read the tensors.
     """
 
     logits: Tensor
@@ -56,26 +46,14 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class HostOutput:
-    """The results of a pass, on the host.
-
-    Args:
-        logits: float32 [B, C].
-        weights: float32 [B, H, T, T] for each chosen layer.
-    """
+    """The results of a pass on the host: logits float32 [B, C], and each layer's [B, H, T, T]."""
 
     logits: NDArray[np.float32]
     weights: tuple[NDArray[np.float32], ...]
 
 
 class Runner:
-    """Passes of one loaded network; several threads may run them at once.
-
-    Args:
-        network: in evaluation mode, on `device`.
-        device: where the network is.
-        pad_token_id: the id that pads a batch.
-        num_heads: heads of each layer.
-    """
+    """Passes of one loaded network; several threads may run them at once."""
 
     def __init__(
         self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
@@ -86,11 +64,7 @@ class Runner:
         self._num_heads = num_heads
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        """Pads texts to a batch on the device.
-
-        Args:
-            encodings: B texts, at least one.
-        """
+        """Pads texts to a batch on the device."""
         return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
 
     def predict(self, batch: Batch) -> Pass:
@@ -98,12 +72,7 @@ class Runner:
         return self._start(lambda: (self.network(batch).logits, ()))
 
     def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """Starts a pass on the explicit path; reads nothing on the host.
-
-        Args:
-            batch: B texts.
-            selection: the weights that leave the device; all others stay there.
-        """
+        """Starts a pass on the explicit path; reads nothing on the host."""
 
         def compute() -> tuple[Tensor, tuple[Tensor, ...]]:
             output = self.network(batch, need_weights=True)
@@ -131,13 +100,7 @@ class Runner:
 
 
 class Backend(ABC):
-    """Everything that the project needs to know about a device, before any weight is read.
-
-    Args:
-        device: where networks run.
-        dtype: the type of their projections.
-        threads: threads that compute on the processor.
-    """
+    """Everything that the project needs to know about a device, before any weight is read."""
 
     #: what computes passes: `kernels`, `onednn`, `modules` or `cuda`
     name: str
@@ -155,7 +118,7 @@ class Backend(ABC):
     computes_padding = True
     #: whether it looks tokens up in a table of 16 bits too
     narrow_embeddings = False
-    #: the fewest tokens for which a pass that is alone uses several cores
+    #: the fewest tokens for which a single pass uses several cores
     worth_sharing_tokens: int
     #: why networks run in this type
     dtype_reason = "set by the caller"
@@ -167,17 +130,10 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Prepares a network for passes.
-
-        Args:
-            network: float32, on `device`, in evaluation mode. It does not change, and shares
-                memory with the network that runs.
-            pad_token_id: the id that pads a batch.
-            num_heads: heads of each layer.
-        """
+        """Prepares a network for passes."""
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """Tells whether an error means that the machine or the device is out of memory."""
+        """Returns whether an error means that the machine or the device is out of memory."""
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return True
         return isinstance(error, RuntimeError) and any(
@@ -189,6 +145,6 @@ class Backend(ABC):
         return
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Tells whether only a new process can use the device after this error."""
+        """Returns whether only a new process can use the device after this error."""
         del error
         return False

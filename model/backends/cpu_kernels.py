@@ -1,17 +1,10 @@
-"""Runs an encoder on a processor by the project's own kernels.
+"""Runs an encoder on a processor by the project's own kernels, `model/kernels`.
 
 Legend: B texts, T tokens of the longest text, D hidden size, H heads, C classes, L layers.
 
-The results are those of `model.network.encoder` without dropout. `model/kernels` computes them
-otherwise:
-
-- Nothing computes padding. Texts go through a layer in groups that fit into the cache.
-- The classifier reads only the first token, so the last layer computes only this token.
-- The factors of products are float32, bfloat16 or bytes; everything else is float32.
-- Each number is the same sum in the same order, whatever else is in the pass. So a text has exactly
-  the same answer alone, in a batch and with its attention weights.
-- A pass is one call that releases the interpreter's lock. The threads of a pass spin between its
-  steps and sleep between passes.
+Nothing computes padding, and the last layer computes only the first token. The factors of products
+are float32, bfloat16 or bytes; everything else is float32. Each number is the same sum in the same
+order, whatever else is in the pass. A pass is one call without the interpreter's lock.
 """
 
 import math
@@ -54,12 +47,7 @@ _FEW_TOKENS = 48
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
-    """Tells whether the kernels compute an encoder here.
-
-    Args:
-        config: of the encoder. A row of factors has to fill whole words.
-        dtype: the type of the factors.
-    """
+    """Returns whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
     return can_compute(dtype) and all(size % _WORD_BYTES == 0 for size in sizes)
 
@@ -77,11 +65,7 @@ class KernelBackend(CpuBackend):
         self.worth_sharing_tokens = 8
 
     def load(self, network: AnyNetwork, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network.
-
-        Raises:
-            TypeError: the network is not an encoder.
-        """
+        """Packs the projections; embeddings are shared with the network."""
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
         short = KernelEncoder(network, dtype=self.dtype)
@@ -93,12 +77,7 @@ class KernelBackend(CpuBackend):
 
 
 class KernelEncoder:
-    """An encoder with packed weights, for inference.
-
-    Args:
-        network: float32, on the CPU. Its embeddings are shared; the rest is copied.
-        dtype: the type of the factors of products, one that `can_compute` accepts.
-    """
+    """An encoder with packed weights, for inference; it shares only the embeddings."""
 
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         self._dtype = dtype
@@ -138,17 +117,7 @@ class KernelEncoder:
             )
 
     def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """Classifies a batch, as `EncoderClassifier.forward` does.
-
-        Args:
-            batch: B texts.
-            need_weights: whether to return attention weights. What a row past the end of a text
-                holds is undefined.
-
-        Raises:
-            IndexError: the network has no such token or position.
-            MemoryError: there is not enough memory.
-        """
+        """Classifies a batch, as `EncoderClassifier.forward` does."""
         ids = batch.input_ids.numpy()
         size, longest = ids.shape
         if batch.key_padding_mask is None:
@@ -248,12 +217,7 @@ class KernelEncoder:
 
 
 class ShortAndLong:
-    """Runs passes of few tokens by one network and the others by another.
-
-    Args:
-        short: for few tokens.
-        long: for many.
-    """
+    """Runs passes of few tokens by one network and the others by another."""
 
     def __init__(self, short: KernelEncoder, long: PackedEncoder) -> None:
         self._short = short
@@ -266,10 +230,7 @@ class ShortAndLong:
 
 
 def pack(weight: Tensor) -> Tensor:
-    """Packs a weight for the kernels.
-
-    Args:
-        weight: float32, bfloat16 or int8 [columns, factors of a sum].
+    """Packs a weight [columns, factors of a sum] for the kernels.
 
     Returns:
         The same type [panels, words, 32, factors of a word]; the last panel is filled with zeros.

@@ -1,20 +1,10 @@
-"""Runs an encoder on a processor as one compiled call over packed weights.
+"""Runs an encoder on a processor as one compiled call over packed weights, with oneDNN's products.
 
-Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads,
-C classes.
+Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads.
 
-The results are those of `model.network.encoder` without dropout. The computation differs:
-
-- The classifier reads only the first token, `[CLS]`. So the last layer computes only the output of
-  this token, no values, and keys only if its weights are requested.
-- Only attention computes padding; everything else computes the N tokens alone.
-- Queries, keys and values are one product.
-- Weights are stored in the layout that oneDNN's kernels read. The activation is fused into the
-  product before it.
-- A pass is one call that releases the interpreter's lock. A hundred separate operations would each
-  wait for the lock, which the thread that talks to clients holds most of the time.
-- oneDNN compiles and keeps code for each size. So numbers of tokens are rounded up, and the
-  products of attention use kernels that keep nothing.
+Only attention computes padding, and the last layer computes only the first token. A single call
+releases the interpreter's lock once; a hundred operations would each wait for it. oneDNN keeps
+code for each size, so token counts are rounded up.
 """
 
 import math
@@ -54,12 +44,7 @@ _PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Tells whether this processor and this build of torch have the kernels for packed weights.
-
-    Args:
-        device: where the network runs.
-        dtype: the type of its projections.
-    """
+    """Returns whether this processor and torch have the kernels for packed weights."""
     return (
         device.type == "cpu"
         and platform.machine().lower() in _PROCESSORS
@@ -78,11 +63,7 @@ class PackedBackend(CpuBackend):
     narrow_embeddings = True
 
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network.
-
-        Raises:
-            TypeError: the network is not an encoder.
-        """
+        """Packs the projections; embeddings are shared with the network."""
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
         served = PackedEncoder(network, dtype=self.dtype)
@@ -91,12 +72,7 @@ class PackedBackend(CpuBackend):
 
 
 class PackedEncoder:
-    """An encoder with packed weights, for inference.
-
-    Args:
-        network: on the CPU. Its embeddings and pooler are shared; the rest is copied.
-        dtype: the type of the projections, one that `can_pack` accepts.
-    """
+    """An encoder with packed weights, for inference; it shares only embeddings and pooler."""
 
     def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
@@ -168,9 +144,8 @@ class PackedEncoder:
 def _cls_parameters(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor]:
     """Returns the parameters for attention of the first token, float32 rounded to `dtype`.
 
-    Returns:
-        Queries, divided by the root of D / H: weights [D, D] and biases [D]. Keys: weights
-        [H, D / H, D]. Values: weights [H, D, D / H] and biases [D].
+    Queries, divided by the root of D / H: weights [D, D] and biases [D]. Keys: weights
+    [H, D / H, D]. Values: weights [H, D, D / H] and biases [D].
     """
     query, key, value = attention.query, attention.key, attention.value
     size, heads = query.in_features, attention.num_heads
@@ -194,12 +169,9 @@ def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     Returns:
         bias: added to the scores of each key: 0 or minus infinity, float32 [B, 1, 1, T]; empty
             without padding.
-        tokens: position of each token in [B * T], int64 [N].
-        rows: index into `tokens` for each position, int64 [B * T]; any for padding, because its
-            key is masked; empty without padding.
+        tokens: position of each token in [B * T], int64 [N]; N and B are rounded up.
+        rows: index into `tokens` for each position, int64 [B * T]; empty without padding.
         cls_rows: index into `tokens` of each text's first token, int64 [B].
-
-        N and B are rounded up with tokens whose results are not used.
     """
     padding = batch.key_padding_mask
     if padding is None:

@@ -33,9 +33,6 @@ _CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 def choose_device(name: str) -> torch.device:
     """Chooses the device of a setting.
 
-    Args:
-        name: `auto` (CUDA if available, else the CPU), `cpu`, `cuda` or `cuda:N`.
-
     Raises:
         ConfigurationError: the name is none of these, or the CUDA device does not exist.
     """
@@ -59,12 +56,7 @@ def choose_device(name: str) -> torch.device:
 
 @dataclass(frozen=True, slots=True)
 class DtypeChoice:
-    """The type that was chosen, and why.
-
-    Args:
-        dtype: the type of the projections.
-        reason: one plain sentence, without a full stop.
-    """
+    """The type that was chosen, and why."""
 
     dtype: torch.dtype
     reason: str
@@ -80,17 +72,15 @@ def choose_dtype(
     """Chooses the type of a setting.
 
     Args:
-        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: bfloat16 if the device
-            multiplies it natively; else float16 on a GPU that multiplies it natively; else int8 on
-            a processor that multiplies it natively, if the records allow it (see
-            `model.checkpoint.precision`); else float32.
+        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the first of bfloat16, float16 (on
+            a GPU) and int8 (if the records allow it) that the device multiplies natively, else
+            float32.
         device: where the network runs.
         precision: the records of the checkpoint.
         set_by: what named the type, for the reason.
 
     Raises:
-        ConfigurationError: the device does not multiply int8 natively, or float16 is chosen for a
-            processor.
+        ConfigurationError: the device cannot compute in the type.
     """
     if name == "int8" and not computes_int8(device):
         raise ConfigurationError(
@@ -130,12 +120,6 @@ def choose_backend(
 ) -> Backend:
     """Chooses the backend for a checkpoint.
 
-    Args:
-        checkpoint: the checked folder.
-        device: where the network runs.
-        dtype: the type of its projections, which `choose_dtype` chose for the device.
-        threads: threads that compute on the processor; 0: see `choose_threads`.
-
     Raises:
         ConfigurationError: the network cannot compute in that type.
     """
@@ -166,7 +150,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Tells whether the device has instructions that multiply bfloat16 numbers."""
+    """Returns whether the device has instructions that multiply bfloat16 numbers."""
     if device.type == "cuda":
         return _is_gpu_since(device, _CUDA_BFLOAT16)
     capabilities = torch.cpu.get_capabilities()
@@ -174,11 +158,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def computes_int8(device: torch.device) -> bool:
-    """Tells whether the processor multiplies bytes and adds four products in one instruction.
-
-    Args:
-        device: where the network runs.
-    """
+    """Returns whether the processor multiplies bytes and adds four products in one instruction."""
     if device.type != "cpu" or not torch._C._has_mkldnn:
         return False
     capabilities = torch.cpu.get_capabilities()

@@ -1,9 +1,4 @@
-"""Runs the modules of a network without compiling or packing them, on any device.
-
-A GPU runs passes from one queue, and Python must not make it wait. So three workers overlap: one
-prepares a batch, one waits for the GPU, one writes answers. Their threads are not niced, because
-they launch the kernels.
-"""
+"""Runs the modules of a network without compiling or packing them, on any device."""
 
 import copy
 import threading
@@ -75,7 +70,7 @@ class CudaBackend(Backend):
     def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
         """Copies the parameters that compute in 16 bits, shares the rest, and turns TF32 off.
 
-        TF32 keeps 10 bits of a float32 factor. A text alone and in a batch would differ by more
+        TF32 keeps 10 bits of a float32 factor. A text by itself and in a batch would differ by more
         than the 1e-5 that float32 promises. For speed there are the 16-bit types.
         """
         torch.backends.cuda.matmul.fp32_precision = "ieee"
@@ -90,7 +85,7 @@ class CudaBackend(Backend):
         torch.cuda.empty_cache()
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Tells whether this process has lost CUDA: a sticky error, or no device."""
+        """Returns whether this process has lost CUDA: a sticky error, or no device."""
         if not isinstance(error, RuntimeError) or self.is_out_of_memory(error):
             return False
         code = getattr(error, "error_code", None)
@@ -129,11 +124,6 @@ def _copy_out(tensor: Tensor) -> Tensor:
 
 def ready_copy(network: Network, dtype: torch.dtype) -> Network:
     """Copies a network for inference in another type.
-
-    Args:
-        network: float32.
-        dtype: the type of the copy's projections. In float32, the copy shares all parameters
-            with the network; in 16 bits, only the embeddings.
 
     Returns:
         The copy. Its attention computes queries, keys and values in one product.

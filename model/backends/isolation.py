@@ -19,21 +19,17 @@ def isolate(
     *,
     control: Callable[[], object],
 ) -> list[Result | Exception]:
-    """Runs a pass, and repeats the halves of what fails.
+    """Runs a pass, and repeats the halves of what fails, about log2 N times for one bad text of N.
 
-    One bad text of N costs about log2 N passes that fail and as many that work. Where everything
-    fails, the search ends early: once two texts could have been found, no part is halved again.
+    Where everything fails, the search ends early: once two texts could have been found, no part is
+    halved again.
 
     Args:
-        run: returns a result for each entry, in order; an error in place of a result costs no
-            other pass.
+        run: returns a result or an error for each entry, in order.
         entries: the batch, at least one entry.
         backend: where the pass runs.
         control: runs a sound text the same way. It is called if every entry failed. If it fails
             too, the fault lies with the device or the weights, not with the entries.
-
-    Returns:
-        For each entry its result, or the error that is its own, without its traceback.
 
     Raises:
         Exception: the device is lost, or `control` failed too.

@@ -1,8 +1,6 @@
 """Loads the compiled kernels of `model/kernels` and declares what they read.
 
-The library is compiled when the project is installed, if there is a C++ compiler. Without it, or on
-another kind of processor, torch computes instead. A library of other sources than those beside it
-is not loaded: its structures could be laid out otherwise.
+They are compiled when the project is installed, if there is a C++ compiler; else torch computes.
 """
 
 import ctypes
@@ -95,25 +93,21 @@ def library() -> ctypes.CDLL | None:
 
 
 def fault() -> str | None:
-    """Tells why this process cannot compute by the kernels; None if it can."""
+    """Returns why this process cannot compute by the kernels; None if it can."""
     capabilities = torch.cpu.get_capabilities()
     missing = [feature for feature in _FEATURES if not capabilities.get(feature, False)]
     if missing:
         return f"this processor has no {missing[0]}"
-    found = _load()
-    if found is None:
+    compiled = _load()
+    if compiled is None:
         return "they are not compiled"
-    if _digest() not in {None, found.headlight_sources().decode()}:
+    if _digest() not in {None, compiled.headlight_sources().decode()}:
         return "they are compiled from other sources than model/kernels holds now"
     return None
 
 
 def can_compute(dtype: torch.dtype) -> bool:
-    """Tells whether there is a library, and this processor has what its kernels need.
-
-    Args:
-        dtype: the type of the factors of products.
-    """
+    """Returns whether there is a library, and this processor has what its kernels need."""
     if dtype not in KINDS or library() is None:
         return False
     needed = _MORE_FEATURES.get(dtype)
@@ -126,16 +120,16 @@ def _load() -> ctypes.CDLL | None:
         path = Path(__file__).with_name(_NAME + suffix)
         if not path.is_file():
             continue
-        found = ctypes.CDLL(str(path))
-        # Compiled for another kind of processor, or before it told its sources, it has no kernels.
-        if hasattr(found, "headlight_encode") and hasattr(found, "headlight_sources"):
-            found.headlight_sources.restype = c_char_p
-            found.headlight_encode.restype = c_int
-            found.headlight_encode.argtypes = (
+        compiled = ctypes.CDLL(str(path))
+        # Compiled for another kind of processor, or before it knew its sources, it has no kernels.
+        if hasattr(compiled, "headlight_encode") and hasattr(compiled, "headlight_sources"):
+            compiled.headlight_sources.restype = c_char_p
+            compiled.headlight_encode.restype = c_int
+            compiled.headlight_encode.argtypes = (
                 *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
                 *(c_void_p, c_void_p, c_int64, c_void_p),
             )
-            return found
+            return compiled
     return None
 
 

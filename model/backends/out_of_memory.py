@@ -17,11 +17,6 @@ def in_halves(
 ) -> list[Result]:
     """Runs a pass, and repeats it in halves as long as memory runs out.
 
-    Args:
-        run: returns a result for each entry, in order.
-        entries: the batch, at least one entry.
-        backend: where the pass runs.
-
     Raises:
         Exception: any other error of `run`, or that of a single entry which is too large.
     """

@@ -28,15 +28,9 @@ def compiled() -> Run:
 
 
 def _attention_weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
-    """Computes the weights of scaled dot-product attention (Vaswani et al. 2017).
+    """Computes the weights of scaled dot-product attention, float32 [B, H, T, T].
 
-    Args:
-        queries: float32 [B, H, T, D / H].
-        keys: float32 [B, H, T, D / H].
-        bias: added to the scores of each key, float32 [B, 1, 1, T].
-
-    Returns:
-        float32 [B, H, T, T].
+    `bias` [B, 1, 1, T] is added to the scores of each key.
     """
     batch_size, num_heads, length, head_dim = queries.shape
     scores = torch.baddbmm(
@@ -53,15 +47,10 @@ def _attention_weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Te
 
 
 def _attend(heads: Tensor, bias: Tensor | None, explicit: bool) -> tuple[Tensor, Tensor]:
-    """Computes attention of all tokens.
+    """Computes attention of all tokens from queries, keys and values [3, B, H, T, D / H].
 
     Both paths compute in float32: the longest text of a batch chooses the path, and must not
     change the results of the others.
-
-    Args:
-        heads: queries, keys and values, [3, B, H, T, D / H].
-        bias: added to the scores of each key, float32 [B, 1, 1, T].
-        explicit: computes two products and returns the weights; else runs the fused kernel.
 
     Returns:
         Context, float32 [B, H, T, D / H]; weights, float32 [B, H, T, T], or an empty tensor.
@@ -79,19 +68,10 @@ def _attend(heads: Tensor, bias: Tensor | None, explicit: bool) -> tuple[Tensor,
 
 
 def _cls_weights(states: Tensor, bias: Tensor | None, cls: list[Tensor], num_heads: int) -> Tensor:
-    """Computes the attention weights of the first token without computing keys.
+    """Computes the attention weights of the first token, float32 [B, H, T], without keys.
 
     A score is a query times a key, q (W h + b) = (q W) h + q b. All keys share q b, which the
     softmax cancels. So the cost per token is H D products instead of D squared.
-
-    Args:
-        states: the inputs of the layer, float32 [B, T, D].
-        bias: added to the scores of each key, float32 [B, 1, 1, T].
-        cls: the parameters that `PackedEncoder` prepares for this token.
-        num_heads: H.
-
-    Returns:
-        float32 [B, H, T].
     """
     queries = functional.linear(states[:, 0], cls[0], cls[1])  # [B, D]
     split = queries.view(len(states), num_heads, -1).transpose(0, 1)  # [H, B, D / H]
@@ -103,17 +83,9 @@ def _cls_weights(states: Tensor, bias: Tensor | None, cls: list[Tensor], num_hea
 
 
 def _attend_cls(weights: Tensor, states: Tensor, cls: list[Tensor]) -> Tensor:
-    """Computes attention of the first token without computing values.
+    """Computes attention of the first token [B, D] without values.
 
     The mean of the projected values is the projection of the mean of the states.
-
-    Args:
-        weights: of the first token, float32 [B, H, T].
-        states: the inputs of the layer, float32 [B, T, D].
-        cls: the parameters that `PackedEncoder` prepares for this token.
-
-    Returns:
-        Context [B, D].
     """
     means = torch.bmm(weights, states)  # [B, H, D]
     context = torch.bmm(means.transpose(0, 1), cls[3])  # [H, B, D / H]

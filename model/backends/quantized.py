@@ -2,11 +2,8 @@
 
 Legend: N tokens, K features in, M features out.
 
-A weight has one scale for each output feature, computed once. An input has one scale and one shift
-for each token, computed in the pass, so that its bytes span from its least to its largest feature.
-So no scale depends on other texts of a batch. Sums of bytes are exact. Everything else stays
-float32. (Dynamic quantization by channel and by token as in Dettmers et al. 2022, "LLM.int8()",
-section 2, but without separate outliers.)
+A weight has a scale for each output feature, an input one for each token (Dettmers et al. 2022,
+"LLM.int8()", section 2, without outliers). So no scale depends on other texts of a batch.
 """
 
 import torch
@@ -17,11 +14,7 @@ _LARGEST = 127  # of a weight's signed bytes; the bytes of a state go from 0 to 
 
 
 def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantizes a projection to bytes.
-
-    Args:
-        weight: float32 [M, K].
-        bias: float32 [M].
+    """Quantizes a projection, float32 [M, K] with its bias [M], to bytes.
 
     Returns:
         The bytes, int8 [M, K]; and float32 [3, M]: for each feature its scale, the sum of its bytes
@@ -40,15 +33,9 @@ def quantize_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def project(states: Tensor, weight: Tensor, terms: Tensor) -> Tensor:
-    """Applies a linear layer to tokens with a product of bytes; TorchScript compiles it.
+    """Applies a linear layer to float32 [N, K] with a product of bytes; TorchScript compiles it.
 
-    Args:
-        states: float32 [N, K].
-        weight: from `quantize_weight`, int8 [K, M].
-        terms: from `quantize_weight`, float32 [3, M].
-
-    Returns:
-        float32 [N, M].
+    `weight` [K, M] and `terms` [3, M] are those of `quantize_weight`; the result is float32 [N, M].
     """
     least = states.amin(1, True)
     step = (states.amax(1, True) - least).clamp_(min=1e-12) / 255.0  # [N, 1]

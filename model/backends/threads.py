@@ -10,16 +10,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
-    """Chooses the number of threads.
-
-    Args:
-        setting: the number; 0 chooses one.
-        cgroup: where the kernel shows the limits of this container.
-
-    Returns:
-        The setting. If it is 0, the CPU quota rounded up, but at most the cores that this process
-        may use, which in a container are all cores of the host.
-    """
+    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process."""
     if setting:
         return setting
     cores = _usable_cores()
@@ -28,11 +19,7 @@ def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
 
 
 def yield_to_others(niceness: int) -> None:
-    """Lets other threads of the machine run before this one.
-
-    Args:
-        niceness: of this thread from now on, as in `nice`; one that is higher stays.
-    """
+    """Lets other threads of the machine run before this one."""
     if niceness and sys.platform == "linux":  # elsewhere this affects the whole process
         niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

@@ -1,8 +1,5 @@
 """Counts what texts look like and how they are answered, for a comparison with texts in use.
 
-A checkpoint records the counts of its validation texts. The service counts the same of the texts
-that it answers. Where the two part, the texts are no longer like those that were measured.
-
 Legend: N texts, C classes.
 """
 
@@ -26,21 +23,16 @@ _MOST_BOUNDS = 32
 class Baseline(Record):
     """What the texts that a checkpoint was measured on look like, and how it answers them.
 
-    A bin has what is above the bound before it, up to and including its own; the last bin has what
-    is above all bounds.
+    A bin holds what is above the bound before it, up to its own; the last bin has no upper bound.
 
     Args:
         weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        sets: names of the sets that the texts are of.
-        rows: N, how many texts they are.
-        score_bounds: the upper bounds of the bins of scores, ascending.
-        scores: for each class, how many texts it is the answer to, by the bin of the score, which
-            is the probability of the answer.
-        length_bounds: the upper bounds of the bins of lengths, ascending.
-        lengths: how many texts there are, by the bin of the tokens that were read.
+        rows: N.
+        scores: for each class, how many texts it is the answer to, by the bin of its probability.
+        lengths: how many texts there are, by the bin of the token count.
         truncated: texts of which a part was cut off.
-        tokens: that were read of all texts, special tokens included.
-        unknown_tokens: of them, those that stand for what the vocabulary lacks.
+        tokens: tokens that were read, special ones included.
+        unknown_tokens: tokens that stand for what the vocabulary lacks.
     """
 
     weights_sha256: Digest | None = None
@@ -92,16 +84,7 @@ def count_baseline(
     truncated: int,
     unknown_tokens: int,
 ) -> Baseline:
-    """Counts the texts of a measurement.
-
-    Args:
-        probabilities: calibrated, of every class [N, C].
-        token_counts: tokens that were read of each text [N].
-        labels: names of the classes, in order.
-        sets: names of the sets that the texts are of.
-        truncated: texts of which a part was cut off.
-        unknown_tokens: tokens that stand for what the vocabulary lacks.
-    """
+    """Counts the texts of a measurement: probabilities are [N, C], token counts [N]."""
     answers = probabilities.argmax(axis=1)  # [N]
     # The index of the first bound that is not below it, as `bisect_left` finds it.
     bins = np.searchsorted(SCORE_BOUNDS, probabilities.max(axis=1).astype(np.float64))  # [N]

@@ -1,18 +1,16 @@
-"""Fetches files by a name of the Hugging Face hub, from one commit, and checks their digests.
+"""Fetches files from one commit of a repository on the Hugging Face hub, which the user named.
 
-Nothing comes from the network unless somebody gave a name. A branch is resolved to its commit
-first, and everything is read from that commit. huggingface_hub is an extra, imported only here and
-only then; it takes a token from `HF_TOKEN`, the hub's address from `HF_ENDPOINT`, and a folder for
-what it keeps from `HF_HOME`.
+huggingface_hub is an extra, imported only here and only then; it reads `HF_TOKEN`, `HF_ENDPOINT`
+and `HF_HOME`.
 """
 
-import hashlib
 import re
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -26,27 +24,19 @@ Kind = Literal["model", "dataset"]
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[\w./-]{1,200}", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_PIECE = 1_048_576  # bytes of a file that are read at once
-_ANOTHER_MACHINE = "on a machine that reaches it, run: "
-_COPY = "; then copy the folder here and give its path"
+_DIGESTS = {"sha256": "SHA-256", "git-sha1": "SHA-1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A repository of the hub at a revision.
-
-    Args:
-        name: such as `organisation/name`.
-        revision: a branch, a tag or a commit.
-        kind: of the repository.
-    """
+    """A repository of the hub, such as `organisation/name`, at a branch, a tag or a commit."""
 
     name: str
     revision: str = "main"
     kind: Kind = "model"
 
     def __str__(self) -> str:
-        """The reference as an option has it."""
+        """Returns the reference as a user writes it."""
         return f"{SCHEME}{self.name}@{self.revision}"
 
     @property
@@ -56,49 +46,24 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """What the hub says of a file.
-
-    Args:
-        size: in bytes.
-        sha256: of the content; None for a small file.
-        blob: the SHA-1 of the content as git computes it.
-    """
-
-    size: int
-    sha256: str | None
-    blob: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a repository at one commit.
-
-    Args:
-        reference: what was asked for.
-        commit: its commit, 40 hex digits.
-        files: by their paths in the repository.
-    """
+    """The files of a repository at one commit, with their sizes in bytes; -1 if it is unknown."""
 
     reference: Reference
     commit: str
-    files: Mapping[str, RemoteFile]
+    files: Mapping[str, int]
 
 
 def is_reference(value: Path | str) -> bool:
-    """Tells whether an option names a repository of the hub instead of a path."""
+    """Whether an option names a repository of the hub instead of a path."""
     return str(value).startswith(SCHEME)
 
 
 def parse(value: Path | str, *, kind: Kind = "model") -> Reference:
     """Reads `hf:NAME`, `hf:NAME@REVISION`, or either without `hf:`.
 
-    Args:
-        value: of an option.
-        kind: of the repository.
-
     Raises:
-        HubError: it is no such name.
+        HubError: the value is not a name of the hub.
     """
     text = str(value)
     name, _, revision = text.removeprefix(SCHEME).partition("@")
@@ -116,7 +81,7 @@ def list_files(reference: Reference) -> Listing:
     """Asks the hub for the commit of a revision, and for its files.
 
     Raises:
-        HubError: the repository, the revision or the network is not there; or the extra is not.
+        HubError: the repository, the revision, the network or the extra is missing.
     """
     hub = _library(reference)
     with _explained(hub, reference):
@@ -128,90 +93,67 @@ def list_files(reference: Reference) -> Listing:
         )
     if info.sha is None or not _COMMIT.fullmatch(info.sha):
         raise HubError(str(reference), f"the hub names no commit for it, but {info.sha!r}")
-    files = {
-        each.rfilename: RemoteFile(
-            -1 if each.size is None else each.size,
-            None if each.lfs is None else each.lfs.sha256,
-            each.blob_id,
-        )
-        for each in info.siblings or []
-    }
+    files = {file.rfilename: -1 if file.size is None else file.size for file in info.siblings or []}
     return Listing(reference, info.sha, files)
 
 
 def download(listing: Listing, names: Collection[str], folder: Path) -> None:
-    """Downloads files of one commit into a folder, and checks their digests.
+    """Downloads files of one commit into a folder under the same paths, and checks their digests.
 
     What an interrupted download left there is completed.
 
-    Args:
-        listing: the commit.
-        names: paths of files in it.
-        folder: where they go, under the same paths.
-
     Raises:
-        HubError: a file or the network is not there, or a file is not what the hub promised.
+        HubError: a file or the network is missing, or a file is not what the hub promised.
     """
     reference = listing.reference
     hub = _library(reference)
-    folder.mkdir(parents=True, exist_ok=True)
+    where = {"repo_type": reference.kind, "revision": listing.commit, "local_dir": folder}
+    with _explained(hub, reference):
+        hub.snapshot_download(reference.name, allow_patterns=[*map(escape, names)], **where)
+        checked = hub.HfApi().verify_repo_checksums(reference.name, **where)
+    wrong = [each for each in checked.mismatches if each["path"] in names]
+    missing = [name for name in checked.missing_paths if name in names]
+    for each in wrong:
+        (folder / each["path"]).unlink()
+    if not missing:
+        # Notes of the library for its next download into this folder.
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+    for each in wrong:
+        raise HubError(
+            str(reference),
+            f"{each['path']} does not match its {_DIGESTS[each['algorithm']]} on the hub: it was "
+            "changed on its way; fetch it again",
+        )
+    for name in missing:
+        raise HubError(str(reference), f"{name} was not downloaded whole; fetch it again")
     for name in names:
-        with _explained(hub, reference):
-            hub.hf_hub_download(
-                reference.name,
-                name,
-                repo_type=reference.kind,
-                revision=listing.commit,
-                local_dir=folder,
-            )
-        fault = _difference(folder / name, listing.files[name])
-        if fault is not None:
-            (folder / name).unlink()
-            shutil.rmtree(folder / ".cache", ignore_errors=True)
-            raise HubError(
-                str(reference), f"{name} {fault}: it was changed on its way; fetch it again"
-            )
         sync(folder / name)
-    # Notes of the library for its next download into this folder.
-    shutil.rmtree(folder / ".cache", ignore_errors=True)
 
 
-def kept_folder(listing_or_pinned: Listing | Reference) -> Path:
-    """Returns the folder in which the files of a commit are kept between runs.
-
-    It lies in the home of huggingface_hub. Its own name is the last part of the repository's.
-
-    Args:
-        listing_or_pinned: a listing, or a reference whose revision is a commit.
+def kept_folder(pinned: Listing | Reference) -> Path:
+    """Returns the folder below `HF_HOME` that keeps the files of a commit between runs.
 
     Raises:
         HubError: the extra is not installed.
     """
-    if isinstance(listing_or_pinned, Listing):
-        reference, commit = listing_or_pinned.reference, listing_or_pinned.commit
-    else:
-        reference, commit = listing_or_pinned, listing_or_pinned.revision
-    home = Path(_library(reference).constants.HF_HOME) / "headlight"
-    parts = f"{reference.kind}s--{reference.name.replace('/', '--')}"
-    return home / parts / commit / reference.name.rpartition("/")[2]
+    if isinstance(pinned, Listing):
+        pinned = replace(pinned.reference, revision=pinned.commit)
+    home = Path(_library(pinned).constants.HF_HOME) / "headlight"
+    parts = f"{pinned.kind}s--{pinned.name.replace('/', '--')}"
+    return home / parts / pinned.revision / pinned.name.rpartition("/")[2]
 
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Holds a lock beside a folder, so that replicas that start together fetch once."""
-    from filelock import FileLock  # huggingface_hub brings it
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
+    with WeakFileLock(folder.with_name(f".{folder.name}.lock")):
         yield
 
 
 def _library(reference: Reference) -> ModuleType:
-    """Imports huggingface_hub.
-
-    Raises:
-        HubError: the extra is not installed.
-    """
     try:
         import huggingface_hub
         import huggingface_hub.constants
@@ -231,95 +173,64 @@ def _library(reference: Reference) -> ModuleType:
 @contextmanager
 def _explained(hub: ModuleType, reference: Reference) -> Iterator[None]:
     """Turns what the library raises into one line that says what to do."""
-    errors = hub.errors
-    what = str(reference)
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise HubError(
-            what,
-            f"access needs consent: give it on the page of {reference.name}, and set HF_TOKEN to "
-            "a token of that account",
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise HubError(
-            what, f"the repository has no revision {reference.revision}: check the name"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise HubError(
-            what,
-            f"the hub shows no {reference.kind} of this name: check the name, or set HF_TOKEN if "
-            "it is private",
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise HubError(
-            what, f"a file of the commit is not there: {_last(error)}; fetch it again"
-        ) from error
-    except errors.OfflineModeIsEnabled as error:
-        raise HubError(
-            what,
-            f"HF_HUB_OFFLINE is set, so the hub is not asked: unset it, or {_elsewhere(reference)}",
-        ) from error
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code
-        advice = (
-            "check HF_TOKEN" if status in (401, 403) else f"try again, or {_elsewhere(reference)}"
-        )
-        raise HubError(what, f"the hub answers with status {status}: {advice}") from error
-    except errors.HFValidationError as error:
-        raise HubError(what, f"is no name of the hub: {_last(error)}") from error
-    except Exception as error:
-        # Of the HTTP client below the library, which may change.
-        raise HubError(
-            what,
-            f"the hub at {_without_password(hub.constants.ENDPOINT)} cannot be read "
-            f"({_last(error)}): try again, or "
-            f"{_elsewhere(reference)}",
-        ) from error
+    except Exception as error:  # the HTTP client below the library raises errors of its own
+        raise HubError(str(reference), _explain(error, hub, reference)) from error
+
+
+def _explain(error: Exception, hub: ModuleType, reference: Reference) -> str:
+    errors = hub.errors
+    match error:
+        case errors.GatedRepoError():
+            return (
+                f"access needs consent: give it on the page of {reference.name}, and set HF_TOKEN "
+                "to a token of that account"
+            )
+        case errors.RevisionNotFoundError():
+            return f"the repository has no revision {reference.revision}: check the name"
+        case errors.RepositoryNotFoundError():
+            return (
+                f"the hub shows no {reference.kind} of this name: check the name, or set HF_TOKEN "
+                "if it is private"
+            )
+        case errors.EntryNotFoundError():
+            return f"a file of the commit is not there: {_root_cause(error)}; fetch it again"
+        case errors.OfflineModeIsEnabled():
+            return (
+                "HF_HUB_OFFLINE is set, so the hub is not asked: unset it, or "
+                f"{_elsewhere(reference)}"
+            )
+        case errors.HfHubHTTPError():
+            status = error.response.status_code
+            is_forbidden = status in (401, 403)
+            advice = "check HF_TOKEN" if is_forbidden else f"try again, or {_elsewhere(reference)}"
+            return f"the hub answers with status {status}: {advice}"
+        case errors.HFValidationError():
+            return f"is no name of the hub: {_root_cause(error)}"
+    # An address may hold a name and a password before its host.
+    endpoint = re.sub(r"//[^/]*@", "//", hub.constants.ENDPOINT)
+    return (
+        f"the hub at {endpoint} cannot be read ({_root_cause(error)}): try again, or "
+        f"{_elsewhere(reference)}"
+    )
 
 
 def _elsewhere(reference: Reference) -> str:
-    if reference.kind == "model":
-        command = (
-            f"headlight-train fetch {reference.name} --revision {reference.revision} --output DIR"
-        )
-    else:
-        command = (
-            f"hf download {reference.name} --repo-type dataset --revision {reference.revision} "
-            "--local-dir DIR"
-        )
-    return f"{_ANOTHER_MACHINE}{command}{_COPY}"
+    name, revision = reference.name, reference.revision
+    command = f"headlight-train fetch {name} --revision {revision} --output DIR"
+    if reference.kind == "dataset":
+        command = f"hf download {name} --repo-type dataset --revision {revision} --local-dir DIR"
+    return (
+        f"on a machine that reaches it, run: {command}; then copy the folder here and give its path"
+    )
 
 
-def _without_password(url: str) -> str:
-    """A URL without the name and the password that may stand before its host."""
-    scheme, mark, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
-
-
-def _last(error: BaseException) -> str:
-    """The first line of what lies at the bottom of an error."""
+def _root_cause(error: BaseException) -> str:
+    """Returns the first line of the error that caused the others."""
     while error.__cause__ is not None or (
         error.__context__ is not None and not error.__suppress_context__
     ):
         error = error.__cause__ or error.__context__ or error
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
-
-
-def _difference(path: Path, promised: RemoteFile) -> str | None:
-    """Tells how a file differs from what the hub promised."""
-    size = path.stat().st_size
-    if size != promised.size:
-        return f"has {size} bytes, and the hub says {promised.size}"
-    with path.open("rb") as file:
-        if promised.sha256 is not None:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-            return None if found == promised.sha256 else "does not match its SHA-256 on the hub"
-        if promised.blob is None:
-            return None
-        blob = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        while piece := file.read(_PIECE):
-            blob.update(piece)
-        return None if blob.hexdigest() == promised.blob else "does not match its SHA-1 on the hub"

@@ -1,8 +1,4 @@
-"""Fetches a checkpoint folder by its name on the hub; see `model.checkpoint.hub`.
-
-Only the files that are read here are fetched, and only weights in safetensors: nothing is
-unpickled.
-"""
+"""Fetches a checkpoint folder by its name on the hub: only what is read, nothing pickled."""
 
 import shutil
 from collections.abc import Callable
@@ -41,18 +37,7 @@ Check = Callable[[Path], object]
 
 
 def fetch(reference: Reference, output: Path, *, check: Check) -> str:
-    """Fetches a folder, checks it, and gives it its name as a whole.
-
-    Until then it lies beside `output` under a name of its own. What an interrupted call left there
-    is completed.
-
-    Args:
-        reference: the name and the revision.
-        output: the folder to make; may be there if it is empty, or has the files of this commit.
-        check: raises a CheckpointError for a folder that is not to be accepted.
-
-    Returns:
-        The commit.
+    """Fetches a folder beside `output`, checks it, and renames it; returns its commit.
 
     Raises:
         HubError: it cannot be fetched, or is not accepted; then nothing is left.
@@ -75,18 +60,7 @@ def fetch(reference: Reference, output: Path, *, check: Check) -> str:
 
 
 def kept(reference: Reference, *, check: Check) -> Path:
-    """Returns the folder of a commit, which is fetched if it is not there yet.
-
-    A commit that was fetched before needs no network.
-
-    Args:
-        reference: the name and the revision.
-        check: raises a CheckpointError for a folder that is not to be accepted.
-
-    Raises:
-        HubError: it cannot be fetched, or is not accepted; then nothing is left.
-        OSError: the folder cannot be written.
-    """
+    """Returns the folder of a commit, which is fetched once; raises as `fetch` does."""
     if reference.is_pinned and kept_folder(reference).is_dir():
         return kept_folder(reference)
     listing = list_files(reference)
@@ -100,12 +74,8 @@ def kept(reference: Reference, *, check: Check) -> Path:
 def local_folder(value: Path, *, check: Check = lambda _: None) -> Path:
     """Returns the folder of an option, which is a path or `hf:NAME@REVISION`.
 
-    Args:
-        value: of the option.
-        check: as for `kept`.
-
     Raises:
-        HubError: it is a name that cannot be fetched.
+        HubError: the name cannot be fetched, or its folder is not accepted.
         OSError: the folder cannot be written.
     """
     return kept(parse(value), check=check) if is_reference(value) else value
@@ -121,7 +91,7 @@ def origin_of(folder: Path) -> str | None:
 
 
 def _fetch_into(listing: Listing, output: Path, check: Check) -> None:
-    names = _choose(listing)
+    names = _choose_files(listing)
     part = output.with_name(f".{output.name}.part")
     download(listing, names, part)
     # Of a commit that this branch had before.
@@ -150,12 +120,8 @@ def _fetch_into(listing: Listing, output: Path, check: Check) -> None:
     part.rename(output)
 
 
-def _choose(listing: Listing) -> list[str]:
-    """Returns the files to fetch, the small ones first.
-
-    Raises:
-        HubError: the folder has no weights in safetensors, or a file is missing or too large.
-    """
+def _choose_files(listing: Listing) -> list[str]:
+    """Returns the files to fetch; refuses a folder without safetensors, or with too large files."""
     what = f"{listing.reference} ({listing.commit[:12]})"
     if CONFIG not in listing.files:
         raise HubError(what, f"has no {CONFIG}: it is no folder of transformers")
@@ -163,7 +129,7 @@ def _choose(listing: Listing) -> list[str]:
         raise HubError(what, _why_no_weights(listing))
     names = [CONFIG, *(name for name in _OTHERS if name in listing.files), WEIGHTS]
     for name in names:
-        size = listing.files[name].size
+        size = listing.files[name]
         most = _MOST_WEIGHTS if name == WEIGHTS else MOST_BYTES
         if not 0 <= size <= most:
             raise HubError(what, f"{name} has {size} bytes, at most {most} are fetched")

@@ -31,13 +31,7 @@ Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class DataSource(Record):
-    """A file of training data.
-
-    Args:
-        file: its name without the folder; in a plan its path as the plan writes it.
-        rows: rows that were read from it.
-        sha256: the SHA-256 of the file on disk.
-    """
+    """A file of training data; in a plan, `file` is the path that the plan states."""
 
     file: str
     rows: PositiveInt
@@ -45,15 +39,9 @@ class DataSource(Record):
 
 
 class Metric(Record):
-    """The accuracy on one set, measured when the checkpoint was made.
+    """The accuracy on one set, with its 95 % Wilson interval, as it was measured in training.
 
-    Args:
-        name: the name of the set.
-        rows: texts of the set.
-        accuracy: share of correct labels.
-        interval: its 95 % Wilson interval.
-        log_loss: mean negative log-likelihood after calibration, in nats.
-        ece: expected calibration error after calibration, 15 bins.
+    `log_loss` is the mean negative log-likelihood after calibration, in nats; `ece` has 15 bins.
     """
 
     name: str
@@ -65,17 +53,9 @@ class Metric(Record):
 
 
 class PrecisionSet(Record):
-    """How one type of numbers did on one set, beside float32.
+    """How one type of numbers did on one set, beside float32; `log_loss` is in nats.
 
-    Args:
-        name: the name of the set.
-        rows: texts of the set.
-        accuracy: share of correct labels in the type.
-        log_loss: mean negative log-likelihood after calibration in the type, in nats.
-        float32_accuracy: the same share in float32.
-        float32_log_loss: the same log-likelihood in float32.
-        lost: texts that float32 has right and the type has wrong.
-        gained: texts that the type has right and float32 has wrong.
+    `lost` texts are right in float32 and wrong in the type, `gained` texts the other way.
     """
 
     name: SetName
@@ -110,11 +90,7 @@ class PrecisionSet(Record):
 
 
 def _whole(name: str, share: float, rows: int) -> int:
-    """The rows that are a share of all.
-
-    Raises:
-        ValueError: they are no whole number, so nobody counted them.
-    """
+    """The rows that are a share of all."""
     count = round(share * rows)
     if abs(share * rows - count) > _ROUNDING:
         raise ValueError(
@@ -127,11 +103,7 @@ class Precision(Record):
     """What a type of numbers was measured to cost these weights.
 
     Args:
-        dtype: the type of the projections.
         weights_sha256: SHA-256 of the weights file that was measured.
-        processor: the processor that measured it.
-        torch: the version of torch that did.
-        sets: what was measured; each name once.
     """
 
     dtype: Literal["bfloat16", "int8"]
@@ -156,19 +128,13 @@ class Manifest(Record):
     """The content of `headlight.json`.
 
     Args:
-        format_version: version of this format.
-        labels: names of the classes, in order.
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
         max_length: the most tokens that the model reads.
-        training_data: the files of training data.
-        seed: seed of the run.
         recipe: every option of the run.
-        metrics: accuracy on each measured set.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
         thresholds: what thresholds on the score leave of the answers to these texts.
-        files: SHA-256 of the other files of the folder, by their plain names; it detects a
-            flipped bit.
+        files: SHA-256 of the other files of the folder, by their plain names.
         sha256: SHA-256 of the rest of this content (see `seal`); None if written by hand.
     """
 
@@ -206,11 +172,7 @@ class Manifest(Record):
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the content that is written to `headlight.json`.
-
-        Without a record of precision, a baseline or thresholds, its field is left out, so that
-        versions that do not know it read the folder too.
-        """
+        """Returns what is written to `headlight.json`, without empty optional records."""
         content = self.model_dump(mode="json")
         for name in ("precision", "baseline", "thresholds"):
             if not content[name]:
@@ -219,11 +181,7 @@ class Manifest(Record):
 
 
 def seal(content: Mapping[str, Any]) -> str:
-    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter.
-
-    Args:
-        content: the JSON object; its own `sha256` is ignored.
-    """
+    """Computes the SHA-256 of the content of `headlight.json`; white space does not matter."""
     rest = {key: value for key, value in content.items() if key != "sha256"}
     canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

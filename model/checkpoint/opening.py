@@ -1,11 +1,8 @@
 """Checks every file of a checkpoint folder, then loads it; `saving` writes the folder.
 
-    config.json            sizes; an encoder uses the names of transformers
-    model.safetensors      weights; an encoder uses the names of transformers
-    tokenizer.json         the tokenizer, with other files that transformers reads
-    headlight.json         temperature, labels, recipe, figures, digests (see model.manifest)
-
-A folder that transformers saved has no `headlight.json`; its temperature is 1.
+config.json, model.safetensors    sizes and weights, by the names of transformers
+tokenizer.json                    the tokenizer, with other files that transformers reads
+headlight.json                    temperature, labels, figures, digests; others have none
 """
 
 import hashlib
@@ -36,16 +33,7 @@ _VERSION_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder that passed all checks; its weights are not loaded yet.
-
-    Args:
-        path: the folder.
-        name: the name of the folder.
-        weights_sha256: the SHA-256 of the weights file, in hex.
-        config: sizes of the network.
-        manifest: the content of `headlight.json`, or defaults.
-        tokenizer: the tokenizer of the folder.
-    """
+    """A folder that passed all checks; its weights are not loaded yet."""
 
     path: Path
     name: str
@@ -68,11 +56,11 @@ class Checkpoint:
         path = self.path / WEIGHTS
         # One read: the digest and the weights come from the same bytes.
         content = read_bytes(path)
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.weights_sha256:
+        sha256 = hashlib.sha256(content).hexdigest()
+        if sha256 != self.weights_sha256:
             raise CheckpointError(
                 path,
-                f"is version {found[:_VERSION_LENGTH]} now, and was {self.version} when it was "
+                f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
         network = build_undrawn(self.config, "cpu")
@@ -90,8 +78,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
             cannot harm this process. It takes about half a second.
 
     Raises:
-        CheckpointError: the folder or a file is missing, damaged or does not fit; the message
-            names the file and the fault.
+        CheckpointError: the message names the file and the fault.
         UnsupportedCheckpointError: this kind of network cannot be loaded.
     """
     check_folder(path)
@@ -167,7 +154,7 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
         raise CheckpointError(
             path,
             "does not match its own SHA-256: it is damaged, or was changed after it was written "
-            "(whoever changes it by hand takes sha256 out)",
+            "(to change it by hand, take sha256 out)",
         )
     return manifest
 
@@ -212,7 +199,7 @@ def _check_precision(
         if record.weights_sha256 != weights_sha256:
             raise CheckpointError(
                 path,
-                f"its record of {record.dtype} is of version "
+                f"its record of {record.dtype} belongs to version "
                 f"{record.weights_sha256[:_VERSION_LENGTH]}, and {WEIGHTS} is version "
                 f"{weights_sha256[:_VERSION_LENGTH]}: take the record and sha256 out, then measure "
                 f"again (headlight-train evaluate --record-dtype {record.dtype})",
@@ -228,14 +215,14 @@ def _check_precision(
 def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
     """Refuses records of other weights: their answers say nothing of those of the folder's."""
     for name, verb, record in (
-        ("baseline", "is", manifest.baseline),
-        ("thresholds", "are", manifest.thresholds),
+        ("baseline", "belongs", manifest.baseline),
+        ("thresholds", "belong", manifest.thresholds),
     ):
         if record is None or record.weights_sha256 in (None, weights_sha256):
             continue
         raise CheckpointError(
             path,
-            f"its {name} {verb} of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
+            f"its {name} {verb} to version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
             f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take {name} and sha256 "
             "out, then record again (headlight-train evaluate --record-baseline)",
         )

@@ -1,12 +1,8 @@
-"""Refuses weights with which a text could overflow a network, by bounds of all that it computes.
+"""Refuses weights with which a text could overflow a network, by bounds that hold for every text.
 
-Legend: D features in.
-
-A bound holds for every text. An output of a linear map is at most the largest sum of absolute
-weights over a row, times the largest input, plus the largest bias. Attention is a mean of values.
-After a layer norm no feature exceeds the root of D times the largest scale, plus the largest shift,
-whatever came in. So the bounds of a trained network are a few powers of ten. Only those of a
-damaged or hostile one come near the largest float32.
+An output of a linear map is at most the largest sum of absolute weights over a row, times the
+largest input, plus the largest bias. Attention is a mean of values. After a layer norm no feature
+exceeds the root of the feature count times the largest scale, plus the largest shift.
 """
 
 import math
@@ -30,16 +26,7 @@ LARGEST = 1e35
 def check_magnitudes(
     path: Path, network: Network, *, dtype: torch.dtype, stored_name: Callable[[str], str]
 ) -> None:
-    """Refuses weights that could make a pass overflow.
-
-    For float16, whose range is small, it only checks that the weights themselves fit. There a text
-    that overflows fails alone.
-
-    Args:
-        path: the weights file, named in errors.
-        network: float32, on the CPU, with finite weights.
-        dtype: the type of the projections that will serve.
-        stored_name: maps our name of a parameter to its name in the file.
+    """Refuses weights that could make a pass overflow; for float16, only those beyond its range.
 
     Raises:
         CheckpointError: a weight is too large.
@@ -105,13 +92,7 @@ class _Bounds:
         return self.linear(module.output, self.linear(module.value, inputs))
 
     def norm(self, module: nn.LayerNorm, inputs: float, *, source: nn.Module) -> float:
-        """Bounds the outputs of a layer norm, which sums the squares of its inputs.
-
-        Args:
-            module: the layer norm.
-            inputs: bound of its inputs.
-            source: where the inputs come from, to be named if they are too large.
-        """
+        """Bounds the outputs of a layer norm, which sums the squares of its inputs."""
         size = module.weight.numel()
         self._check(source, size * inputs * inputs)
         return math.sqrt(size) * _largest(module.weight) + _largest(module.bias)

@@ -15,12 +15,7 @@ _Z_SQUARED = 1.96**2
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a type may be chosen by itself.
-
-    Args:
-        allowed: whether it may.
-        reason: a clause that says why, or why not.
-    """
+    """Whether a type may be chosen by itself, with a clause that says why."""
 
     allowed: bool
     reason: str
@@ -30,13 +25,8 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     """Judges a type by what was measured of it.
 
     The accuracy over all rows must be within `MOST_POINTS` of float32's, over `LEAST_ROWS` rows or
-    more. No set alone may get worse by more than chance explains: if every text whose answer turned
-    from right to wrong or back had turned by the toss of a coin, the rows lost minus those gained
-    would stay below 1.96 times the root of their sum 19 times out of 20 (McNemar 1947).
-
-    Args:
-        dtype: the name of the type.
-        records: those of the checkpoint, each type once.
+    more. No single set may get worse by more than chance explains (McNemar 1947): the rows lost
+    minus those gained must stay below 1.96 times the root of their sum.
     """
     record = next((each for each in records if each.dtype == dtype), None)
     if record is None:
@@ -45,7 +35,7 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     change = sum(one.change for one in record.sets)
     measured = f"{100 * change / rows:+.2f} over {rows:,} rows"
     if rows < LEAST_ROWS:
-        reason = f"{dtype} was measured on {rows} rows alone, of at least {LEAST_ROWS}"
+        reason = f"{dtype} was measured on only {rows} rows, of at least {LEAST_ROWS}"
         return Verdict(allowed=False, reason=reason)
     # Compared as whole numbers: 0.2 has no exact float.
     if abs(change) * 1000 > round(MOST_POINTS * 10) * rows:

@@ -47,7 +47,7 @@ def save_checkpoint(
         network: the network with its weights.
         config: the sizes.
         tokenizer: the tokenizer.
-        manifest: the content of `headlight.json`; this function fills in its digests.
+        manifest: the content of `headlight.json`; its digests are filled in here.
         dtype: the type of the stored weights.
 
     Raises:
@@ -93,9 +93,6 @@ def save_checkpoint(
 def check_place(path: Path) -> None:
     """Refuses a path where writing a checkpoint would remove other files.
 
-    Args:
-        path: where a checkpoint will be written.
-
     Raises:
         CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
     """
@@ -125,13 +122,6 @@ def _is_checkpoint(path: Path) -> bool:
 def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     """Writes a record of precision into `headlight.json`, in place of an older one of its type.
 
-    The file is replaced whole and sealed anew; no other file changes. A folder of transformers gets
-    a `headlight.json`.
-
-    Args:
-        checkpoint: the folder, as it was when it was measured.
-        record: of its weights.
-
     Raises:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
@@ -141,18 +131,7 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
 
 
 def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresholds) -> None:
-    """Writes a baseline and thresholds into `headlight.json`, in place of older ones.
-
-    The file is replaced as `save_precision` does it, once for both.
-
-    Args:
-        checkpoint: the folder, as it was when it was measured.
-        baseline: of its answers.
-        thresholds: what they leave of the same answers.
-
-    Raises:
-        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
-    """
+    """Writes a baseline and thresholds into `headlight.json`; raises as `save_precision` does."""
     mine = {"weights_sha256": checkpoint.weights_sha256}
     records: dict[str, Record] = {"baseline": baseline, "thresholds": thresholds}
     _save_records(
@@ -187,9 +166,6 @@ def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None
 
 def check_recordable(folder: Path) -> None:
     """Refuses a folder whose `headlight.json` must not change.
-
-    Args:
-        folder: of a checkpoint.
 
     Raises:
         CheckpointError: it is signed, or cannot be written.

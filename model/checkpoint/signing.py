@@ -1,10 +1,7 @@
 """Signs the files of a checkpoint folder with a key, and verifies them; never uses a network.
 
-The signature is an OpenSSF model signature (https://github.com/ossf/model-signing-spec): a Sigstore
-bundle over a statement that lists the SHA-256 of every file. It lies in the folder itself, as
-`model.sig`, and covers every file but itself.
-
-Importing this module needs the package model-signing, which the extra `signing` brings.
+`model.sig` is an OpenSSF model signature (https://github.com/ossf/model-signing-spec) over every
+other file. Importing this module needs the extra `signing`.
 """
 
 import base64
@@ -28,18 +25,11 @@ _LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
 
 
 def sign_checkpoint(folder: Path, key: Path) -> Path:
-    """Writes `model.sig` over every other file of a folder, in place of an older one.
-
-    Args:
-        folder: the checkpoint folder.
-        key: the private key, in PEM form and without a password.
-
-    Returns:
-        The path of the signature.
+    """Writes `model.sig` over every other file of a folder, and returns its path.
 
     Raises:
         CheckpointError: a file cannot be read, or is a link, a device or a pipe.
-        SigningKeyError: the key cannot sign.
+        SigningKeyError: the key is no private key in PEM form without a password.
         OSError: the signature cannot be written.
     """
     _check_readable(key)
@@ -60,15 +50,11 @@ def sign_checkpoint(folder: Path, key: Path) -> Path:
 
 
 def verify_checkpoint(folder: Path, key: Path) -> None:
-    """Checks that a folder holds exactly what the owner of a key has signed.
-
-    Args:
-        folder: the checkpoint folder.
-        key: the public key, in PEM form.
+    """Checks that a folder holds exactly what the owner of a public key has signed.
 
     Raises:
-        CheckpointError: the signature is missing, damaged or of another key, or a file was changed,
-            added or removed after it; the message names the file.
+        CheckpointError: the signature is missing, damaged or from another key, or a file was
+            changed, added or removed after it; the message names the file.
         SigningKeyError: the key cannot verify.
     """
     _check_readable(key)
@@ -122,11 +108,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _signed_digests(signature: Path) -> dict[str, str]:
-    """Reads what a signature says of each file: its SHA-256, by its path in the folder.
-
-    Raises:
-        CheckpointError: it is not a signature, or has no SHA-256 of whole files.
-    """
+    """Reads what a signature says of each file: its SHA-256, by its path in the folder."""
     try:
         bundle = json.loads(read_bytes(signature))
         statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
@@ -149,7 +131,7 @@ def _explain(
     signature = folder / SIGNATURE
     if isinstance(error, InvalidSignature) or str(error).startswith("Key mismatch"):
         return CheckpointError(
-            signature, f"is not a signature by the key {key}: it is another's, or was changed"
+            signature, f"was not signed by the key {key}, or was changed afterwards"
         )
     if str(error).startswith("Signature mismatch"):
         for name in sorted(present | set(signed)):

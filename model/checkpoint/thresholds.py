@@ -1,9 +1,6 @@
 """Counts what a threshold on the score leaves: how much is answered, and how well.
 
-A model that may abstain trades the share of answers for their accuracy (El-Yaniv and Wiener 2010,
-*On the foundations of noise-free selective classification*). A checkpoint records the counts of its
-validation texts, so that its users can choose a threshold.
-
+A model that may abstain trades the share of answers for their accuracy (El-Yaniv and Wiener 2010).
 Legend: N texts, C classes.
 """
 
@@ -23,11 +20,9 @@ _MOST_THRESHOLDS = 32
 
 
 class ThresholdReport(TypedDict):
-    """What is left of some texts at one threshold; names and order are stable.
+    """What is left of some texts at one threshold; None where nothing can be counted.
 
-    `precision` and `recall` are by class. Where nothing can be counted there is None: the accuracy
-    of no answers, the precision of a class that is never answered, the recall of a class that no
-    text has.
+    `precision` and `recall` are by class. Recall counts a text without an answer as missed.
     """
 
     threshold: float
@@ -39,13 +34,7 @@ class ThresholdReport(TypedDict):
 
 
 class Threshold(Record):
-    """What is left at one threshold, counted.
-
-    Args:
-        threshold: answers whose score is this or more are left.
-        answers: for each class, how many of the texts that are left it is the answer to.
-        right: for each class, how many of these answers are right.
-    """
+    """What is left at one threshold: answers with this score or more, by class."""
 
     threshold: Share
     answers: dict[str, Count]
@@ -57,10 +46,8 @@ class Thresholds(Record):
 
     Args:
         weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        sets: names of the sets that the texts are of.
-        rows: N, how many texts they are.
         texts: for each class, how many texts truly have it.
-        by_threshold: what is left at each, ascending.
+        by_threshold: counts at each threshold, ascending.
     """
 
     weights_sha256: Digest | None = None
@@ -115,17 +102,7 @@ def count_thresholds(
     labels: Sequence[str],
     sets: Sequence[str],
 ) -> Thresholds:
-    """Counts the answers whose score is a threshold or more, for the record of a checkpoint.
-
-    Args:
-        probabilities: calibrated, of every class [N, C]; N is at least 1.
-        label_ids: the true classes [N].
-        labels: names of the classes, in order.
-        sets: names of the sets that the texts are of.
-
-    Returns:
-        The counts at the thresholds of `threshold_reports`.
-    """
+    """Counts the answers whose score is a threshold or more; see `threshold_reports`."""
     texts, by_threshold = _count(probabilities, label_ids, labels)
     return Thresholds(
         sets=tuple(sets), rows=len(probabilities), texts=texts, by_threshold=by_threshold
@@ -137,16 +114,12 @@ def threshold_reports(
 ) -> list[ThresholdReport]:
     """Measures the answers whose score is a threshold or more, for thresholds from 0.5 to 0.99.
 
-    The score of a text is its largest probability. With two classes none is below 0.5; with more
-    there may be, so the first threshold is 0 there, which answers all.
+    With more than two classes a score may be below 0.5, so there the first threshold is 0.
 
     Args:
         probabilities: of every class, each row summing to 1 [N, C]; N is at least 1.
         label_ids: the true classes [N].
         labels: names of the classes, in order.
-
-    Returns:
-        A report for each threshold, ascending. Recall counts a text without an answer as missed.
     """
     return _reports(*_count(probabilities, label_ids, labels))
 

@@ -18,11 +18,6 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 transformers_name: Callable[[str], str] = BERT.stored_name
 
 
-def own_name(name: str) -> str:
-    """Returns the name unchanged, for networks that store parameters under our names."""
-    return name
-
-
 def check_weights(
     path: Path,
     network: nn.Module,
@@ -30,33 +25,25 @@ def check_weights(
     stored_name: Callable[[str], str] = transformers_name,
     unused: frozenset[str] = BERT.unused,
 ) -> None:
-    """Compares the header of a weights file with the parameters of a network.
-
-    It does not read weights.
-
-    Args:
-        path: the safetensors file.
-        network: may be on the meta device.
-        stored_name: maps our name of a parameter to its name in the file.
-        unused: names in the file that the network need not have.
+    """Compares the names, shapes and types in a weights file with the parameters of a network.
 
     Raises:
-        CheckpointError: the file is missing or damaged, or names, shapes or types do not fit.
+        CheckpointError: the file is missing or damaged, or does not fit.
     """
     needed = {
         stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
     }
-    found, types = _header(path)
-    missing = sorted(needed.keys() - found.keys())
+    shapes, types = _header(path)
+    missing = sorted(needed.keys() - shapes.keys())
     if missing:
         raise CheckpointError(path, f"lacks {_some(missing)}, which config.json asks for")
-    surplus = sorted(found.keys() - needed.keys() - unused)
+    surplus = sorted(shapes.keys() - needed.keys() - unused)
     if surplus:
         raise CheckpointError(path, f"holds {_some(surplus)}, which config.json has no place for")
     for name, shape in needed.items():
-        if found[name] != shape:
+        if shapes[name] != shape:
             raise CheckpointError(
-                path, f"{name} has shape {found[name]}, config.json asks for {shape}"
+                path, f"{name} has shape {shapes[name]}, config.json asks for {shape}"
             )
         if types[name] not in _FLOATS:
             raise CheckpointError(
@@ -91,13 +78,7 @@ def load_weights(
     *,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Loads the weights of a file that `check_weights` accepted into a network.
-
-    Args:
-        path: the file, named in errors.
-        content: its bytes; 16-bit weights are widened to float32.
-        network: on the CPU.
-        stored_name: maps our name of a parameter to its name in the file.
+    """Loads the bytes of a file that `check_weights` accepted into a network on the CPU.
 
     Raises:
         CheckpointError: a weight is not a finite number.
@@ -129,14 +110,7 @@ def save_weights(
     dtype: torch.dtype,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Writes the parameters of a network.
-
-    Args:
-        path: the file to write.
-        weights: the `state_dict` of the network.
-        dtype: the type of the stored weights.
-        stored_name: maps our name of a parameter to its name in the file.
-    """
+    """Writes the parameters of a network."""
     stored = {
         stored_name(name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()
@@ -146,22 +120,19 @@ def save_weights(
 
 
 def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> list[str]:
-    """Loads the weights of a pretrained encoder into a network.
-
-    Parameters of the head that do not fit keep their fresh weights.
+    """Loads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 
     Args:
         path: a safetensors file of any network of this kind, with or without the kind's prefix in
             its names, and with or without a head.
         network: on the CPU, with fresh weights.
-        kind: of the encoder.
+        kind: the kind of encoder.
 
     Returns:
         Our names of the parameters that were not loaded.
 
     Raises:
-        CheckpointError: the file is missing or damaged, a weight of the encoder is missing or has
-            the wrong shape, or a weight is not a finite number.
+        CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
     """
     shapes, _ = _header(path)
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)

@@ -28,8 +28,7 @@ def progress(
         stream: where it shows; standard error if None.
 
     Yields:
-        A function to call with the units just done and a few words on how they went. Costly words
-        are passed as a function, which is called only when they are shown.
+        A function to call with the units just done, and words on them or a function for words.
     """
     stream = sys.stderr if stream is None else stream
     if stream.isatty():

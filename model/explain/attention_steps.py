@@ -2,11 +2,7 @@
 
 Legend: T tokens, H heads, D features of one head's queries, keys and values.
 
-The steps are those of Vaswani et al. 2017, section 3.2, for the row of one query.
-`model.network.reference` has the same steps for whole batches.
-
-Like gradients, steps use the float32 network from which the serving network was made. The serving
-network may compute in 16 or 8 bits; its weights then differ by rounding.
+The steps are those of Vaswani et al. 2017, section 3.2, for the row of one query, in float32.
 """
 
 import math
@@ -31,18 +27,13 @@ class HeadSteps:
     """How one head makes the row of weights of one query.
 
     Args:
-        encoding: the text as the model read it, with its tokens.
-        layer: number of the layer.
-        head: number of the head.
-        query: number of the token whose row it is.
         scale: 1 / √D, the factor of every product of a query and a key.
         query_vector: the query of that token, float32 [D].
         keys: the key of each token, float32 [T, D].
         scores: the products of the query with each key, times `scale`, float32 [T].
         weights: the softmax of the scores, float32 [T].
         values: the value of each token, float32 [T, D].
-        result: the sum of the values, each times its weight, float32 [D]. A head that is switched
-            off counts as 0 after this step.
+        result: the sum of the values, each times its weight, float32 [D].
     """
 
     encoding: Encoding
@@ -59,16 +50,7 @@ class HeadSteps:
 
 
 class HeadInspector:
-    """Steps of the heads of one checkpoint; several threads may use it at once.
-
-    Args:
-        network: on `device`.
-        num_layers: layers with attention.
-        num_heads: H of each layer.
-        head_dim: D.
-        pad_token_id: the id that pads a batch.
-        device: where the network is.
-    """
+    """Steps of the heads of one checkpoint; several threads may use it at once."""
 
     def __init__(
         self,
@@ -93,13 +75,7 @@ class HeadInspector:
         return length * per_token + 2 * self.head_dim
 
     def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
-        """Runs the network up to one layer, and the steps of one head for one query.
-
-        Args:
-            encoding: the text, perhaps with heads switched off.
-            layer: number of the layer.
-            head: number of the head.
-            query: number of the token whose row is wanted.
+        """Runs the network up to one layer, and the steps of one head for one query token.
 
         Raises:
             IndexError: there is no such layer, head or token.
@@ -111,8 +87,8 @@ class HeadInspector:
         _check(query, length, "token", "the text")
         batch = self._batch(encoding)
         with self._network.use() as network, torch.no_grad():
-            found = _compute(network.attention_inputs(batch, layer), head, query, length)
-        steps = [tensor.float().cpu().numpy() for tensor in found]
+            computed = _compute(network.attention_inputs(batch, layer), head, query, length)
+        steps = [tensor.float().cpu().numpy() for tensor in computed]
         if not all(np.isfinite(step).all() for step in steps):
             raise NotFiniteError(1, 1, what="steps of a head")
         return HeadSteps(encoding, layer, head, query, 1 / math.sqrt(self.head_dim), *steps)

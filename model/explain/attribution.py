@@ -2,17 +2,10 @@
 
 Legend: T tokens, W entries (words and special tokens), K nodes of the integral.
 
-Integrated gradients (Sundararajan, Taly and Yan 2017, "Axiomatic attribution for deep networks")
-multiply two things for each token: the gradient of f by its embedding, averaged over the straight
-path from a baseline to the text, and the difference between its embeddings at both ends. In exact
-arithmetic the attributions sum to f(text) - f(baseline); the paper calls this completeness. The
-gap is what is missing from it. The average is an integral over the path. Gauss-Legendre quadrature
-computes it: with enough nodes, its error falls much faster than that of a sum over even steps.
-
-Gradient x input is the same with one node, at the text. Its attributions need not sum to anything.
-
-A long text with many nodes takes seconds. `Attributor` cuts it into pieces that any threads may
-compute.
+Integrated gradients (Sundararajan, Taly and Yan 2017) average the gradient of f over the straight
+path from a baseline to the text, by Gauss-Legendre quadrature, and multiply it by the difference
+of the embeddings. The attributions sum to f(text) - f(baseline), but for the gap. Gradient x input
+has one node, at the text.
 """
 
 import threading
@@ -42,15 +35,8 @@ class Attribution:
     """What each token or word adds to the log-odds f of a label.
 
     Args:
-        prediction: what the model says of the text.
-        encoding: the text as the model read it.
-        method: how the attributions were computed.
-        label: the class.
         steps: nodes of the integral; None for gradient x input.
-        tokens: T tokens, or W words and special tokens.
         attributions: one for each of `tokens`, float64 [T] or [W]; 0 for special tokens.
-        value: f of the text.
-        baseline_value: f of the baseline.
     """
 
     prediction: Prediction
@@ -77,10 +63,7 @@ class Attribution:
 
 
 class Attributor:
-    """The attribution of one prediction, computed in pieces.
-
-    `integrate` may run on several threads at once, in any order. `finish` takes its results for
-    all pieces.
+    """The attribution of one prediction, computed in pieces that any threads may compute.
 
     Args:
         gradients: derivatives of the model.
@@ -116,8 +99,7 @@ class Attributor:
         """Cuts the nodes into pieces of similar size.
 
         Args:
-            max_batch_tokens: the most tokens in a piece, T for each node. A piece has at least
-                one node.
+            max_batch_tokens: the most tokens in a piece, T for each node; one node always fits.
         """
         most = max(1, max_batch_tokens // len(self._encoding.input_ids))
         count = -(-self._nodes // most)
@@ -125,16 +107,10 @@ class Attributor:
         return [range(*ends) for ends in pairwise(cuts)]
 
     def integrate(self, piece: range) -> NDArray[np.float64]:
-        """Computes the part of the integral that the nodes of a piece contribute.
+        """Computes the share of a piece in each attribution, float64 [T]; see `pieces`.
 
-        One forward and backward pass has a row for each node. For integrated gradients, the first
-        call also classifies the text and its baseline, in a pass before.
-
-        Args:
-            piece: one of `pieces`.
-
-        Returns:
-            The share of the piece in each attribution, float64 [T].
+        One forward and backward pass has a row for each node. The first call also classifies the
+        text and its baseline.
 
         Raises:
             ValueError: the model has no such label, or the encoding no tokens.
@@ -147,11 +123,7 @@ class Attributor:
         return self._gradients.along(self._start(), places[chosen], weights[chosen])
 
     def finish(self, shares: Iterable[NDArray[np.float64]]) -> Attribution:
-        """Sums the shares of all pieces.
-
-        Args:
-            shares: the results of `integrate`, one for each piece.
-        """
+        """Sums the results of `integrate` for all pieces."""
         total = np.sum(list(shares), axis=0)  # may be what computes the ends
         ends = self._start()
         assert ends.encoding.tokens is not None  # noqa: S101 - `ends` raises without tokens
@@ -183,15 +155,7 @@ def attribute(
     steps: int = STEPS,
     max_batch_tokens: int = _MAX_BATCH_TOKENS,
 ) -> Attribution:
-    """Attributes one prediction to the tokens of its text, on this thread.
-
-    Args:
-        gradients: derivatives of the model.
-        encoding: the text, encoded with its tokens.
-        label: the class to explain; None means the predicted one.
-        method: integrated gradients, or gradient x input.
-        steps: nodes of the integral, 1 to 256; gradient x input ignores it.
-        max_batch_tokens: the most tokens in one pass, unless a single row has more.
+    """Attributes one prediction to the tokens of its text, on this thread; see `Attributor`.
 
     Raises:
         ValueError: the model has no such label, `steps` is out of range, or the encoding has no

@@ -1,13 +1,9 @@
 """Differentiates the log-odds of a label by the embeddings of a text or by attention heads.
 
-Legend: T tokens, D embedding size, K places on a path, B texts, L layers, H heads, C classes.
+Legend: T tokens, D embedding size, K places on a path, L layers, H heads, C classes.
 
-f is the calibrated log-odds of a label: log(p / (1 - p)) of its calibrated probability p. It is
-computed from the logits, because p rounds to 1 when a model is sure.
-
-The network that serves may be packed or compute in 16 bits. So derivatives use the float32 network
-that it was made from. Both share the embeddings. `model.network.shared_weights` says when its
-weights are in memory.
+f is log(p / (1 - p)) of a label's calibrated probability p, computed from the logits. Derivatives
+use the float32 network from which the serving network was made.
 """
 
 from collections import OrderedDict
@@ -34,11 +30,7 @@ class Ends:
     """The two ends of a path: a text and its baseline.
 
     Args:
-        encoding: the text.
-        prediction: what the model says of the text.
         label: the class whose log-odds f are differentiated.
-        value: f of the text.
-        baseline_value: f of the baseline.
         text: embeddings of the tokens, float32 [T, D].
         baseline: the same, with padding in place of every token that is not special.
     """
@@ -57,8 +49,6 @@ class HeadImportance:
     """How much the log-odds f of a label depend on each head, for one text.
 
     Args:
-        prediction: what the model says of the text.
-        label: the class.
         importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
             layer l.
     """
@@ -69,17 +59,7 @@ class HeadImportance:
 
 
 class Gradients:
-    """Derivatives for one checkpoint; several threads may use them at once.
-
-    Args:
-        network: on `device`.
-        labels: names of the C classes.
-        temperature: logits are divided by it before the softmax.
-        num_layers: L, layers with attention.
-        num_heads: H of each layer.
-        pad_token_id: the id whose embedding is the baseline.
-        device: where the network is.
-    """
+    """Derivatives for one checkpoint; several threads may use them at once."""
 
     def __init__(
         self,
@@ -102,9 +82,7 @@ class Gradients:
         self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
-        """Classifies a text and its baseline.
-
-        The baseline is the same for all texts of a length, so its logits are kept.
+        """Classifies a text and its baseline, which is the same for all texts of a length.
 
         Args:
             encoding: the text, encoded with its tokens.
@@ -123,18 +101,9 @@ class Gradients:
     def at_text(
         self, encoding: Encoding, *, label: str | None = None
     ) -> tuple[Ends, NDArray[np.float64]]:
-        """Classifies a text and computes gradient x input, in one pass with the gradient.
+        """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
 
-        Args:
-            encoding: the text, encoded with its tokens.
-            label: the class to explain; None means the predicted one.
-
-        Returns:
-            The ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
-
-        Raises:
-            ValueError: the model has no such label, or the encoding has no tokens.
-            NotFiniteError: the network or a gradient overflowed.
+        Returns the ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
         """
         text, baseline, key = self._embed(encoding)
         with self._network.use() as network:
@@ -149,9 +118,7 @@ class Gradients:
     def along(
         self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Computes a weighted sum over places on the straight path from baseline to text.
-
-        Each term is the gradient of f at a place, times the difference between text and baseline.
+        """Sums the gradients of f at places on the straight path, times the difference of its ends.
 
         Args:
             ends: the ends of the path.
@@ -175,18 +142,9 @@ class Gradients:
         return self._shares(gradient, ends, weights)
 
     def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
-        """Classifies a text and computes how much f depends on each head.
+        """Computes how much f depends on each head, for one text; raises as `ends` does.
 
-        Michel, Levy and Neubig 2019, "Are sixteen heads really better than one?", average the
-        derivative of the loss over a data set. This is the derivative of f for one text.
-
-        Args:
-            encoding: the text.
-            label: the class to explain; None means the predicted one.
-
-        Raises:
-            ValueError: the model has no such label.
-            NotFiniteError: the network overflowed.
+        Michel, Levy and Neubig 2019 average the derivative of the loss over a data set instead.
         """
         heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
         with self._network.use() as network, torch.enable_grad():
@@ -202,21 +160,13 @@ class Gradients:
         self._network.release()
 
     def probe(self, encoding: Encoding) -> None:
-        """Runs both kinds of gradients once and raises their errors.
-
-        Args:
-            encoding: a short text, encoded with its tokens.
-        """
+        """Runs both kinds of gradients once and raises their errors."""
         self.along(self.ends(encoding), np.ones(1), np.ones(1))
         self.at_text(encoding)
         self.head_importance(encoding)
 
     def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, bytes]:
-        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes.
-
-        Raises:
-            ValueError: the encoding has no tokens.
-        """
+        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes."""
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]
@@ -233,9 +183,9 @@ class Gradients:
         logits = self._baselines.get(key)
         if logits is None:
             with torch.no_grad():
-                alone = network(self._batch(encoding, 1), token_embeddings=baseline[None])
+                output = network(self._batch(encoding, 1), token_embeddings=baseline[None])
             # Several threads share the dictionary, so each change of it is one call.
-            self._baselines[key] = logits = alone.logits[0].clone()
+            self._baselines[key] = logits = output.logits[0].clone()
             if len(self._baselines) > _MOST_BASELINES:
                 self._baselines.popitem(last=False)
         return logits
@@ -288,11 +238,7 @@ class Gradients:
 
 
 def _finite(numbers: NDArray[np.float64], *, what: str = "gradients") -> NDArray[np.float64]:
-    """Returns numbers of one text if all are finite.
-
-    Raises:
-        NotFiniteError: one is not.
-    """
+    """Returns numbers of one text if all are finite."""
     if not np.isfinite(numbers).all():
         raise NotFiniteError(1, 1, what=what)
     return numbers

@@ -1,11 +1,7 @@
 """Changes how the model reads a text: leaves tokens out of it, and switches heads off.
 
-What an intervention does to the prediction shows what the prediction depends on. Attention weights
-do not show that. Switching heads off follows Michel, Levy and Neubig 2019, "Are sixteen heads
-really better than one?"; leaving tokens out follows Li, Monroe and Jurafsky 2016, "Understanding
-neural networks through representation erasure".
-
-Legend: L layers, H heads, T tokens.
+Switching heads off follows Michel, Levy and Neubig 2019; leaving tokens out follows Li, Monroe and
+Jurafsky 2016, "Understanding neural networks through representation erasure".
 """
 
 from collections.abc import Sequence
@@ -35,12 +31,6 @@ def switch_off(
 
     The attention weights of these heads are computed as before; nothing reads their result.
 
-    Args:
-        encoding: the text.
-        heads: may be none, and may name a head twice.
-        num_layers: L of the model.
-        num_heads: H of each layer.
-
     Raises:
         IndexError: the model has no such layer or head.
     """
@@ -58,11 +48,11 @@ def switch_off(
 
 
 def leave_out(encoding: Encoding, indices: Sequence[int]) -> Encoding:
-    """Returns a text without some of its tokens; those behind them move up.
+    """Returns a text without some of its tokens; those behind them move up, with their offsets.
 
     Args:
-        encoding: encoded with its tokens. The offsets of those that stay do not change.
-        indices: of tokens, from 0, special ones counted; may name a token twice.
+        encoding: the text, encoded with its tokens.
+        indices: numbers of tokens from 0, special ones counted; may name a token twice.
 
     Raises:
         NoSuchTokenError: there is no such token, it is special, or no other one is left.

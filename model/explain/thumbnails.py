@@ -1,9 +1,5 @@
 """Reduces maps of attention to thumbnails, layer by layer, so that those of a long text stay small.
 
-A cell of a thumbnail is the largest weight of the rows and columns that it stands for, so that no
-strong weight disappears. Beside the thumbnails stands, for each query, the key that has its largest
-weight: it tells what a head mostly looks at, which a thumbnail blurs.
-
 Legend: L layers, H heads, T tokens, W tokens or words, S side of a thumbnail.
 """
 
@@ -58,7 +54,7 @@ def make_thumbnails(
     *,
     residual_share: float = EncoderConfig.residual_share,
 ) -> tuple[Weights, Strongest]:
-    """Makes the thumbnails of a text, and finds what each query attends to most.
+    """Makes the thumbnails of a text, and finds the key that each query attends to most.
 
     Args:
         layers: raw weights [H, T, T] of each of L layers, in ascending order.
@@ -67,8 +63,8 @@ def make_thumbnails(
         residual_share: see `model.explain.views.rollout`.
 
     Returns:
-        Float32 [L or 1, H or 1, S, S]; S is W, the shown tokens or words, where that is less than
-        the side. The strongest are of all tokens or words, special ones too.
+        Float32 [L or 1, H or 1, S, S]; S is at most the side. The strongest keys are of all
+        tokens or words, special ones too.
     """
     reduce, words = thumbnail.reduce, thumbnail.words
     # A rollout needs all layers, and any other view one at a time.

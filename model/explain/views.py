@@ -1,9 +1,6 @@
-"""Reduces raw weights of many heads to fewer maps, called views.
+"""Reduces raw weights of many heads to fewer maps, called views; the network does not use them.
 
 Legend: L layers, H heads, T tokens, W words (a special token counts as one).
-
-A view is derived: the network does not use it. docs/concepts/attention.md says where each view
-comes from and what it leaves out.
 """
 
 from typing import Literal
@@ -45,8 +42,7 @@ def reduce_weights(
 ) -> Weights:
     """Reduces raw weights to a view.
 
-    `max` joins tokens to words first, so that no weight exceeds 1. A rollout joins them last,
-    because it follows tokens from layer to layer.
+    `max` joins tokens to words first, so that no weight exceeds 1. A rollout joins them last.
 
     Args:
         attention: raw weights [L, H, T, T] of the chosen layers and heads.
@@ -76,17 +72,13 @@ def reduce_weights(
 def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residual_share) -> Weights:
     """Computes how much of each input token is in each output (rollout, Abnar and Zuidema 2020).
 
-    Each layer is the average of its heads plus an identity for the residual connection. The
-    layers are multiplied, the first one first.
-
     Args:
         attention: raw weights [L, H, T, T]; layers in ascending order.
         residual_share: share of a layer's output that comes from its residual connection, from 0
             to 1; 0 for a network without one.
 
     Returns:
-        [T, T]; `[i, j]` is the share of input token j at position i after the last layer. Rows
-        sum to 1.
+        [T, T]; `[i, j]` is the share of input token j at position i. Rows sum to 1.
     """
     length = attention.shape[-1]
     identity = np.eye(length)
@@ -99,17 +91,10 @@ def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residua
 
 
 def join_words(attention: Weights, words: Words) -> Weights:
-    """Joins attention between tokens to attention between words.
+    """Joins attention [..., T, T] between tokens to attention [..., W, W] between words.
 
     Attention to the tokens of a word is summed; attention from them is averaged. So every row
     still sums to 1 (Clark et al. 2019, "What Does BERT Look At?").
-
-    Args:
-        attention: [..., T, T].
-        words: the words of these T tokens.
-
-    Returns:
-        [..., W, W].
     """
     to_words = sum_words(attention, words, axis=-1)  # [..., T, W]
     from_words = sum_words(to_words, words, axis=-2)  # [..., W, W]

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from model.checkpoint.weights import own_name
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
@@ -25,9 +24,6 @@ _CONFIGS: Mapping[str, type[EncoderConfig] | type[ConvAttentionConfig]] = {
 def read_config(content: Mapping[str, Any]) -> NetworkConfig:
     """Reads the content of a `config.json`.
 
-    Args:
-        content: the JSON object.
-
     Raises:
         pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
         ValueError: this kind of network cannot be loaded.
@@ -42,17 +38,13 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
 
 
 def is_known(content: Mapping[str, Any]) -> bool:
-    """Tells whether a `config.json` names a kind of network that can be loaded."""
+    """Returns whether a `config.json` names a kind of network that can be loaded."""
     kind = content.get("model_type")
     return isinstance(kind, str) and kind in _CONFIGS
 
 
 def build_network(config: NetworkConfig) -> Network:
-    """Builds the network of a configuration; its weights are neither drawn nor loaded.
-
-    Args:
-        config: the sizes.
-    """
+    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
     if isinstance(config, ConvAttentionConfig):
         return build_conv_attention(config)
     return build_encoder(config)
@@ -60,10 +52,6 @@ def build_network(config: NetworkConfig) -> Network:
 
 def build_undrawn(config: NetworkConfig, device: str) -> Network:
     """Builds the network of a configuration; what its weights hold is not defined.
-
-    Args:
-        config: the sizes.
-        device: `cpu`, or `meta`, where weights have only shapes.
 
     Raises:
         RuntimeError: a weight has more bytes than torch can count.
@@ -93,14 +81,13 @@ class _NoDrawing(TorchFunctionMode):
         return func(*args, **given)
 
 
+def own_name(name: str) -> str:
+    """Returns the name unchanged, for networks that store parameters under our names."""
+    return name
+
+
 def stored_names(config: NetworkConfig) -> Callable[[str], str]:
-    """Returns the function from our name of a parameter to its name in the weights file.
-
-    An encoder uses the names of transformers; other networks use our own.
-
-    Args:
-        config: the sizes.
-    """
+    """Returns the function from our name of a parameter to its name in the weights file."""
     return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
 
 

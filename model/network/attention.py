@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
 from model.errors import ConfigurationError
-from model.network.additive import AdditiveScore
 from model.network.masks import check_masked_rows, join_masks, mask_bias
 
 Score = Literal["scaled_dot_product", "additive"]
@@ -38,12 +38,43 @@ class AttentionInputs(NamedTuple):
     """What one layer of self-attention computes with.
 
     Args:
-        attention: the module of the layer.
         hidden_states: what it projects to queries, keys and values, [B, T, query_size].
     """
 
     attention: "MultiHeadAttention"
     hidden_states: Tensor
+
+
+class AdditiveScore(LazyModuleMixin, nn.Module):
+    """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015).
+
+    Args:
+        head_dim: D; None takes D from the first call.
+    """
+
+    weight: nn.UninitializedParameter
+
+    def __init__(self, *, num_heads: int, head_dim: int | None) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.weight = nn.UninitializedParameter()
+        if head_dim is not None:
+            self._draw(head_dim)
+
+    def initialize_parameters(self, queries: Tensor, keys: Tensor) -> None:
+        """Draws the vectors at the first call; torch calls this."""
+        del keys
+        self._draw(queries.shape[-1])
+
+    def _draw(self, head_dim: int) -> None:
+        if isinstance(self.weight, nn.UninitializedParameter):
+            self.weight.materialize((self.num_heads, head_dim))  # [H, D]
+            nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Scores every pair of a query [B, H, Q, D] and a key [B, H, K, D]: [B, H, Q, K]."""
+        sums = torch.tanh(queries.unsqueeze(3) + keys.unsqueeze(2))  # [B, H, Q, K, D]
+        return torch.einsum("bhqkd,hd->bhqk", sums, self.weight)  # [B, H, Q, K]
 
 
 class MultiHeadAttention(nn.Module):
@@ -58,15 +89,9 @@ class MultiHeadAttention(nn.Module):
     queries. If `query_size` is None, the first call infers these sizes from its tensors.
 
     Args:
-        num_heads: H.
         query_size: features of the queries; None takes them from the first call.
-        key_size: features of the keys.
-        value_size: features of the values.
-        head_dim: D, features of one head's queries and keys.
         value_head_dim: V, features of one head's values; None means `head_dim`.
-        output_size: features of the result.
         bias: whether the four projections add a bias.
-        dropout: share of the weights that training drops.
         score: `scaled_dot_product`, or `additive`: w . tanh(query + key) with one vector w per
             head.
 
@@ -181,14 +206,8 @@ class MultiHeadAttention(nn.Module):
     ) -> AttentionOutput:
         """Attends with masks that are already joined, so that layers share that work.
 
-        Args:
-            query: [B, Q, query_size].
-            key: [B, K, key_size].
-            value: [B, K, value_size].
-            bias: the output of `model.network.masks.mask_bias`, added to the scores.
-            need_weights: takes the explicit path and returns its weights.
-            head_mask: factor of each head's output before the heads are joined (Michel, Levy and
-                Neubig 2019), float [H], or [B, H] of each text; None means 1 for all.
+        `bias` is the output of `mask_bias`. `head_mask`, [H] or [B, H], multiplies each head's
+        output before the heads are joined (Michel, Levy and Neubig 2019); None means 1 for all.
         """
         queries, keys, values = self.project(query, key, value)
         if need_weights or self.score == "additive":
@@ -272,16 +291,7 @@ class MultiHeadAttention(nn.Module):
         self._joined = weight, bias
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Projects, and splits the results into heads.
-
-        Args:
-            query: [B, Q, query_size].
-            key: [B, K, key_size].
-            value: [B, K, value_size].
-
-        Returns:
-            Queries [B, H, Q, D], keys [B, H, K, D] and values [B, H, K, V].
-        """
+        """Projects, and splits into heads: [B, H, Q, D], [B, H, K, D] and [B, H, K, V]."""
         head_dim, value_head_dim = self._infer_sizes(query.shape[-1])
         if self._joined is None or key is not value:
             queries, keys, values = self.query(query), self.key(key), self.value(value)
@@ -330,7 +340,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _casts(device: str) -> bool:
-    """Tells whether autocast is on; some devices do not have it."""
+    """Returns whether autocast is on; some devices do not have it."""
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 

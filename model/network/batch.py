@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.backends.transfer import send
 from model.tokenization.tokenizer import Encoding
 
 
@@ -31,11 +30,7 @@ class Batch:
     head_mask: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
-        """Copies the batch to a device; for a GPU, without waiting for it.
-
-        Args:
-            device: where the tensors go.
-        """
+        """Copies the batch to a device; for a GPU, without waiting for it."""
         padding, mask = self.key_padding_mask, self.head_mask
         return Batch(
             send(self.input_ids, device),
@@ -96,3 +91,10 @@ def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
     whole = np.ones(shape, np.float32)
     rows = [whole if mask is None else np.asarray(mask, np.float32) for mask in masks]
     return torch.from_numpy(np.stack(rows, axis=1))
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a tensor from the host to a device; a GPU keeps computing during the copy."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

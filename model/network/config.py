@@ -26,22 +26,13 @@ class EncoderConfig(BaseModel):
 
     Args:
         kind: the `model_type`; see `model.network.families`.
-        vocab_size: rows of the token embedding.
-        hidden_size: features of a token.
-        num_hidden_layers: layers of the encoder.
         num_attention_heads: heads of each layer; they divide `hidden_size`.
-        intermediate_size: features inside the feed-forward part.
         max_position_embeddings: rows of the position embedding; see `length_limit`.
         type_vocab_size: rows of the segment embedding, of which only the first is used; 0 for a
             kind that has no segments.
-        hidden_act: the activation of the feed-forward part.
         hidden_dropout_prob: dropout after the embeddings and each sublayer, in training.
-        attention_probs_dropout_prob: dropout of attention weights, in training.
         classifier_dropout: dropout before the classifier; None means `hidden_dropout_prob`.
         layer_norm_eps: added to the variance in layer normalisation.
-        initializer_range: standard deviation of fresh weights.
-        pad_token_id: the id that pads a batch.
-        labels: names of the classes, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
@@ -141,9 +132,6 @@ class EncoderConfig(BaseModel):
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Reads the content of a `config.json` that transformers or this project wrote.
 
-        Args:
-            content: the JSON object.
-
         Raises:
             pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
             ValueError: the network is not an encoder of this kind.
@@ -186,14 +174,7 @@ class ConvAttentionConfig(BaseModel):
 
     Args:
         vocab_size: rows of the embedding; row 0 is padding.
-        embedding_size: features of a word.
-        num_filters: filters of the convolution.
-        kernel_size: words that a filter sees.
-        num_heads: heads of the one attention layer.
-        head_dim: features of one head.
-        max_length: words of every text after padding.
         mask_padding: whether attention ignores padding.
-        labels: names of the classes, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -242,15 +223,7 @@ class ConvAttentionConfig(BaseModel):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Reads the content of a `config.json`.
-
-        Args:
-            content: the JSON object.
-
-        Raises:
-            pydantic.ValidationError: a size is of the wrong type or does not fit.
-            ValueError: the labels are not an object of class numbers to names.
-        """
+        """Reads the content of a `config.json`; raises as `EncoderConfig.from_json` does."""
         return cls(**{**content, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Classifies texts with a convolution and one attention layer, as the seed course does.
 
 Legend: B batch, T words of the longest text, M max_length, E embedding_size, F features of a
-position (num_filters, or E without a convolution), H heads, C labels (two).
-
-The network of the course reads texts of one fixed length. So it pads batches to that length.
+position (num_filters, or E without a convolution), H heads, C labels.
 """
 
 import torch
@@ -31,12 +29,8 @@ class ConvAttentionClassifier(nn.Module):
 
     Args:
         vocab_size: rows of the embedding; row 0 is padding.
-        embedding_size: E.
         num_filters: filters of the convolution; None means no convolution.
-        kernel_size: words that a filter sees.
         num_heads: H; None means no attention.
-        head_dim: features of one head.
-        max_length: M, the words of every text after padding.
         mask_padding: whether attention ignores padding. In the course it does not.
         num_labels: C. Two classes have one sigmoid unit, as in the course; more have a unit each.
 
@@ -104,15 +98,14 @@ class ConvAttentionClassifier(nn.Module):
         """Classifies a batch.
 
         Args:
-            batch: B texts of at most M words; without `mask_padding` padded to M.
+            batch: B texts of at most M words; all are padded to M.
             need_weights: takes the explicit path of attention and returns its weights.
             token_embeddings: replace the output of `embed_tokens`, float32 [B, T, E].
             head_mask: factor of each head's output, float32 [1, H]; None means that of the batch.
 
         Returns:
-            Logits, float32 [B, C]. Of two classes they are 0 and the logit of the sigmoid unit: a
-            softmax turns them into the probabilities 1 - sigmoid and sigmoid. If requested, also
-            one layer of weights, float32 [B, H, T, T].
+            Logits, float32 [B, C]; of two classes 0 and the logit of the sigmoid unit. If
+            requested, also one layer of weights, float32 [B, H, T, T].
 
         Raises:
             ConfigurationError: the batch is longer than M.
@@ -142,14 +135,7 @@ class ConvAttentionClassifier(nn.Module):
         return ClassifierOutput(logits, weights)
 
     def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
-        """Runs what comes before attention.
-
-        Args:
-            batch: B texts of at most M words; without `mask_padding` padded to M.
-            layer: 0, the number of the one layer.
-
-        Returns:
-            What attention computes with; hidden states are [B, M, F].
+        """Runs what comes before attention, for layer 0; hidden states of the result are [B, M, F].
 
         Raises:
             ConfigurationError: the batch is longer than M, or there is no such layer.
@@ -198,13 +184,7 @@ class ConvAttentionClassifier(nn.Module):
         return convolved.transpose(1, 2)  # [B, M, F]
 
     def initialize(self, *, generator: torch.Generator) -> None:
-        """Draws fresh weights as the course's library does: uniform, biases zero.
-
-        The bounds of matrices are those of Glorot and Bengio 2010.
-
-        Args:
-            generator: the source of randomness.
-        """
+        """Draws fresh weights as the course's library does (Glorot and Bengio 2010)."""
         bound = _EMBEDDING_BOUND
         nn.init.uniform_(self.embedding.weight, -bound, bound, generator=generator)
         if self.embedding.padding_idx is not None:
@@ -217,11 +197,7 @@ class ConvAttentionClassifier(nn.Module):
                     nn.init.zeros_(module.bias)
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Converts the projections of attention to another type; the rest stays float32.
-
-        Args:
-            dtype: float32 or bfloat16.
-        """
+        """Converts the projections of attention to another type; the rest stays float32."""
         if self.attention is not None:
             self.attention.to(dtype)
 

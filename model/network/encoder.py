@@ -2,10 +2,9 @@
 
 Legend: B batch, T tokens, D hidden size, L layers, H heads, F intermediate size, C classes.
 
-Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. `families` names the
-relatives. The residual stream and the layer norms are float32, whatever type the projections
-compute in. With a bfloat16 residual, the probabilities of a text alone and in a batch differ by
-more than a hundredth.
+Devlin et al. 2019, "BERT"; layers are post-norm as in Vaswani et al. 2017. The residual stream and
+the layer norms are float32, whatever type the projections compute in: with a bfloat16 residual,
+the probabilities of a text by itself and in a batch differ by more than a hundredth.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,22 +31,9 @@ class EncoderClassifier(nn.Module):
     """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
 
     Args:
-        vocab_size: rows of the token embedding.
-        hidden_size: D.
-        num_layers: encoder layers.
-        num_heads: H of each layer.
-        intermediate_size: F.
-        num_labels: C.
-        max_position_embeddings: rows of the position embedding.
         type_vocab_size: rows of the segment embedding; 0 means there is none.
         position_offset: rows of the position embedding before that of the first token.
-        pooling: the function between pooler and classifier.
-        activation: of the feed-forward parts.
         dropout: after the embeddings and each sublayer, in training.
-        attention_dropout: of attention weights, in training.
-        classifier_dropout: before the classifier, in training.
-        layer_norm_eps: added to the variance.
-        pad_token_id: the id that pads a batch.
     """
 
     def __init__(
@@ -142,15 +128,7 @@ class EncoderClassifier(nn.Module):
         return ClassifierOutput(logits.float(), tuple(weights))
 
     def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
-        """Runs the layers before one of them.
-
-        Args:
-            batch: B texts of at most T tokens.
-            layer: number of a layer, from 0; it and those behind it are not run.
-
-        Returns:
-            What attention of the layer computes with; hidden states are [B, T, D].
-        """
+        """Runs the layers before one of them; hidden states of the result are [B, T, D]."""
         hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
         bias, head_mask = self._bias(batch), batch.head_mask
         for index, each in enumerate(self.layers[:layer]):
@@ -174,12 +152,7 @@ class EncoderClassifier(nn.Module):
         return mask_bias(masked, next(self.layers.parameters()).dtype)
 
     def initialize(self, *, std: float, generator: torch.Generator) -> None:
-        """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms.
-
-        Args:
-            std: standard deviation of the matrices.
-            generator: the source of randomness.
-        """
+        """Draws fresh weights: normal for matrices, zero for biases and padding, one for norms."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=std, generator=generator)
@@ -199,13 +172,7 @@ class EncoderClassifier(nn.Module):
                 layer.gelu_by_erf = True
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Converts the projections of the layers, where nearly all work is, to another type.
-
-        Embeddings, norms, pooler and classifier stay float32.
-
-        Args:
-            dtype: the type of the projections.
-        """
+        """Converts the projections of the layers, where nearly all work is, to another type."""
         for layer in self.layers:
             for module in layer.modules():
                 if isinstance(module, nn.Linear):

@@ -1,12 +1,7 @@
 """Names what differs between the kinds of encoders of transformers: heads, tables, names.
 
-All of them are one network here, `model.network.encoder`: post-norm layers, learned positions, and
-a classifier of two linear layers on the first token.
-
-- DistilBERT (Sanh et al. 2019) has no segments, and a ReLU between the two linear layers of its
-  head. BERT's pooler is such a layer with a tangent.
-- RoBERTa (Liu et al. 2019) counts positions from the id of its padding, so the first rows of the
-  table belong to no token of a text. XLM-RoBERTa (Conneau et al. 2020) is the same network.
+DistilBERT (Sanh et al. 2019) has no segments, and a ReLU in its head. RoBERTa (Liu et al. 2019) and
+XLM-RoBERTa (Conneau et al. 2020) count positions from the id of their padding.
 """
 
 import re
@@ -74,10 +69,6 @@ class Kind:
     """One kind of encoder.
 
     Args:
-        name: `model_type` in `config.json`.
-        architecture: the class of transformers.
-        prefix: of the encoder's weights in the file.
-        layers: where the layers stand behind the prefix.
         layer_names: our prefix of a name within a layer, and theirs.
         head_names: our prefix of a name of the head, and theirs with the whole name.
         pooling: the function between the two linear layers of the head.
@@ -86,7 +77,6 @@ class Kind:
             padding.
         fields: names of `config.json` by those of BERT, where they differ.
         defaults: what a `config.json` that does not say it means, if not what BERT's does.
-        fixed: what no `config.json` says.
         unused: weights that the file may hold though nothing reads them.
     """
 
@@ -106,9 +96,6 @@ class Kind:
 
     def stored_name(self, name: str) -> str:
         """Maps our name of an encoder's parameter to its name in the weights file.
-
-        Args:
-            name: a name of `EncoderClassifier.named_parameters`.
 
         Raises:
             KeyError: the network has no such parameter.

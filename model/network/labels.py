@@ -14,12 +14,7 @@ _MARKUP = frozenset("<>")
 
 
 def check_label(label: str) -> str:
-    """Refuses a name of a class that could change what stands around it.
-
-    Every answer, page and table repeats the names.
-
-    Args:
-        label: the name.
+    """Refuses a name of a class that could change what stands around it in answers and tables.
 
     Raises:
         ValueError: it is blank, too long, or has a character that no name needs.

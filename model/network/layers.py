@@ -1,8 +1,6 @@
 """Defines the parts of a transformer encoder in the BERT layout: embeddings and layers.
 
 Legend: B batch, T tokens, Q query length, D hidden size, H heads, F intermediate size.
-
-`model.network.encoder` names the papers and the types of the numbers.
 """
 
 import math
@@ -24,20 +22,7 @@ _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
 
 
 class Embeddings(nn.Module):
-    """The normalised sum of the embeddings of tokens, positions and the first segment.
-
-    P is the number of positions.
-
-    Args:
-        vocab_size: rows of the token embedding.
-        hidden_size: D.
-        max_position_embeddings: rows of the position embedding.
-        type_vocab_size: rows of the segment embedding; 0 means there is none.
-        position_offset: rows of the position embedding before that of the first token.
-        layer_norm_eps: added to the variance.
-        dropout: share of the features that training drops.
-        pad_token_id: the row that stays zero in training.
-    """
+    """The normalised sum of the embeddings of tokens, positions and the first segment."""
 
     def __init__(
         self,
@@ -60,29 +45,14 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
-        """Embeds token ids.
-
-        Args:
-            input_ids: int64 [B, T].
-            tokens: replace the embeddings of the ids, float32 [B, T, D].
-
-        Returns:
-            float32 [B, T, D].
-        """
+        """Embeds int64 [B, T] to float32 [B, T, D]; `tokens` replace the embeddings of the ids."""
         places = self.places(input_ids.shape[1])  # [T, D]
         tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
         embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
         return embedded
 
     def places(self, length: int | None = None) -> Tensor:
-        """Sums the embeddings of positions and the first segment.
-
-        Args:
-            length: T; None means all positions.
-
-        Returns:
-            float32 [T, D].
-        """
+        """Sums the embeddings of positions and the first segment, [T, D]; None: all positions."""
         stop = None if length is None else self.position_offset + length
         positions = self.positions.weight[self.position_offset : stop]  # [T, D]
         return positions if self.types is None else positions + self.types.weight[0]
@@ -95,17 +65,7 @@ class Embeddings(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward part, each followed by a residual connection and a norm.
-
-    Args:
-        hidden_size: D.
-        num_heads: H.
-        intermediate_size: F.
-        activation: of the feed-forward part.
-        dropout: share of each sublayer's result that training drops.
-        attention_dropout: share of the attention weights that training drops.
-        layer_norm_eps: added to the variance.
-    """
+    """Self-attention and a feed-forward part, each followed by a residual connection and a norm."""
 
     def __init__(
         self,

@@ -12,18 +12,14 @@ from model.errors import ConfigurationError
 
 
 def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
-    """Masks the padding after texts of known lengths.
+    """Masks the padding after texts of known lengths; bool [B, K], True where there is padding.
 
     Args:
         lengths: valid positions of each row, integers [B], each at least 1.
         max_length: K; None means the longest of the lengths.
 
-    Returns:
-        True where a position is padding, bool [B, K].
-
     Raises:
-        ConfigurationError: a length is below 1, above `max_length` or not an integer, or there
-            are no lengths.
+        ConfigurationError: the lengths are no integers from 1 to `max_length`, or there are none.
     """
     if lengths.ndim != 1 or lengths.dtype not in {torch.int32, torch.int64}:
         raise ConfigurationError(
@@ -49,19 +45,15 @@ def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | None = None
 ) -> Tensor:
-    """Masks later positions: query q sees keys 0 to q.
+    """Masks later positions: query q sees keys 0 to q; bool [Q, K], True where a key is later.
 
     Args:
         query_length: Q.
-        key_length: K; None means `query_length`. If it is larger, the queries are the last
-            positions of the keys, as when a sequence is continued.
+        key_length: K, at least Q; the queries are the last positions. None means Q.
         device: where the mask goes.
 
-    Returns:
-        True where a key is later than the query, bool [Q, K].
-
     Raises:
-        ConfigurationError: there are fewer keys than queries, so that a query would see none.
+        ConfigurationError: there are fewer keys than queries.
     """
     key_length = query_length if key_length is None else key_length
     if not 1 <= query_length <= key_length:
@@ -82,23 +74,9 @@ def join_masks(
     query_length: int,
     key_length: int,
 ) -> Tensor | None:
-    """Joins both masks; reads no values, so that a pass on a GPU does not wait.
+    """Joins both masks to bool that broadcasts to [B, H, Q, K]; reads no values, so no GPU waits.
 
-    Args:
-        key_padding_mask: True where a key is padding, bool [B, K], or None.
-        attention_mask: True where a query may not attend to a key, bool [Q, K], [B, Q, K] or
-            [B, H, Q, K], or None.
-        batch_size: B.
-        num_heads: H.
-        query_length: Q.
-        key_length: K.
-
-    Returns:
-        True where a query may not attend to a key, bool, broadcasting to [B, H, Q, K]; None if
-        there is no mask.
-
-    Raises:
-        ConfigurationError: a mask has another shape or type.
+    Args and errors are those of `MultiHeadAttention.forward`; None without a mask.
     """
     masked = None
     if key_padding_mask is not None:
@@ -115,14 +93,7 @@ def join_masks(
 
 
 def check_masked_rows(masked: Tensor) -> None:
-    """Refuses a mask that leaves a query no key; reads the mask on the host.
-
-    Args:
-        masked: the output of `join_masks`.
-
-    Raises:
-        ConfigurationError: a row is fully masked.
-    """
+    """Refuses a mask that leaves a query no key; reads the mask on the host."""
     blind = int(masked.all(dim=-1).sum())
     if blind:
         raise ConfigurationError(
@@ -132,15 +103,7 @@ def check_masked_rows(masked: Tensor) -> None:
 
 
 def mask_bias(masked: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Turns a mask into the bias that attention adds to its scores.
-
-    Args:
-        masked: the output of `join_masks`.
-        dtype: the type of the queries.
-
-    Returns:
-        Minus infinity where `masked` is True, else 0, in its shape; None if there is no mask.
-    """
+    """Turns a mask into what is added to scores: minus infinity where it is True, else 0."""
     if masked is None:
         return None
     zeros = torch.zeros(masked.shape, dtype=dtype, device=masked.device)

@@ -19,15 +19,12 @@ class Prediction:
     """The answer of the model for one text.
 
     Args:
-        label: the most probable class.
-        score: its probability.
         probabilities: calibrated, of every class in the order of the labels; they sum to 1.
-        token_count: tokens that the model read, special tokens included; of several windows all
-            together, so that those where two overlap count twice.
+        token_count: tokens that the model read, special tokens included; where windows overlap,
+            tokens count twice.
         truncated: whether a part of the text was cut off.
-        _logits: what the network said of every class. Its name begins with an underscore, so that
-            orjson does not write it into answers.
-        _windows: how many windows of the text the model read. An answer has it if it was asked for.
+        _logits: kept out of answers by the underscore, which orjson leaves out.
+        _windows: how many windows of the text the model read.
     """
 
     label: str
@@ -56,17 +53,7 @@ def make_predictions(
     labels: Sequence[str],
     temperature: float,
 ) -> list[Prediction | NotFiniteError]:
-    """Turns logits into predictions; a text that overflowed gets an error in its place.
-
-    Args:
-        logits: of the texts [B, C].
-        encodings: B texts.
-        labels: names of the C classes.
-        temperature: logits are divided by it before the softmax.
-
-    Returns:
-        For each text its prediction, or the error of logits that are not finite numbers.
-    """
+    """Turns logits [B, C] into predictions, or into an error where they are not finite numbers."""
     rows: list[list[float]] = logits.tolist()
     bad = sum(not all(map(math.isfinite, row)) for row in rows)
     predictions: list[Prediction | NotFiniteError] = []
@@ -87,18 +74,7 @@ def make_predictions(
 
 
 def join_predictions(windows: Sequence[Prediction], *, temperature: float) -> Prediction:
-    """Puts the predictions of the windows of a text together.
-
-    The logits of the text are the mean of those of its windows, each weighted by its tokens
-    (docs/decisions/0025-long-texts.md).
-
-    Args:
-        windows: the predictions of all windows of one text, at least one.
-        temperature: logits are divided by it before the softmax.
-
-    Returns:
-        The prediction of the text; of one window, its own.
-    """
+    """Joins the predictions of a text's windows: the mean logits, weighted by token count."""
     if len(windows) == 1:
         return windows[0]
     tokens = sum(each.token_count for each in windows)

@@ -1,10 +1,7 @@
-"""Computes multi-head attention in NumPy, readable and slow; tests compare with it.
+"""Computes multi-head attention in NumPy, float64, readable and slow; tests compare with it.
 
 Legend: B batch, Q query length, K key length, H heads, D features of one head's queries and keys,
-V features of one head's values.
-
-Vaswani et al. 2017, section 3.2; additive score: Bahdanau et al. 2015. All numbers are float64.
-Only the names of parameters are shared with the torch class.
+V features of one head's values. Vaswani et al. 2017, section 3.2; additive: Bahdanau et al. 2015.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Keeps the weights of a network in 16 bits where that is exact, and widens them while in use.
-
-A checkpoint in 16 bits has float32 weights that fit into 16 bits exactly. So nothing is lost here,
-and what is computed does not change by a bit. Weights that do not fit stay float32.
-"""
+"""Keeps the weights of a network in 16 bits where that is exact, and widens them while in use."""
 
 import copy
 import threading
@@ -27,7 +23,7 @@ class SharedWeights:
     Args:
         network: float32, in evaluation mode.
         compact: whether the weights of its layers are kept in 16 bits between uses. It changes the
-            network, so nobody else may run it.
+            network, so no other code may run it.
         linger_seconds: how long the wide weights are kept after their last use.
     """
 
@@ -69,7 +65,7 @@ class SharedWeights:
     def release(self) -> None:
         """Drops the float32 weights at once instead of some seconds after their last use.
 
-        Does nothing while somebody uses them.
+        Does nothing while they are in use.
         """
         with self._lock:
             if self._users or not self._narrow:
@@ -115,9 +111,6 @@ def narrow_embeddings(network: Network) -> None:
     """Keeps the embeddings of an encoder's tokens in 16 bits if that is exact.
 
     The encoder widens the few rows that a text needs.
-
-    Args:
-        network: float32; it is changed.
     """
     if isinstance(network, EncoderClassifier):
         _narrow(network.embeddings.tokens)
@@ -125,14 +118,14 @@ def narrow_embeddings(network: Network) -> None:
 
 def _narrow(part: nn.Module) -> list[nn.Parameter]:
     """Replaces the weights of linear maps and embeddings that fit into 16 bits; returns them."""
-    found = []
+    narrowed = []
     for module in part.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             narrow = _narrowed(module.weight.detach())
             if narrow is not None:
                 module.weight = _frozen(narrow)
-                found.append(module.weight)
-    return found
+                narrowed.append(module.weight)
+    return narrowed
 
 
 def _narrowed(weight: Tensor) -> Tensor | None:

@@ -16,9 +16,6 @@ _CHECKED_FIRST = 64
 def check_text(text: str) -> None:
     """Refuses a blank text and a text that is not valid Unicode.
 
-    Args:
-        text: any Python string.
-
     Raises:
         InvalidTextError: the string contains a lone surrogate (U+D800 to U+DFFF).
         BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
@@ -33,11 +30,7 @@ def check_text(text: str) -> None:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has nothing that can be read: only white space, controls and formats.
-
-    Args:
-        text: any Python string.
-    """
+    """Whether a text has nothing that can be read: only white space, controls and formats."""
     # In a long text without one there, each different character is checked once.
     return not (any(map(_is_visible, text[:_CHECKED_FIRST])) or any(map(_is_visible, set(text))))
 

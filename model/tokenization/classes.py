@@ -4,6 +4,7 @@ transformers takes a vocabulary from the files of the folder, options from `toke
 and everything else from the class.
 """
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,7 @@ from tokenizers import models
 from model.errors import CheckpointError
 from model.files import check_size, read_object
 from model.tokenization import roberta, wordpiece
-from model.tokenization.charsmap import read_charsmap
 from model.tokenization.roberta import byte_level_tokenizer, sentence_piece_tokenizer
-from model.tokenization.tokenizer_parts import MOST_GROWTH, check_ids, check_vocabulary
 from model.tokenization.wordpiece import wordpiece_tokenizer
 
 OPTIONS = "tokenizer_config.json"
@@ -39,7 +38,6 @@ class TokenizerClass:
         special_tokens: its tokens by the roles that transformers knows.
         vocabulary: the file that older releases wrote instead of `tokenizer.json`; if it is
             missing too, so is the tokenizer.
-        instead: what to say of that file, and what to do.
         build: makes the tokenizer of the path of the vocabulary, the tokenizer of `tokenizer.json`
             if that is the path, the options and the special tokens.
     """
@@ -58,13 +56,13 @@ def content_of(token: object) -> str | None:
 
 
 def _build_bert(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
+    if loaded is None:
         vocabulary = _read_lines(path)
     else:
-        _check_kind(path, found, models.WordPiece, "BertTokenizer")
-        vocabulary = found.get_vocab(with_added_tokens=False)
+        _check_kind(path, loaded, models.WordPiece, "BertTokenizer")
+        vocabulary = loaded.get_vocab(with_added_tokens=False)
     option = path.parent / OPTIONS
     chinese_characters = _flag(option, options, "tokenize_chinese_chars", default=True)
     return wordpiece_tokenizer(
@@ -78,14 +76,14 @@ def _build_bert(
 
 
 def _build_roberta(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
-        vocabulary = _read_ids(path)
+    if loaded is None:
+        vocabulary = read_object(path)
         merges = _read_merges(path.with_name(_MERGES))
     else:
-        _check_kind(path, found, models.BPE, "RobertaTokenizer")
-        content = json.loads(found.to_str())["model"]
+        _check_kind(path, loaded, models.BPE, "RobertaTokenizer")
+        content = json.loads(loaded.to_str())["model"]
         vocabulary = content["vocab"]
         merges = [(left, right) for left, right in content["merges"]]
     option = path.parent / OPTIONS
@@ -100,20 +98,20 @@ def _build_roberta(
 
 
 def _build_xlm_roberta(
-    path: Path, found: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
+    path: Path, loaded: tokenizers.Tokenizer | None, options: Options, tokens: Tokens
 ) -> tokenizers.Tokenizer:
-    if found is None:
+    if loaded is None:
         raise CheckpointError(
             path,
             "cannot be read, and there is no tokenizer.json: have transformers write one "
             f"(AutoTokenizer.from_pretrained({str(path.parent)!r})"
             f".save_pretrained({str(path.parent)!r}))",
         )
-    _check_kind(path, found, models.Unigram, "XLMRobertaTokenizer")
-    content = json.loads(found.to_str())
+    _check_kind(path, loaded, models.Unigram, "XLMRobertaTokenizer")
+    content = json.loads(loaded.to_str())
     return sentence_piece_tokenizer(
         [(token, score) for token, score in content["model"]["vocab"]],
-        _charsmap_of(path, content.get("normalizer")),
+        _charsmap_of(content.get("normalizer")),
         path=path,
         special_tokens=tokens,
         add_prefix_space=bool(
@@ -122,21 +120,20 @@ def _build_xlm_roberta(
     )
 
 
-def _charsmap_of(path: Path, normalizer: Options | None) -> bytes | None:
+def _charsmap_of(normalizer: Options | None) -> bytes | None:
     """Returns the table of the first `Precompiled` part; transformers reads no other part."""
     parts = [] if normalizer is None else normalizer.get("normalizers", [normalizer])
     for part in parts:
         if part["type"] == "Precompiled":
-            encoded = part["precompiled_charsmap"]
-            return read_charsmap(path, "normalizer", encoded, most=MOST_GROWTH)[0]
+            return base64.b64decode(part["precompiled_charsmap"])
     return None
 
 
-def _check_kind(path: Path, found: tokenizers.Tokenizer, kind: type, name: str) -> None:
-    if not isinstance(found.model, kind):
+def _check_kind(path: Path, loaded: tokenizers.Tokenizer, kind: type, name: str) -> None:
+    if not isinstance(loaded.model, kind):
         raise CheckpointError(
             path,
-            f"is of the kind {type(found.model).__name__}, but a {name} is of the kind "
+            f"has a model of the kind {type(loaded.model).__name__}, but a {name} has "
             f"{kind.__name__}: to have it read as it is, set tokenizer_class in {OPTIONS} to "
             f"{_GENERIC}",
         )
@@ -145,15 +142,7 @@ def _check_kind(path: Path, found: tokenizers.Tokenizer, kind: type, name: str) 
 def _read_lines(path: Path) -> dict[str, int]:
     # splitlines would also split at characters that are tokens of some vocabularies.
     lines = _read_text(path).split("\n")
-    check_vocabulary(path, "the vocabulary", lines)
     return {token: index for index, token in enumerate(lines) if token}
-
-
-def _read_ids(path: Path) -> dict[str, int]:
-    vocabulary = read_object(path)
-    check_ids(path, "the vocabulary", vocabulary)
-    check_vocabulary(path, "the vocabulary", vocabulary)
-    return vocabulary
 
 
 def _read_merges(path: Path) -> list[tuple[str, str]]:

@@ -1,8 +1,6 @@
 """Truncates very long text before tokenizing, without changing the tokens that are kept.
 
-A tokenizer cannot stop early and takes some 500 bytes a token. For a text of two million
-characters it would build a gigabyte to keep 510 tokens. Some also normalise a character to
-eighteen, so what they make of a long part is counted before they read it whole.
+A tokenizer cannot stop early and takes some 500 bytes a token.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +12,7 @@ from model.errors import TextGrowsError
 MARGIN = 128
 _CHARACTERS_A_TOKEN = 16
 _GROWTH = 4
-# A part of so many characters is encoded at once, whatever it becomes: `tokenizer_parts` bounds
-# that too.
+# A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
 _FREE = 16_384
 _MOST_TIMES, MOST_GROWN = 4, 1_000_000
 
@@ -25,8 +22,6 @@ class Excerpt:
     """A part of a text, at its beginning or its end.
 
     Args:
-        start: index of its first character.
-        stop: index after its last character.
         whole: whether it is the whole text.
     """
 
@@ -40,11 +35,6 @@ def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
 
     A part that gives `room` + `MARGIN` tokens is enough: its first `room` tokens, or its last
     with `from_end`, are those of the whole text.
-
-    Args:
-        length: characters of the text.
-        room: tokens to keep.
-        from_end: whether to keep the last tokens instead of the first.
     """
     size = _CHARACTERS_A_TOKEN * (room + MARGIN)
     while size < length:
@@ -58,13 +48,6 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
     """Refuses a part of a text that becomes several times as long when it is normalised.
 
     It is normalised in small pieces, of which no two are kept.
-
-    Args:
-        text: what is to be encoded.
-        normalize: the normalizer of the tokenizer.
-
-    Raises:
-        TextGrowsError: it becomes longer than a million characters, and than four times its own.
     """
     if len(text) <= _FREE:
         return

@@ -1,10 +1,8 @@
 """Reads the tokenizer files of a folder so that ids equal those of transformers.
 
-The meaning of a file depends on the class that transformers reads it with. For a tokenizer of BERT,
-DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary and the added tokens from
-`tokenizer.json`, and all options from `tokenizer_config.json`. The generic classes take
-`tokenizer.json` as it is. Other classes split text in other ways. They are refused: guessed ids
-would silently give wrong answers.
+For a tokenizer of BERT, DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary
+and the added tokens from `tokenizer.json`, and all options from `tokenizer_config.json`. The
+generic classes take `tokenizer.json` as it is. Other classes are refused.
 """
 
 import json
@@ -18,8 +16,8 @@ from tokenizers import AddedToken
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import read_object
+from model.tokenization.bounds import check_parts, check_tokens
 from model.tokenization.classes import CLASSES, DEFAULTS, OPTIONS, content_of
-from model.tokenization.tokenizer_parts import check_added_tokens, check_parts
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network
@@ -31,14 +29,7 @@ _ADDED = "added_tokens_decoder"
 
 @dataclass(frozen=True, slots=True)
 class TokenizerFiles:
-    """The tokenizer that the files of a folder describe.
-
-    Args:
-        path: the file that holds the vocabulary.
-        backend: the tokenizer, without truncation and padding.
-        pad_token_id: the id that pads a batch.
-        special_tokens: tokens by the roles that transformers knows; some may be missing.
-    """
+    """The tokenizer that the files of a folder describe, without truncation and padding."""
 
     path: Path
     backend: tokenizers.Tokenizer
@@ -48,12 +39,6 @@ class TokenizerFiles:
 
 def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     """Reads the tokenizer of a checkpoint folder as transformers does.
-
-    Args:
-        folder: has `tokenizer.json`, or the files that older releases of transformers wrote:
-            `vocab.txt` for BERT and DistilBERT, `vocab.json` and `merges.txt` for RoBERTa. May also
-            have `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json` and
-            `config.json`.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
@@ -67,22 +52,23 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     options = _with_older(folder, options, roles)
     tokens = {role: content_of(options.get(role)) or token for role, token in roles.items()}
     path = folder / _JSON
-    found = _read_json(path) if path.is_file() else None
-    if found is None and own is not None:
+    loaded = _read_json(path) if path.is_file() else None
+    if loaded is None and own is not None:
         path = folder / own.vocabulary
         if not path.is_file():
             raise CheckpointError(folder / _JSON, f"is missing, and there is no {own.instead}")
     added = [_read_added(folder, options, tokens)]
     if own is not None:
-        if found is not None and _ADDED not in options:
-            added.append((path, found.get_added_tokens_decoder()))
-        backend = own.build(path, found, options, tokens)
-    elif found is not None:
-        backend = found
+        if loaded is not None and _ADDED not in options:
+            added.append((path, loaded.get_added_tokens_decoder()))
+        backend = own.build(path, loaded, options, tokens)
+    elif loaded is not None:
+        backend = loaded
     else:
         raise CheckpointError(path, f"is missing, which a {name} is read from")
     for source, new in added:
         _add(backend, new, source)
+    check_tokens(path, backend)
     return TokenizerFiles(path, backend, _pad_token_id(backend, options, tokens, config), tokens)
 
 
@@ -114,16 +100,15 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
     content = read_object(path)
-    check_parts(path, content)
     try:
-        # What was checked, not the file again: it may have changed, or be read in another way.
         backend = tokenizers.Tokenizer.from_str(json.dumps(content))
         # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()
         backend.no_padding()
+        check_parts(path, backend)
         # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
-    except (KeyboardInterrupt, SystemExit):
+    except (CheckpointError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the Rust side raises bare Exception, and panics
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
@@ -151,14 +136,13 @@ def _read_added(
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(path, f"does not name added tokens by their ids: {error}") from error
-    field = _ADDED if _ADDED in options else "the file"
-    check_added_tokens(path, field, [token.content for token in tokens.values()])
     return path, tokens
 
 
 def _add(backend: tokenizers.Tokenizer, tokens: Mapping[int, AddedToken], path: Path) -> None:
+    # All at once: the library prepares its search again for each call.
+    backend.add_tokens([token for _, token in sorted(tokens.items())])
     for token_id, token in sorted(tokens.items()):
-        backend.add_tokens([token])
         found = backend.token_to_id(token.content)
         if found != token_id:
             raise CheckpointError(

@@ -1,7 +1,6 @@
 """Builds the tokenizers of RoBERTa and XLM-RoBERTa as transformers 5 does.
 
-As for BERT, transformers takes only the vocabulary from `tokenizer.json`, and for XLM-RoBERTa the
-table of its normalizer. The other steps belong to the class.
+It takes only the vocabulary from `tokenizer.json`, and the table of XLM-RoBERTa's normalizer.
 """
 
 import re
@@ -30,8 +29,6 @@ _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 # transformers' XLM-RoBERTa takes this id, whatever the file says.
 _UNKNOWN_ID = 3
 _TAG = re.compile(r"<(/?\w{1,30}>)", re.ASCII)
-# What `_before_rest_of` writes. It matches one character and never repeats.
-_BEFORE_REST = re.compile(r"<\(\?=/?\w{1,30}>(?:\|/?\w{1,30}>){0,15}\)", re.ASCII)
 
 
 def byte_level_tokenizer(
@@ -43,26 +40,17 @@ def byte_level_tokenizer(
     add_prefix_space: bool = False,
     trim_offsets: bool = True,
 ) -> tokenizers.Tokenizer:
-    """Builds a RoBERTa tokenizer: pairs of bytes are merged (Sennrich et al. 2016).
-
-    Args:
-        vocabulary: ids of all tokens, special ones among them.
-        merges: pairs that become one token, in the order of use.
-        path: the file to name in the error.
-        special_tokens: the token of each role of `SPECIAL_TOKENS`.
-        add_prefix_space: whether a text begins with a space, as each of its other words does.
-        trim_offsets: whether offsets leave out the space before a word.
-
-    Raises:
-        CheckpointError: a special token is missing, or a merge is of tokens that are.
-    """
+    """Builds a RoBERTa tokenizer: pairs of bytes are merged (Sennrich et al. 2016)."""
     _check_special_tokens(path, vocabulary, special_tokens)
     try:
         model = models.BPE(
             vocabulary, list(merges), continuing_subword_prefix="", end_of_word_suffix=""
         )
     except Exception as error:  # the Rust side raises bare Exception
-        raise CheckpointError(path, f"holds merges that do not fit: {error}") from error
+        fault = str(error).partition("\n")[0]
+        raise CheckpointError(
+            path, f"holds a vocabulary or merges that do not fit: {fault}"
+        ) from error
     backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
     backend.decoder = decoders.ByteLevel()
@@ -86,16 +74,6 @@ def sentence_piece_tokenizer(
 
     The vocabulary holds the special tokens as pieces. So a `<s>` that a user types would become the
     special token. Here a word is split behind the `<`, and no other text has other pieces.
-
-    Args:
-        vocabulary: all pieces with their scores, special ones among them.
-        charsmap: the checked table of the normalizer, or None.
-        path: the file to name in the error.
-        special_tokens: the token of each role of `SPECIAL_TOKENS`.
-        add_prefix_space: whether each word begins with a sign for a space.
-
-    Raises:
-        CheckpointError: a special token is missing, or has an unknown form.
     """
     ids = {token: index for index, (token, _) in enumerate(vocabulary)}
     _check_special_tokens(path, ids, special_tokens)
@@ -125,11 +103,6 @@ def sentence_piece_tokenizer(
         special_tokens=[(begin, ids[begin]), (end, ids[end])],
     )
     return backend
-
-
-def splits_special_tokens(pattern: str) -> bool:
-    """Tells whether a regular expression is one that `sentence_piece_tokenizer` writes."""
-    return _BEFORE_REST.fullmatch(pattern) is not None
 
 
 def _before_rest_of(path: Path, tokens: Iterable[str]) -> str:

@@ -24,12 +24,8 @@ _MOST_SECONDS = 120.0
 def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
     """Opens the tokenizer of a checkpoint folder in a child process, and encodes hard texts.
 
-    Args:
-        folder: the checkpoint folder.
-        timeout: seconds until the child is killed.
-
     Raises:
-        CheckpointError: the folder was refused there, or the child died; names the file.
+        CheckpointError: the folder was refused there, or the child died or took too many seconds.
         UnsupportedCheckpointError: a part of the tokenizer is not supported.
     """
     path = folder / "tokenizer.json"
@@ -42,33 +38,33 @@ def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired as error:
-        told = _told(error.stdout or b"")
+        report = _last_report(error.stdout or b"")
         raise CheckpointError(
-            path, f"did not end within {timeout:g} s of its trial, {_step(told)}"
+            path, f"did not end within {timeout:g} s of its trial, {_step(report)}"
         ) from error
     except OSError as error:
         raise CheckpointError(
             path, f"cannot be tried: no process could be started: {error.strerror}"
         ) from error
-    told = _told(finished.stdout)
-    if "fault" in told:
-        kind = UnsupportedCheckpointError if told["unsupported"] else CheckpointError
-        raise kind(folder / told["file"], told["fault"])
-    if "failure" in told:
-        raise CheckpointError(path, f"fails in its trial, {_step(told)}: {told['failure']}")
-    if finished.returncode != 0 or told.get("step") != "end":
-        raise CheckpointError(path, f"{_end(finished.returncode)} in its trial, {_step(told)}")
+    report = _last_report(finished.stdout)
+    if "fault" in report:
+        kind = UnsupportedCheckpointError if report["unsupported"] else CheckpointError
+        raise kind(folder / report["file"], report["fault"])
+    if "failure" in report:
+        raise CheckpointError(path, f"fails in its trial, {_step(report)}: {report['failure']}")
+    if finished.returncode != 0 or report.get("step") != "end":
+        raise CheckpointError(path, f"{_end(finished.returncode)} in its trial, {_step(report)}")
 
 
-def _told(output: bytes) -> dict[str, Any]:
+def _last_report(output: bytes) -> dict[str, Any]:
     """The last whole line that the child wrote."""
     lines = output.split(b"\n")[:-1]
-    told: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-    return told
+    report: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    return report
 
 
-def _step(told: dict[str, Any]) -> str:
-    step = told.get("step")
+def _step(report: dict[str, Any]) -> str:
+    step = report.get("step")
     if step is None:
         return "while it was opened"
     return f"at the text of {step}"

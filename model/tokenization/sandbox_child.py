@@ -5,6 +5,7 @@ It writes a line of JSON before each text, and one if the folder is refused.
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,16 +23,16 @@ _MOST_BYTES = 768 * 2**20
 _BYTES_A_BYTE_OF_A_FILE = 16
 # More than any text here has tokens, so that nothing is cut off.
 _MAX_LENGTH = 100_000
-_LETTERS = 24
+# An exponential search fails on the first, and one that grows with the cube of a run on the second.
+_RUNS = (24, 400)
 _LONG = 6_000
+# What keeps a search from ending well; many normalizers remove the first.
+_END = "\N{BELL}\N{SNOWMAN}"
+_PATTERN = "Regex"
 
 
 def main(folder: Path) -> None:
-    """Opens the tokenizer of a folder and encodes each text.
-
-    Args:
-        folder: the checkpoint folder.
-    """
+    """Opens the tokenizer of a folder and encodes each text."""
     limit(folder)
     import_alone()
     from model.errors import CheckpointError, UnsupportedCheckpointError
@@ -41,25 +42,21 @@ def main(folder: Path) -> None:
         tokenizer = load_tokenizer(folder, max_length=_MAX_LENGTH)
     except CheckpointError as error:
         unsupported = isinstance(error, UnsupportedCheckpointError)
-        _tell(file=error.path.name, fault=error.fault, unsupported=unsupported)
+        _report(file=error.path.name, fault=error.fault, unsupported=unsupported)
         return
-    for name, text in hard_texts():
-        _tell(step=name)
+    for name, text in (*hard_texts(), *texts_of_patterns(folder)):
+        _report(step=name)
         try:
             for with_tokens in (False, True):
                 tokenizer.encode(text, with_tokens=with_tokens)
         except BaseException as error:  # a panic is no Exception
-            _tell(step=name, failure=f"{type(error).__name__}: {error}")
+            _report(step=name, failure=f"{type(error).__name__}: {error}")
             return
-    _tell(step="end")
+    _report(step="end")
 
 
 def limit(folder: Path) -> None:
-    """Limits memory and processor time of this process, where the system can.
-
-    Args:
-        folder: the files of its vocabulary count.
-    """
+    """Limits memory and processor time of this process, where the system can."""
     # One thread: each would reserve memory of its own. Read when tokenizers first uses threads.
     os.environ["RAYON_NUM_THREADS"] = "1"
     if resource is None:
@@ -80,16 +77,19 @@ def limit(folder: Path) -> None:
 
 
 def import_alone() -> None:
-    """Makes the modules of this package importable without what the package imports."""
-    package = ModuleType("model")
-    package.__path__ = [str(Path(__file__).parents[1])]
-    sys.modules["model"] = package
+    """Makes the modules of these packages importable without what the packages import."""
+    folder = Path(__file__).parent
+    for name, place in (("model", folder.parent), ("model.tokenization", folder)):
+        package = ModuleType(name)
+        package.__path__ = [str(place)]
+        sys.modules[name] = package
 
 
 def hard_texts() -> Iterator[tuple[str, str]]:
     """Yields texts that are hard for a tokenizer, each with a name for messages."""
     for code in range(ord("!"), 0x7F):
-        yield f"{_LETTERS} of U+{code:04X}", chr(code) * _LETTERS + "\N{BELL}"
+        for length in _RUNS:
+            yield f"{length} of U+{code:04X}", chr(code) * length + _END
     for name, piece in (
         ("one letter", "a"),
         ("one digit", "7"),
@@ -98,6 +98,7 @@ def hard_texts() -> Iterator[tuple[str, str]]:
         ("line breaks", "\r\n"),
         ("control characters", "\0\a\x7f\x85"),
         ("words", "don't stop "),
+        ("long words", "a" * 100 + " "),
         ("accents", "e" + "\u0301" * 40),
         ("letters that decompose", "\u1f82\u1faf\u0130\u1d1c0"),
         ("ligatures", "\ufb03\ufdfa\u3300\u32ff"),
@@ -114,7 +115,26 @@ def hard_texts() -> Iterator[tuple[str, str]]:
     yield "nothing", ""
 
 
-def _tell(**content: object) -> None:
+def texts_of_patterns(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yields a text for each regular expression of a tokenizer, of the letters that it names."""
+    path = folder / _FILES[0]
+    content = json.loads(path.read_bytes()) if path.is_file() else {}
+    waiting = [content.get("normalizer"), content.get("pre_tokenizer")]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            letters = re.sub(r"\W", "", str(part.get(_PATTERN, "")))
+            if letters:
+                yield (
+                    f"the letters of {letters[:20]}",
+                    letters * (_RUNS[1] // len(letters) + 1) + _END,
+                )
+            waiting += part.values()
+
+
+def _report(**content: object) -> None:
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 

@@ -1,9 +1,4 @@
-"""Divides a text into its sentences, as spans of the text.
-
-`sentencex` finds where sentences end. This module gives it a text in blocks, because its time grows
-with the square of a text that is full of opening quotation marks, and turns what it finds into
-spans that hold all of the text but the white space around them.
-"""
+"""Divides a text into its sentences, as spans of the text, which `sentencex` finds."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +28,6 @@ class Span:
 
     Args:
         start: index of its first character, in Unicode code points.
-        end: index after its last character.
     """
 
     start: int
@@ -41,21 +35,13 @@ class Span:
 
 
 def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Span]:
-    """Divides a text into its sentences.
+    """Divides a text that is not blank into its sentences, at least one.
 
     Every character that is not white space is in one span. No span begins or ends with white
-    space, and each has a character that a model can read. A text without the end of a sentence is
-    one sentence.
-
-    Args:
-        text: not blank (see `model.tokenization.check.check_text`).
-        max_sentences: the most that it may have.
-
-    Returns:
-        The sentences in order, at least one.
+    space, and each has a character that a model can read.
 
     Raises:
-        TooManySentencesError: it has more.
+        TooManySentencesError: the text has more than `max_sentences`.
     """
     spans: list[Span] = []
     waiting: int | None = None  # begin of what nobody can see: it belongs to the next sentence

@@ -1,8 +1,6 @@
 """Encodes text as token ids, with offsets into the text as the user wrote it.
 
-Hugging Face `tokenizers` splits the text. This module adds truncation on either side that is
-reported, windows over a long text, word indices by white space, and the rule that text is only
-text: a `[SEP]` typed by a user is five characters, never the separator.
+Text is only text: a `[SEP]` typed by a user is five characters, never the separator.
 """
 
 import re
@@ -62,7 +60,6 @@ class Encoding:
     Args:
         input_ids: the ids that the model reads, special tokens included, at most `max_length`.
         truncated: whether a part of the text was cut off.
-        tokens: one `Token` for each id, if requested.
         text: the whole text as it was given, if tokens were requested; their offsets point into
             it.
         window: number of the window that this is, from 0.
@@ -80,12 +77,7 @@ class Encoding:
 
 
 def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
-    """Counts the tokens that stand for what the vocabulary lacks.
-
-    Args:
-        encodings: any number of texts.
-        unknown_id: the id of that token; None if the vocabulary has none.
-    """
+    """Counts the tokens that stand for what the vocabulary lacks; none if `unknown_id` is None."""
     if unknown_id is None:
         return 0
     return sum(encoding.input_ids.count(unknown_id) for encoding in encodings)
@@ -94,19 +86,19 @@ def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
 class Tokenizer:
     """The tokenizer of one model.
 
+    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
+
     Args:
         backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
         pad_token_id: the id that pads a batch.
         padded_length: for a model that reads padding like words: every text is padded to this
-            many tokens. Padding tokens are special and count. None means no padding.
-        special_tokens: the tokens of the vocabulary by the roles that transformers knows; those
-            that the vocabulary lacks do not count.
-
-    `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
+            many tokens, which are special. None means no padding.
+        special_tokens: the tokens of the vocabulary by the roles that transformers knows.
 
     Raises:
         ValueError: `max_length` leaves no room for a token of the text.
+        TokenizerError: the tokenizer breaks on every text.
     """
 
     def __init__(
@@ -125,7 +117,8 @@ class Tokenizer:
         # BERT's own makes at most three characters of one.
         is_bounded = isinstance(backend.normalizer, normalizers.BertNormalizer | None)
         self._normalize = None if is_bounded else backend.normalizer.normalize_str
-        template = backend.encode("a", add_special_tokens=True)
+        with _no_panic():
+            template = backend.encode("a", add_special_tokens=True)
         specials = list(
             zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
         )
@@ -155,11 +148,7 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id in an encoding.
-
-        This covers the vocabulary, added tokens, and the tokens around every text, whose ids
-        `tokenizer.json` states separately.
-        """
+        """One more than the largest id in an encoding, special and added tokens included."""
         known = self._backend.get_vocab(with_added_tokens=True).values()
         return max([*known, *self._leading, *self._trailing], default=-1) + 1
 
@@ -198,19 +187,10 @@ class Tokenizer:
         )
 
     def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
-        """Encodes the whole of a text, in windows that overlap; see `model.tokenization.windows`.
-
-        Args:
-            text: valid Unicode (see `model.tokenization.check.check_text`).
-            max_windows: the most that it may have, at least 1.
-
-        Returns:
-            The windows in order, without tokens; one for a text that fits.
+        """Encodes the whole of a text, in windows that overlap, without tokens; raises as `encode`.
 
         Raises:
-            TooManyWindowsError: it takes more.
-            TextGrowsError: the normalizer makes the text several times as long.
-            TokenizerError: the tokenizer breaks on this text.
+            TooManyWindowsError: it takes more than `max_windows`.
         """
         _, encoded, windows = self._divide(text, max_windows, with_tokens=False)
         return [
@@ -224,21 +204,12 @@ class Tokenizer:
         ]
 
     def encode_window(self, text: str, number: int, *, max_windows: int) -> Encoding:
-        """Encodes one of the windows of a text, with its tokens.
+        """Encodes one of the windows of a text, with its tokens; see `encode_windows`.
 
-        Args:
-            text: valid Unicode (see `model.tokenization.check.check_text`).
-            number: of the window, from 0.
-            max_windows: the most that the text may have, at least 1.
-
-        Returns:
-            The window. Offsets and words are those of the whole text.
+        Offsets and words are those of the whole text.
 
         Raises:
-            NoSuchWindowError: the text has no window of this number.
-            TooManyWindowsError: it takes more.
-            TextGrowsError: the normalizer makes the text several times as long.
-            TokenizerError: the tokenizer breaks on this text.
+            NoSuchWindowError: the text has no window of this number, from 0.
         """
         excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
         if not 0 <= number < len(windows):
@@ -338,9 +309,6 @@ def _no_panic() -> Iterator[None]:
     """Turns whatever the tokenizer raises into an error that callers know.
 
     A panic of its Rust code is no `Exception`, so it would pass every handler of errors.
-
-    Raises:
-        TokenizerError: it raised something.
     """
     try:
         yield
@@ -351,12 +319,12 @@ def _no_panic() -> Iterator[None]:
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
-    """Reads the tokenizer of a checkpoint folder.
+    """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
 
     Args:
         folder: has the files that transformers reads; see `model.tokenization.reader`.
         max_length: the most tokens that the model reads.
-        padded_length: the length of every text, for a model that reads padding.
+        padded_length: the length of every text, for a model that reads padding; else None.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
@@ -371,5 +339,5 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
             padded_length=padded_length,
             special_tokens=files.special_tokens,
         )
-    except ValueError as error:
+    except (ValueError, TokenizerError) as error:
         raise CheckpointError(files.path, str(error)) from error

@@ -1,9 +1,7 @@
-"""Divides the tokens of a long text into windows that overlap.
+"""Divides the tokens of a long text into windows as long as the model reads at once.
 
-A window is as long as the model reads at once. It begins three quarters of a window after the one
-before. So every token but those at the ends of the text has neighbours on both sides in one of its
-windows, and the last window is never shorter than a quarter.
-`model.network.prediction.join_predictions` puts the answers of windows together.
+A window begins three quarters of a window after the one before, so that every token but those at
+the ends of the text has neighbours on both sides in one of its windows.
 """
 
 from typing import Literal
@@ -18,30 +16,17 @@ _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
 
 
 def window_step(room: int) -> int:
-    """Returns how many tokens after a window the next one begins.
-
-    Args:
-        room: tokens of the text in a window, at least 1.
-    """
+    """Returns how many tokens after a window the next one begins."""
     return room - room // _OVERLAP
 
 
 def most_tokens(room: int, max_windows: int) -> int:
-    """Returns how many tokens of a text fit into so many windows.
-
-    Args:
-        room: tokens of the text in a window, at least 1.
-        max_windows: windows, at least 1.
-    """
+    """Returns how many tokens of a text fit into so many windows."""
     return room + (max_windows - 1) * window_step(room)
 
 
 def divide(count: int, room: int) -> list[slice]:
     """Divides tokens into windows.
-
-    Args:
-        count: tokens of the text, special tokens left out.
-        room: tokens of the text in a window, at least 1.
 
     Returns:
         The windows in order, at least one. All but the last have `room` tokens.

@@ -33,8 +33,7 @@ def wordpiece_tokenizer(
     """Builds a BERT tokenizer over a vocabulary (Devlin et al. 2019; Wu et al. 2016).
 
     Args:
-        vocabulary: ids of all tokens, among them the tokens for unknown words, the beginning and
-            the end.
+        vocabulary: ids of all tokens, special ones included.
         path: the file to name in the error.
         lowercase: whether to lower-case text first.
         strip_accents: whether to drop accents; None means as `lowercase`.

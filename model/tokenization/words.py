@@ -21,9 +21,8 @@ class Words:
     """The words of a text, in order.
 
     Args:
-        tokens: W entries. A special token stays as it is. The entry of a word has in `text` its
-            characters as the user wrote them, as far as they were read, and in `word` its
-            number.
+        tokens: W entries. That of a word has its characters as the user wrote them, as far as they
+            were read; a special token stays as it is.
         groups: the indices of each entry's tokens: neighbours, each token in one group.
     """
 
@@ -32,12 +31,7 @@ class Words:
 
 
 def group_words(text: str, tokens: Sequence[Token]) -> Words:
-    """Joins the tokens of each word; of a truncated word, the part that was read.
-
-    Args:
-        text: the encoded text; offsets point into it.
-        tokens: T tokens of its encoding, at least one.
-    """
+    """Joins the tokens of each word; of a truncated word, the part that was read."""
     # A special token belongs to no word, so it is its own group.
     places = groupby(
         range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
@@ -48,11 +42,6 @@ def group_words(text: str, tokens: Sequence[Token]) -> Words:
 
 def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArray[Number]:
     """Sums over the tokens of each entry.
-
-    Args:
-        values: T numbers along `axis`.
-        words: the words of the same tokens.
-        axis: the axis of the tokens.
 
     Returns:
         W numbers along `axis`, in the type of `values`.

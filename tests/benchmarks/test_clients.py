@@ -1,34 +1,28 @@
-"""The client and its loads, against a real service and against servers that misbehave."""
+"""The clients, against a real service and against servers that misbehave."""
 
-import asyncio
 import json
 import os
-import re
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks import client, open_loop, wrk
-from benchmarks.client import open_connection, predict_once
+from benchmarks import client
+from benchmarks.client import _percentile, open_loop, predict_once
 from benchmarks.errors import AnswerError, BenchmarkError
-from benchmarks.loads import Closed
+from benchmarks.loads import Figures, Load
 from benchmarks.texts import write_literals
-from benchmarks.wrk import Figures
+from benchmarks.wrk import closed_loop, installed
 from tests.benchmarks import stub
 from tests.end_to_end.servers import RunningService, service
 
 SENTENCES = ["a good film", "a dull plot"]
-Predict = Callable[[int, Sequence[str]], bytes]
 # Its absence must not hide in continuous integration.
 needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
@@ -61,104 +55,42 @@ def answering(answer: bytes) -> Iterator[int]:
         thread.join()
 
 
-def predict_kept(port: int, sentences: Sequence[str]) -> bytes:
-    """Asks over a connection that could be kept."""
-
-    async def ask() -> bytes:
-        connection = await open_connection(port)
-        try:
-            return await connection.predict(sentences)
-        finally:
-            await connection.close()
-
-    return asyncio.run(ask())
+def open_load(port: int, *, rate: float, warm_up: float = 0.0, seconds: float = 1.0) -> Figures:
+    return open_loop(
+        rate, sentences=SENTENCES, port=port, first=1, warm_up=warm_up, seconds=seconds
+    )
 
 
-both_ways = pytest.mark.parametrize("predict", [predict_once, predict_kept])
-
-
-def answered_sentences(running: RunningService) -> float:
-    metrics = httpx.get(f"{running.url}/metrics").text
-    found = re.search(r"^headlight_texts_total (\S+)$", metrics, re.MULTILINE)
-    assert found is not None, metrics
-    return float(found[1])
-
-
-@both_ways
-def test_one_request_gets_the_answer_of_the_service(
-    running: RunningService, predict: Predict
-) -> None:
+def test_one_request_gets_the_answer_of_the_service(running: RunningService) -> None:
     sentences = ["a good film", "ein dröger Film"]
     with running.client() as asking:
         expected = asking.post("/predict", json={"sentences": sentences}).json()
 
-    assert json.loads(predict(running.port, sentences)) == expected
+    assert json.loads(predict_once(running.port, sentences)) == expected
 
 
-@both_ways
-def test_a_refused_request_is_an_error_with_its_status(
-    running: RunningService, predict: Predict
-) -> None:
-    with pytest.raises(AnswerError, match=r"^status 422, not 200: '.*invalid-request"):
-        predict(running.port, [" "])
-
-
-@both_ways
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"", "the server closed the connection early"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[]", "the server closed the connection"),
+        (b"", "no answer from port"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[]", "no answer from port"),
         (b"HTTP/1.1 200 OK\r\n\r\n[]", "the answer has no Content-Length"),
         (b"HTTP/1.1 500 No\r\ncontent-length: 4\r\n\r\noops", "status 500, not 200: 'oops'"),
     ],
 )
-def test_a_broken_answer_is_an_error(predict: Predict, answer: bytes, message: str) -> None:
+def test_a_broken_answer_is_an_error(answer: bytes, message: str) -> None:
     with answering(answer) as port, pytest.raises(AnswerError, match=message):
-        predict(port, ["a good film"])
-
-
-@pytest.mark.parametrize(
-    ("predict", "message"),
-    [
-        (predict_kept, "the server closed the connection early"),
-        (predict_once, "the answer has no Content-Length"),
-    ],
-)
-def test_half_a_head_is_an_error(predict: Predict, message: str) -> None:
-    with (
-        answering(b"HTTP/1.1 200 OK\r\nContent-Le") as port,
-        pytest.raises(AnswerError, match=f"^{message}"),
-    ):
-        predict(port, ["a good film"])
-
-
-def test_asked_once_it_needs_no_event_loop(running: RunningService) -> None:
-    """An interrupt that comes while a loop is made would leave half of one, which complains."""
-
-    async def ask() -> bytes:
-        return predict_once(running.port, ["a good film"])  # no loop can be run within this one
-
-    assert json.loads(asyncio.run(ask()))["predictions"][0]["token_count"] > 0
+        predict_once(port, ["a good film"])
 
 
 def test_no_answer_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_PATIENCE", 0.1)
+    monkeypatch.setattr(client, "_ANSWER_SECONDS", 0.1)
 
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         pytest.raises(AnswerError, match=r"^no answer within 0\.1 s$"),
     ):
         predict_once(silent.getsockname()[1], ["a good film"])
-
-
-@both_ways
-def test_a_port_where_nothing_listens_is_an_error(predict: Predict) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-
-    with pytest.raises(AnswerError, match=rf"^no connection to port {port}: "):
-        predict(port, ["a good film"])
 
 
 @pytest.fixture
@@ -171,53 +103,39 @@ def texts(tmp_path: Path) -> Path:
 @needs_wrk
 @pytest.mark.parametrize(
     "load",
-    [Closed("one", 1), Closed("many", 4, sentences=3), Closed("weights", 2, route="attention")],
+    [Load("one"), Load("many", 4, sentences=3), Load("weights", 2, route="attention")],
     ids=lambda load: load.name,
 )
-def test_a_load_is_measured(running: RunningService, texts: Path, load: Closed) -> None:
-    before = answered_sentences(running)
-    found = wrk.run(load, texts=texts, port=running.port, first=1, seconds=1)
-    sent = answered_sentences(running) - before
+def test_a_closed_loop_counts_what_was_answered(
+    running: RunningService, texts: Path, load: Load
+) -> None:
+    before = running.metric("headlight_texts_total")
+    figures = closed_loop(load, texts=texts, port=running.port, first=1, seconds=1)
+    sent = running.metric("headlight_texts_total") - before
 
-    assert 0 < found.p50 <= found.p99
-    assert found.rate > 0
-    # What is on its way at the end may be answered too, in part, and is not counted.
-    assert found.requests * load.sentences <= sent
-    assert sent <= (found.requests + load.connections) * load.sentences
+    assert 0 < figures.p50 <= figures.p99
+    assert figures.rate > 0
+    # Requests in flight at the end may be answered too, and are not counted.
+    assert figures.requests * load.sentences <= sent
+    assert sent <= (figures.requests + load.connections) * load.sentences
 
 
 @needs_wrk
-def test_a_load_that_is_refused_is_an_error(running: RunningService, texts: Path) -> None:
-    load = Closed("too many", 1, sentences=1000)
+def test_a_closed_loop_that_is_refused_is_an_error(running: RunningService, texts: Path) -> None:
+    load = Load("too many", 1, sentences=1000)
 
     with pytest.raises(AnswerError, match=r"^too many: [1-9]\d* of \d+ requests failed$"):
-        wrk.run(load, texts=texts, port=running.port, first=1, seconds=1)
+        closed_loop(load, texts=texts, port=running.port, first=1, seconds=1)
 
 
-def test_without_the_client_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_wrk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
     with pytest.raises(BenchmarkError, match=r"^wrk, the client, is not installed: apt-get"):
-        wrk.check_installed()
+        installed()
 
 
-def asked_in_the_open(
-    port: int, *, rate: float, warm_up: float = 0.0, seconds: float = 1.0
-) -> Figures:
-    return open_loop.run(
-        rate, sentences=SENTENCES, port=port, first=1, warm_up=warm_up, seconds=seconds
-    )
-
-
-def test_an_open_loop_asks_the_service_one_sentence_at_a_time(running: RunningService) -> None:
-    before = answered_sentences(running)
-    found = asked_in_the_open(running.port, rate=40.0)
-
-    assert answered_sentences(running) - before == found.requests == 40
-    assert 0 < found.p50 <= found.p99
-
-
-def test_an_open_loop_asks_at_its_rate_however_slowly_it_is_answered() -> None:
+def test_an_open_loop_keeps_its_rate_however_slow_the_answers_are() -> None:
     arrived: list[float] = []
 
     def answer_late(_: str) -> None:
@@ -225,69 +143,52 @@ def test_an_open_loop_asks_at_its_rate_however_slowly_it_is_answered() -> None:
         time.sleep(1.0)
 
     with stub.answering(answer_late) as port:
-        found = asked_in_the_open(port, rate=20.0)
+        figures = open_load(port, rate=20.0)
 
     arrived.sort()
-    # The first may be late; all before the first answer, as each is due at its own moment.
+    # The first may be late; all come before the first answer, as each is due at its own moment.
     assert 0.5 < arrived[-1] - arrived[0] < 1.5
     assert arrived[9] - arrived[0] < 0.75 * (arrived[-1] - arrived[0])
     # Twenty in the second in which they were due and the one that the last answer took.
-    assert found.rate < 12.0
+    assert figures.rate < 12.0
 
 
-def test_the_rate_of_an_open_loop_is_that_of_the_answers() -> None:
+def test_an_open_loop_counts_latency_from_when_a_request_was_due() -> None:
     with ThreadPoolExecutor(1) as worker:
 
         def wait_for_turn(_: str) -> None:
             worker.submit(time.sleep, 0.025).result()
 
         with stub.answering(wait_for_turn) as port:
-            found = asked_in_the_open(port, rate=80.0)
+            figures = open_load(port, rate=80.0)
 
-    assert found.rate < 40.0
-    # The last one waits for all but itself, less the second in which they came.
-    assert found.p99 > 0.9
-
-
-def test_the_rate_of_an_open_loop_that_is_answered_in_time_is_what_was_asked() -> None:
-    with stub.answering(lambda _: None) as port:
-        found = asked_in_the_open(port, rate=0.5, seconds=2.0)
-
-    assert (found.rate, found.requests) == (0.5, 1)
+    assert figures.rate < 40.0
+    # The last one waits for all others, less the second in which they came.
+    assert figures.p99 > 0.9
 
 
-def test_the_warm_up_of_an_open_loop_does_not_count() -> None:
-    asked: list[str] = []
+def test_an_open_loop_does_not_count_its_warm_up() -> None:
+    sentences: list[str] = []
 
     def warm_up(sentence: str) -> None:
-        asked.append(sentence)
-        if len(asked) <= 10:
+        sentences.append(sentence)
+        if len(sentences) <= 10:
             time.sleep(1.0)
 
     with stub.answering(warm_up) as port:
-        found = asked_in_the_open(port, rate=10.0, warm_up=1.0)
+        figures = open_load(port, rate=10.0, warm_up=1.0)
 
-    assert (len(asked), len(set(asked)), found.requests) == (20, 20, 10)
-    assert found.p99 < 1.0
-
-
-def test_a_broken_answer_ends_an_open_loop() -> None:
-    with answering(b"") as port, pytest.raises(AnswerError, match="closed the connection early"):
-        asked_in_the_open(port, rate=1.0)
+    assert (len(sentences), len(set(sentences)), figures.requests) == (20, 20, 10)
+    assert figures.p99 < 1.0
 
 
-@pytest.mark.parametrize(
-    ("percent", "expected"), [(1, 15), (5, 15), (30, 20), (40, 20), (50, 35), (99, 50), (100, 50)]
-)
+@pytest.mark.parametrize("status", [422, None])
+def test_a_broken_answer_ends_an_open_loop(status: int | None) -> None:
+    with stub.answering(lambda _: status) if status else answering(b"") as port:  # noqa: SIM117
+        with pytest.raises(AnswerError, match=r"^an open-loop request failed: "):
+            open_load(port, rate=1.0)
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(1, 15), (30, 20), (50, 35), (100, 50)])
 def test_percentiles_are_by_nearest_rank(percent: float, expected: float) -> None:
-    assert open_loop.percentile([50, 15, 40, 20, 35], percent) == expected
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
-def test_a_percentile_is_the_smallest_value_with_so_many_below(
-    values: list[float], percent: int
-) -> None:
-    found = open_loop.percentile(values, percent)
-
-    assert sum(value <= found for value in values) * 100 >= percent * len(values)
-    assert sum(value < found for value in values) * 100 < percent * len(values)
+    assert _percentile([15, 20, 35, 40, 50], percent) == expected

@@ -1,125 +1,78 @@
-"""The whole benchmark, with a tiny checkpoint and one short load."""
+"""The whole benchmark, with a tiny checkpoint and short loads."""
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.choice import OURS, PIPELINE
-from benchmarks.comparison import Bench
-from benchmarks.errors import MismatchError
-from benchmarks.loads import Closed, Load, Mixed, Open
-from benchmarks.measure import Timing
+from benchmarks.comparison import Comparison, Timing, compare_labels, read_predictions
+from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.loads import Load
+from benchmarks.programs import programs
+from benchmarks.report import comparison_table
 from benchmarks.servers import Program
-from benchmarks.table import tables
-from benchmarks.texts import own_texts
+from benchmarks.texts import SENTENCES
 from tests.builders import tiny_checkpoint
 
 QUICK = "tests.benchmarks.quick_server"
-ONE = Program("one", QUICK, ("--label", "good"))
-OTHER = Program("other", QUICK, ("--label", "good"))
-LOAD = Closed("load", 2, sentences=3)
-LOADS: tuple[Load, ...] = (
-    LOAD,
-    Closed("weights", 2, route="attention"),
-    Mixed("both", Closed("short", 2), Closed("long", 1, texts="reviews")),
-    Open("half", 0.05, "load"),
-)
+LOAD = Load("load", 2, sentences=3)
+ATTENTION = Load("weights", 2, route="attention")
 needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
 )
 
 
-def bench(
-    checkpoint: Path, folder: Path, *, report: Callable[[str], None], repetitions: int = 1
-) -> Bench:
-    return Bench(
-        checkpoint,
-        own_texts(),
-        folder=folder,
-        timing=Timing(repetitions, 1, 1),
-        max_batch_tokens=512,
-        report=report,
-    )
+def comparison(
+    checkpoint: Path, folder: Path, *, repetitions: int = 1, reported: list[str] | None = None
+) -> Comparison:
+    lines = [] if reported is None else reported
+    timing = Timing(repetitions, 1, 1)
+    return Comparison(checkpoint, folder=folder, timing=timing, report=lines.append)
 
 
 @needs_wrk
 @pytest.mark.alone
 @pytest.mark.slow
-def test_a_slow_server_gets_the_time_that_it_needs(checkpoint_folder: Path, tmp_path: Path) -> None:
-    slow = Program("slow", QUICK, ("--label", "good", "--seconds", "0.7"))
+def test_a_slow_server_gets_the_time_that_it_needs(tmp_path: Path) -> None:
+    slow = Program("slow", QUICK, ("--seconds", "0.7"))
 
-    comparison = bench(checkpoint_folder, tmp_path, report=lambda _: None).run([ONE, slow], [LOAD])
+    (run,) = comparison(tmp_path, tmp_path).run([slow], [LOAD])["slow"]
 
-    (run,) = comparison.runs["slow"]
-    figures = run.measurements["load"].figures
+    figures = run.figures["load"]
     assert figures.requests >= 2 * LOAD.connections
     assert figures.p50 >= 0.7
-    # What is on its way at the end, a third of all, must not be missing in the rate.
+    # Requests in flight at the end, a third of all, must not be missing in the rate.
     assert 0.8 < figures.rate * figures.p50 / (LOAD.connections * LOAD.sentences) < 1.05
 
 
 @needs_wrk
 @pytest.mark.slow
-def test_servers_are_measured_in_turns(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_servers_are_measured_in_turns(tmp_path: Path) -> None:
     reported: list[str] = []
-    explaining = Program("one", QUICK, ONE.options, explains=True, alone=OURS.alone)
+    one, other = Program("one", QUICK, explains=True), Program("other", QUICK)
 
-    comparison = bench(checkpoint_folder, tmp_path, report=reported.append, repetitions=2).run(
-        [explaining, OTHER], LOADS[:2]
+    runs = comparison(tmp_path, tmp_path, repetitions=2, reported=reported).run(
+        [one, other], [LOAD, ATTENTION]
     )
 
     assert reported == [
         "repetition 1 of 2",
         "starting one",
         "starting other",
-        "checking that all answer the same labels",
+        "checking that all servers answer the same labels",
         "load: one",
         "load: other",
         "weights: one",
         "repetition 2 of 2",
         "starting other",
         "starting one",
-        "checking that all answer the same labels",
+        "checking that all servers answer the same labels",
         "load: other",
         "load: one",
         "weights: one",
     ]
-    assert {name: len(runs) for name, runs in comparison.runs.items()} == {"one": 2, "other": 2}
-    assert {name: list(rates) for name, rates in comparison.limits.items()} == {"load": ["one"]}
-    assert len(comparison.limits["load"]["one"]) == 2
-
-
-def test_the_model_alone_sees_no_gpu_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environments: list[dict[str, str]] = []
-
-    def run(
-        command: list[str], *, env: dict[str, str], **_: object
-    ) -> subprocess.CompletedProcess[str]:
-        environments.append(env)
-        return subprocess.CompletedProcess(command, 0, "5.0\n", "")
-
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr(subprocess, "run", run)
-
-    assert bench(tmp_path, tmp_path, report=print)._limit(OURS, tmp_path / "texts") == 5.0
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in environments] == [""]
-
-
-def test_servers_that_disagree_are_not_measured(tmp_path: Path) -> None:
-    reported: list[str] = []
-
-    with pytest.raises(MismatchError, match=r"^the servers disagree about 200 of 200 sentences"):
-        bench(tmp_path, tmp_path, report=reported.append).run(
-            [ONE, Program("other", QUICK, ("--label", "bad"))], LOADS
-        )
-
-    assert reported[-1] == "checking that all answer the same labels"
+    assert {name: len(each) for name, each in runs.items()} == {"one": 2, "other": 2}
 
 
 @needs_wrk
@@ -127,15 +80,56 @@ def test_servers_that_disagree_are_not_measured(tmp_path: Path) -> None:
 def test_the_service_is_measured_beside_a_peer_under_every_kind_of_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("benchmarks.comparison.SATURATION", LOAD)
     checkpoint = tiny_checkpoint(tmp_path / "tiny")
+    ours, _, pipeline, *_ = programs(tmp_path, "cpu")
+    loads = [LOAD, Load("open", share=0.05), ATTENTION]
 
-    comparison = bench(checkpoint, tmp_path, report=print).run([OURS, PIPELINE], LOADS)
+    runs = comparison(checkpoint, tmp_path).run([ours, pipeline], loads)
 
     for name in ("headlight", "pipeline"):
-        (run,) = comparison.runs[name]
-        assert set(run.measurements) == {"load", "weights", "both", "half"}
-        assert run.start_seconds > 0
-        assert all(each.figures.rate > 0 for each in run.measurements.values())
-        assert run.measurements["both"].undisturbed is not None
-    assert tables(comparison, ours=OURS.name).count("headlight") == 6
+        (run,) = runs[name]
+        assert set(run.figures) == {load.name for load in loads}
+        assert all(figures.rate > 0 for figures in run.figures.values())
+        assert run.memory_bytes > 0
+    model = runs["headlight"][0].model_rate
+    assert model is not None
+    assert model > runs["headlight"][0].figures[LOAD.name].rate
+    table = comparison_table(runs, loads, ours="headlight").splitlines()
+    assert {line.count("|") for line in table} == {4}
+    (ratio,) = (line for line in table if line.startswith("| load: headlight is"))
+    expected = [runs[name][0].figures[LOAD.name].rate for name in runs]
+    assert float(ratio.split("|")[-2]) == pytest.approx(expected[0] / expected[1], rel=0.05)
+
+
+def test_servers_that_disagree_are_not_measured(tmp_path: Path) -> None:
+    reported: list[str] = []
+    good, bad = Program("good", QUICK), Program("bad", QUICK, ("--label", "bad"))
+
+    with pytest.raises(BenchmarkError, match=r"^the servers disagree about 200 of 200 sentences"):
+        comparison(tmp_path, tmp_path, reported=reported).run([good, bad], [LOAD])
+
+    assert reported[-1] == "checking that all servers answer the same labels"
+
+
+def test_labels_so_near_that_rounding_may_swap_them_are_no_disagreement() -> None:
+    body = (
+        b'{"predictions": [{"label": "good", "probabilities": {"good": 0.51, "bad": 0.49}},'
+        b' {"label": "good", "probabilities": {"good": 0.53, "bad": 0.47}}]}'
+    )
+    near, far = read_predictions(body)
+    (bad,) = read_predictions(b'[{"label": "bad", "score": 1}]')
+    assert (near.near, far.near, bad.near) == (True, False, False)
+    same = [far] * (len(SENTENCES) - 1)
+
+    compare_labels([near, *same], [bad, *same], peer="peer")
+    with pytest.raises(BenchmarkError, match=r"headlight says good, peer says bad$"):
+        compare_labels([far, *same], [bad, *same], peer="peer")
+    with pytest.raises(BenchmarkError, match=r"^peer answered 199 of 200 sentences$"):
+        compare_labels([far, *same], same, peer="peer")
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'["good"]', b'[{"score": 1}]'])
+def test_an_answer_without_predictions_is_an_error(body: bytes) -> None:
+    with pytest.raises(AnswerError, match=r"^the answer has no predictions: "):
+        read_predictions(body)

@@ -1,115 +1,96 @@
 """The command line of the benchmark: what it chooses, refuses, prints and ends."""
 
+import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import machine
-from benchmarks.__main__ import main
-from benchmarks.choice import OURS, chosen_loads, chosen_programs
-from benchmarks.comparison import Bench, Comparison, Run
-from benchmarks.loads import LOADS
+from benchmarks import lengths
+from benchmarks.__main__ import _choose_loads, main
+from benchmarks.errors import BenchmarkError
+from benchmarks.limit import native_dtypes
+from benchmarks.loads import loads
+from benchmarks.programs import choose_programs
+from model import open_checkpoint
 from tests.end_to_end.servers import ROOT
 
 needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
 )
+BOTH = ["headlight", "pipeline", "litserve"]
+ENGINES = ["openvino-bf16", "openvino-int8", "onnxruntime-int8"]
 
 
-@needs_wrk
-def test_a_peer_that_is_not_installed_is_named(
-    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--checkpoint", str(checkpoint_folder), "--peers", str(tmp_path)]
-
-    assert main([*options, "--servers", "litserve"]) == 1
-
-    assert capsys.readouterr().err == (
-        f"benchmark: litserve: not installed in {tmp_path}: run make benchmark, which does that, "
-        "or choose others with --servers\n"
-    )
-
-
-@pytest.mark.parametrize("is_native", [True, False])
-def test_what_a_processor_computes_slowly_is_measured_when_asked_for_alone(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    is_native: bool,
-) -> None:
-    for name in ("litserve", "bentoml", "openvino", "onnxruntime"):
+@pytest.fixture
+def peers(tmp_path: Path) -> Path:
+    """A folder in which every peer looks installed."""
+    for name in ("litserve", "openvino", "onnxruntime"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "python").touch()
-    for name in ("computes_bfloat16", "computes_int8"):
-        monkeypatch.setattr(f"benchmarks.choice.{name}", lambda _device: is_native)
-
-    every = [program.name for program in chosen_programs([], tmp_path)]
-    asked = [program.name for program in chosen_programs(["litserve-bf16"], tmp_path)]
-
-    assert asked == ["headlight", "litserve-bf16"]
-    fast = ["headlight", "pipeline", "litserve", "bentoml"]
-    slow = ["headlight-int8", "litserve-bf16", "onnxruntime-int8", "openvino-bf16", "openvino-int8"]
-    assert sorted(every) == sorted(fast + slow * is_native)
-    assert capsys.readouterr().err == (
-        "" if is_native else f"left out, as this processor computes it slowly: {', '.join(slow)}\n"
-    )
+    return tmp_path
 
 
-@pytest.mark.parametrize("option", ["--sentences", "--reviews"])
-@needs_wrk
-def test_texts_of_one_kind_alone_are_refused(
-    checkpoint_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+@pytest.mark.parametrize(
+    ("device", "is_native", "names"),
+    [
+        ("cpu", False, BOTH),
+        (
+            "cpu",
+            True,
+            [*("headlight", "headlight-int8", "pipeline", "litserve", "litserve-bf16"), *ENGINES],
+        ),
+        ("cuda", False, [*BOTH, "litserve-fp16"]),
+        ("cuda", True, [*BOTH, "litserve-bf16"]),
+    ],
+)
+def test_servers_are_measured_whose_type_the_device_computes_natively(
+    peers: Path, monkeypatch: pytest.MonkeyPatch, device: str, is_native: bool, names: list[str]
 ) -> None:
-    options = ["--checkpoint", str(checkpoint_folder), "--servers", "pipeline"]
+    for name in ("computes_bfloat16", "computes_int8"):
+        monkeypatch.setattr(f"benchmarks.programs.{name}", lambda _device: is_native)
 
-    assert main([*options, option, str(tmp_path / "texts.tsv")]) == 1
+    chosen = choose_programs([], peers, device)
 
-    assert capsys.readouterr().err == (
-        "benchmark: --sentences and --reviews go together: give both or neither\n"
-    )
+    assert [program.name for program in chosen] == names
+    assert {program.sees_gpu for program in chosen} == {device == "cuda"}
+    assert {program.options[:2] == ("--device", "cuda") for program in chosen} == {device == "cuda"}
+    (slow,) = choose_programs(["litserve-bf16"], peers, device)[1:]
+    assert slow.options[-2:] == ("--dtype", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("litserve", "litserve: not installed in peers; run make benchmark, or choose other"),
+        ("litserve-fp16", "--servers litserve-fp16: not measured with --device cpu; choose from"),
+    ],
+)
+def test_a_server_that_cannot_be_measured_is_an_error(name: str, message: str) -> None:
+    with pytest.raises(BenchmarkError, match=f"^{message}"):
+        choose_programs([name], Path("peers"), "cpu")
 
 
 def test_a_load_brings_the_one_whose_rate_it_needs() -> None:
-    assert [load.name for load in chosen_loads(["half of saturation"])] == [
-        "1 sentence, 64 connections",
-        "half of saturation",
-    ]
-    assert chosen_loads([]) == list(LOADS)
+    names = [load.name for load in _choose_loads(["90 % of saturation"], "cpu")]
 
-
-@needs_wrk
-def test_a_checkpoint_that_is_missing_is_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing = tmp_path / "missing"
-
-    assert main(["--checkpoint", str(missing), "--servers", "pipeline"]) == 1
-
-    out, err = capsys.readouterr()
-    assert out == ""
-    *reported, last = err.splitlines()
-    assert reported == ["repetition 1 of 3", "starting headlight"]
-    assert last.startswith(f"benchmark: headlight did not start: --checkpoint: {missing}: ")
+    assert names == ["1 sentence, 64 connections", "90 % of saturation"]
+    assert _choose_loads([], "cuda") == list(loads("cuda"))
+    with pytest.raises(BenchmarkError, match=r"^--loads 'x': not measured with --device cpu;"):
+        _choose_loads(["x"], "cpu")
 
 
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
         ("--repetitions", "0", "must be a whole number of at least 1, got '0'"),
-        ("--repetitions", "two", "must be a whole number of at least 1, got 'two'"),
-        ("--seconds", "0", "must be a number of seconds above 0, got '0'"),
         ("--seconds", "inf", "must be a number of seconds above 0, got 'inf'"),
-        ("--warm-up", "long", "must be a number of seconds above 0, got 'long'"),
+        ("--seconds", "long", "must be a number of seconds above 0, got 'long'"),
     ],
 )
 def test_a_wrong_option_is_refused(
@@ -124,56 +105,79 @@ def test_a_wrong_option_is_refused(
     )
 
 
-@pytest.mark.parametrize(
-    ("features", "dtype"),
-    [
-        (["avx512_bf16"], "bfloat16"),
-        # The record of the default checkpoint allows it.
-        (["avx512_vnni"], "int8"),
-        ([], "float32"),
-    ],
-)
-def test_the_report_begins_with_what_its_figures_hold_for(
+@pytest.mark.parametrize("what", ["servers", "lengths", "device"])
+def test_without_a_gpu_nothing_starts_on_one(
+    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    assert main([what, "--device", "cuda"]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("benchmark: device cuda was asked for, but torch finds 0 CUDA devices")
+
+
+def test_a_device_is_measured_without_a_server(
+    checkpoint_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "made" / "device.json"
+    options = ["--checkpoint", str(checkpoint_folder), "--output", str(output)]
+
+    assert main(["device", "--seconds", "0.01", *options]) == 0
+
+    content = json.loads(output.read_text(encoding="utf-8"))
+    dtypes = [each["dtype"] for each in content["device"]]
+    assert dtypes == native_dtypes("cpu")
+    exact = content["device"][0]
+    assert max(exact["probability_difference"], exact["weight_difference"]) < 1e-5
+    assert exact["rate"] > 0
+    assert content["machine"]["torch"] == torch.__version__
+    head, _, *table = capsys.readouterr().out.splitlines()
+    assert json.loads(head) == content["machine"]
+    assert [line.split()[1] for line in table] == ["type", "-" * len(table[1].split()[1]), *dtypes]
+
+
+@needs_wrk
+@pytest.mark.slow
+def test_lengths_are_measured_through_the_service(
+    checkpoint_folder: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    features: list[str],
-    dtype: str,
 ) -> None:
-    comparison = Comparison((), {"headlight": [Run(2.0, None, {})]}, {})
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(features, True))
-    monkeypatch.setattr(machine, "processor", lambda _: "EPYC (R) 9")
-    monkeypatch.setattr("benchmarks.wrk.check_installed", lambda: None)
-    monkeypatch.setattr("benchmarks.__main__.chosen_programs", lambda *_: [OURS])
-    monkeypatch.setattr(Bench, "run", lambda *_: comparison)
+    monkeypatch.setattr(lengths, "LENGTHS", (20, 24))
+    monkeypatch.setattr(lengths, "native_dtypes", lambda _device: ["float32"])
+    output = tmp_path / "lengths.json"
+    options = ["--checkpoint", str(checkpoint_folder), "--output", str(output)]
 
-    assert main([]) == 0
+    assert main(["lengths", "--seconds", "1", *options]) == 0
 
-    assert capsys.readouterr().out.splitlines()[:3] == [
-        "Asked: sentences from templates of our own.",
-        f"On {os.cpu_count()} cores of EPYC (R) 9, no GPU; headlight in {dtype}; "
-        f"Python {platform.python_version()}, torch {torch.__version__}.",
-        "",
+    results = json.loads(output.read_text(encoding="utf-8"))["lengths"]
+    assert [(each["dtype"], each["tokens"]) for each in results] == [
+        ("float32", 20),
+        ("float32", 24),
     ]
+    first = results[0]
+    line = capsys.readouterr().out.splitlines()[4]
+    assert float(line.split()[3]) == pytest.approx(first["rate"] / first["cores"], abs=0.05)
 
 
-def servers(parent: int) -> list[str]:
-    """The ids of the processes of the service that a process has started, by any of its threads."""
-    found: list[str] = []
-    for path in Path(f"/proc/{parent}/task").glob("*/children"):
-        with suppress(OSError):  # a thread or a process that ended meanwhile
-            for child in path.read_text(encoding="ascii").split():
-                words = Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8").split("\0")
-                found += [child] * (words[1:3] == ["-m", "service"])
-    return found
+def test_a_text_has_its_length_once_it_is_numbered(checkpoint_folder: Path) -> None:
+    tokenizer = open_checkpoint(checkpoint_folder).tokenizer
+
+    text = f"{lengths.text_of(tokenizer, 20)} 234567"
+    assert len(tokenizer.encode(text).input_ids) == 20
+    with pytest.raises(BenchmarkError, match=r"^a numbered text has at least \d+ tokens, got 2$"):
+        lengths.text_of(tokenizer, 2)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
 @needs_wrk
-def test_told_to_end_it_ends_its_server_too(checkpoint_folder: Path) -> None:
+def test_a_signal_ends_the_servers_too(checkpoint_folder: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "benchmarks", "--servers", "pipeline"),
-            *("--checkpoint", str(checkpoint_folder)),
+            *("--checkpoint", str(checkpoint_folder), "--output", str(tmp_path / "out.json")),
         ],
         stderr=subprocess.PIPE,
         cwd=ROOT,
@@ -182,10 +186,9 @@ def test_told_to_end_it_ends_its_server_too(checkpoint_folder: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "repetition 1 of 3\n"
     assert process.stderr.readline() == "starting headlight\n"
-    started: list[str] = []
-    until = time.monotonic() + 30
-    while not started and time.monotonic() < until:
-        started = servers(process.pid)
+    assert process.stderr.readline() == "starting pipeline\n"  # so the first one runs
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    started = children.read_text(encoding="ascii").split()
     assert started
 
     process.send_signal(signal.SIGTERM)

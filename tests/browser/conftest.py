@@ -12,10 +12,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.visits import PATIENCE, Visit, window
 from tests.end_to_end.servers import ROOT, RunningService, service
 
-SCREENSHOTS = ROOT / "build" / "screenshots"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-FIGURES = pytest.StashKey[list[str]]()
 
 
 # Ends with this folder: while it lives, no other test could run an event loop of its own.
@@ -40,6 +38,64 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 @pytest.fixture(scope="package")
+def tiny(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A model that reads 32 tokens at once, and at most eight windows."""
+    with service(
+        checkpoint_folder, tmp_path_factory.mktemp("tiny"), "--max-windows", "8"
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def limited(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """The same, with few weights an answer, few sentences a text and small requests."""
+    limits = {
+        "--max-attention-weights": "130",
+        "--max-item-sentences": "2",
+        "--max-sentences": "5",
+        "--max-body-bytes": "300",
+    }
+    options = [part for limit in limits.items() for part in limit]
+    with service(checkpoint_folder, tmp_path_factory.mktemp("limited"), *options) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def keyed(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """The same, for those who have a key."""
+    keys = {"HEADLIGHT_API_KEYS": "right"}
+    with service(checkpoint_folder, tmp_path_factory.mktemp("keyed"), settings=keys) as server:
+        yield server
+
+
+@pytest.fixture
+def visit_tiny(browser: Browser, tiny: RunningService) -> Iterator[Visit]:
+    """The page of the model that reads 32 tokens."""
+    with window(browser, tiny.url) as visit:
+        yield visit
+
+
+@pytest.fixture
+def visit_limited(browser: Browser, limited: RunningService) -> Iterator[Visit]:
+    """The page of the service with small limits."""
+    with window(browser, limited.url) as visit:
+        yield visit
+
+
+@pytest.fixture
+def visit_keyed(browser: Browser, keyed: RunningService) -> Iterator[Visit]:
+    """The page of the service with keys."""
+    with window(browser, keyed.url) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="package")
 def client(running: RunningService) -> Iterator[httpx.Client]:
     """A client of that service, to compare the page with."""
     with running.client() as client:
@@ -53,28 +109,6 @@ def visit(browser: Browser, running: RunningService) -> Iterator[Visit]:
         yield visit
 
 
-@pytest.fixture(scope="package")
-def screenshots() -> Path:
-    """Where pictures of the page go."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    return SCREENSHOTS
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Makes room for figures, and gives every expectation the same patience."""
-    config.stash[FIGURES] = []
+def pytest_configure() -> None:
+    """Gives every expectation the same patience."""
     expect.set_options(timeout=PATIENCE)
-
-
-@pytest.fixture
-def figures(request: pytest.FixtureRequest) -> list[str]:
-    """Lines for the end of the run: what was measured and is not asserted."""
-    return request.config.stash[FIGURES]
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Prints the figures."""
-    for figure in config.stash[FIGURES]:
-        terminalreporter.write_line(figure)

@@ -47,12 +47,7 @@ def refuse(
 
 @dataclass
 class Held:
-    """Questions that are held back; each is let go by its `continue_()`.
-
-    Args:
-        visit: whose questions.
-        routes: all so far.
-    """
+    """Questions that are held back; each is let go by its `continue_()`."""
 
     visit: Visit
     routes: list[Route] = field(default_factory=list)
@@ -92,11 +87,8 @@ def questions(visit: Visit) -> list[str]:
 class Replaced:
     """Another model in the place of the served one, as far as the page can see.
 
-    Args:
-        layers: how many it has: those of the served one, left out or repeated.
-        is_asked: whether `/model` tells of it.
-        answers: whether a question gets its answer, by the sentence and the place among all.
-        asked: the bodies of all questions so far.
+    It has the layers of the served one, left out or repeated. `answers` says whether it answers a
+    question, by the sentence and the number of questions before.
     """
 
     layers: int
@@ -116,8 +108,8 @@ class Replaced:
         if not self.is_asked:
             route.continue_()
             return
-        told = route.fetch().json()
-        route.fulfill(json=told | {"version": self.version, "num_layers": self.layers})
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"version": self.version, "num_layers": self.layers})
 
     def attention(self, route: Route) -> None:
         """Answers, or lets the served model answer."""
@@ -131,19 +123,27 @@ class Replaced:
             route.fulfill(**problem_of(422, "invalid-request"))
             return
         asked = {name: value for name, value in body.items() if name != "layer"}
-        told = route.fetch(post_data=asked).json()
+        answer = route.fetch(post_data=asked).json()
         for name in ("attention", "strongest", "strongest_weights"):
-            served = told[name]
-            told[name] = [served[layer % len(served)] for layer in layers]
-        told["layers"] = list(layers)
-        self._sign(told)
-        route.fulfill(json=told)
+            served = answer[name]
+            answer[name] = [served[layer % len(served)] for layer in layers]
+        answer["layers"] = list(layers)
+        self._sign(answer)
+        route.fulfill(json=answer)
 
     def importance(self, route: Route) -> None:
         """Answers as the served model does, under its own name."""
-        told = route.fetch().json()
-        self._sign(told)
-        route.fulfill(json=told)
+        answer = route.fetch().json()
+        self._sign(answer)
+        route.fulfill(json=answer)
 
     def _sign(self, answer: Answer) -> None:
         answer["model"]["version"] = self.version
+
+
+def heard(visit: Visit, act: Callable[[], None], path: str = "predict") -> Answer:
+    """The answer of a path to the only question that an action leads to, with what was `asked`."""
+    with visit.page.expect_response(f"**/{path}") as waiting:
+        act()
+    answer: Answer = waiting.value.json()
+    return {**answer, "asked": waiting.value.request.post_data_json}

@@ -16,11 +16,7 @@ Prediction = dict[str, Any]
 
 @dataclass(slots=True)
 class Many:
-    """The section of a visit, opened.
-
-    Args:
-        visit: whose page.
-    """
+    """The section of a visit, opened."""
 
     visit: Visit
 
@@ -54,9 +50,9 @@ class Many:
         """Waits until the line beside the bar begins with a text."""
         expect(self.part("#many-state")).to_have_text(re.compile(f"^{re.escape(state)}"))
 
-    def told(self) -> str:
+    def note(self) -> str:
         """What is said of the source, once something is."""
-        box = self.part("#many-told")
+        box = self.part("#many-note")
         expect(box).not_to_be_empty()
         return box.inner_text()
 
@@ -106,11 +102,7 @@ def prediction_of(shares: Mapping[str, float], *, truncated: bool = False) -> Pr
 class MadeUp:
     """Answers `/predict` in the place of the service.
 
-    Args:
-        predict: the prediction of a text.
-        before: may answer a route itself, given how many came before; returns whether it did.
-        version: of the model.
-        asked: the sentences of all questions that were answered here.
+    `before` may answer a route itself, given how many came before; it returns whether it did.
     """
 
     predict: Callable[[str], Prediction]

@@ -72,15 +72,3 @@ def test_a_second_load_fetches_no_file(
     assert len(first) >= 3
     assert all(size > 0 for size in first.values())
     assert second == dict.fromkeys(first, 0)
-
-
-@pytest.mark.parametrize("path", DRAWN)
-def test_the_page_itself_is_asked_for_anew(
-    context: BrowserContext, running: RunningService, path: str
-) -> None:
-    asked = f'headlight_requests_total{{method="GET",route="{path}",status="304"}}'
-    load(context.new_page(), running, path)
-    before = running.metric(asked)
-    load(context.new_page(), running, path)
-
-    assert running.metric(asked) == before + 1

@@ -29,27 +29,6 @@ def link(visit: Visit) -> dict[str, list[str]]:
     return parse_qs(urlsplit(visit.page.get_by_label("Link", exact=True).input_value()).fragment)
 
 
-def test_two_views_changed_one_after_the_other(asked: Visit) -> None:
-    held = hold(asked)
-    click(asked, "reduce", "mean")
-    held.wait_for(1)
-    click(asked, "level", "word")
-    held.wait_for(2)
-    assert held.bodies() == [
-        {"sentence": SENTENCE, "reduce": "mean"},
-        {"sentence": SENTENCE, "reduce": "mean", "level": "word"},
-    ]
-    with asked.redrawn():
-        held.routes[1].continue_()
-
-    assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
-    expect(asked.page.locator("input[name=reduce][value=mean]")).to_be_checked()
-    expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
-    assert link(asked) == {
-        "layer": ["3"], "head": ["8"], "reduce": ["mean"], "level": ["word"],
-    }  # fmt: skip
-
-
 def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
     held = hold(asked)
     click(asked, "level", "word")

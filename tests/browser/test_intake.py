@@ -26,12 +26,12 @@ READ = """async ([kind, text]) => {
   return rowsOf(readContent('a file', kind, text));
 }"""
 CELLS = """async ([text, delimiter]) => {
-  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const entry = document.querySelector('link[href$="/intake.js"]').href;
   const { readCsv } = await import(entry);
   return readCsv(text, delimiter);
 }"""
 WRITTEN = """async (records) => {
-  const entry = document.querySelector('link[href$="/csv.js"]').href;
+  const entry = document.querySelector('link[href$="/intake.js"]').href;
   const { writeRecord } = await import(entry);
   return records.map(writeRecord).join('');
 }"""
@@ -206,7 +206,7 @@ def test_another_column_and_header_can_be_chosen(many: Many) -> None:
 
     many.visit.page.get_by_label("The first row has names").uncheck()
     assert column.locator("option").all_inner_texts() == ["column 1", "column 2"]
-    assert many.told() == "2 rows."
+    assert many.note() == "2 rows."
     column.select_option("column 2")
     many.score()
     assert many.column(1) == ["answer", "Second"]
@@ -242,7 +242,7 @@ def test_a_file_is_dropped_on_the_closed_section(many: Many) -> None:
     expect(many.part("xpath=.")).to_have_class("dropping")
     summary.dispatch_event("drop", {"dataTransfer": transfer})
     expect(many.part("xpath=.")).not_to_have_class("dropping")
-    assert many.told() == "1 row."
+    assert many.note() == "1 row."
     many.score()
     assert many.column(1) == ["Dropped."]
 
@@ -270,26 +270,8 @@ def test_a_file_that_cannot_be_taken_says_why(
     path = tmp_path / name
     path.write_bytes(content)
     many.visit.page.get_by_label("Or a file").set_input_files(path)
-    assert many.told() == message
+    assert many.note() == message
     assert many.visit.page.get_by_role("status").inner_text() == message
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([" "], "The text has no rows: type one sentence a line."),
-        (["x"] * 10_001, f"The text {MANY}"),
-    ],
-)
-def test_lines_that_cannot_be_taken_say_why(many: Many, lines: list[str], message: str) -> None:
-    page = many.visit.page
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.evaluate("text => navigator.clipboard.writeText(text)", "\n".join(lines))
-    many.part("#many-lines").focus()
-    page.keyboard.press("Control+V")
-    many.button("Score").click()
-    assert many.told() == message
-    assert many.part("#scored").is_hidden()
 
 
 def test_markup_in_a_row_stays_text(many: Many) -> None:

@@ -1,9 +1,13 @@
-"""Everything can be done with the keys, and the focus is always to be seen."""
+"""Keys and typing: everything can be done with the keys, and the focus is always visible."""
 
 import httpx
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.visits import Visit
+
+TEXT = "The plot drags, but the cast is superb."
+OLD = "This is the answer to the text before your change."
 
 
 def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> None:
@@ -29,16 +33,6 @@ def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> N
     pressed = visit.part(".cell button[aria-pressed=true]")
     expect(pressed).to_have_count(1)
     expect(pressed).to_be_focused()
-
-
-def test_one_step_of_tab_leads_out_of_the_grid_and_one_back(visit: Visit) -> None:
-    visit.ask("The plot drags.")
-    page = visit.page
-    visit.head(3, 8).click()
-    page.keyboard.press("Tab")
-    expect(visit.part(".strip button").first).to_be_focused()
-    page.keyboard.press("Shift+Tab")
-    expect(visit.head(3, 8)).to_be_focused()
 
 
 def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
@@ -111,13 +105,6 @@ def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
     assert len(seen) > 20
 
 
-def test_the_answer_is_announced(visit: Visit) -> None:
-    visit.ask("A superb cast.")
-    label, score = visit.part(".label").inner_text(), visit.part(".score").inner_text()
-    said = visit.page.get_by_role("status").inner_text()
-    assert said == f"{label}, {score}, 6 tokens. The heads are shown below."
-
-
 def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) -> None:
     sentence = "The plot drags, but the cast is superb."
     body = {"sentence": sentence, "layer": [0], "head": [2]}
@@ -134,3 +121,45 @@ def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) 
         label = visit.part(f"{selector} canvas").get_attribute("aria-label")
         assert label == f"Layer 0, head 2 as {how}. {said}"
     assert visit.head(0, 2).get_attribute("aria-label") == f"Layer 0, head 2. {said}"
+
+
+@pytest.mark.parametrize("keys", ["Control+Enter", "Meta+Enter"])
+def test_keys_in_the_field_send(visit: Visit, keys: str) -> None:
+    field = visit.page.get_by_label("Sentence", exact=True)
+    field.fill("A dull film.")
+    with visit.redrawn():
+        field.press(keys)
+    expect(visit.part(".label")).to_have_text("negative")
+    assert field.input_value() == "A dull film."
+
+
+def test_enter_without_another_key_begins_a_line(visit: Visit) -> None:
+    field = visit.page.get_by_label("Sentence", exact=True)
+    field.fill("A dull film.")
+    field.press("Enter")
+    assert field.input_value() == "A dull film.\n"
+    expect(visit.page.locator("#results")).to_be_hidden()
+
+
+def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit: Visit) -> None:
+    visit.ask(TEXT)
+    field, old = visit.page.get_by_label("Sentence", exact=True), visit.page.locator("#old")
+    expect(old).to_have_text("")
+    field.press("End")
+    field.press_sequentially("!")
+    expect(old).to_have_text(OLD)
+    expect(old).to_be_visible()
+    field.press("Backspace")
+    expect(old).to_have_text("")
+    expect(old).to_be_hidden()
+    field.fill("A dull film.")
+    expect(old).to_have_text(OLD)
+    with visit.redrawn():
+        field.press("Control+Enter")
+    expect(old).to_have_text("")
+
+
+def test_the_second_text_counts_only_while_two_are_compared(visit: Visit) -> None:
+    visit.ask(TEXT, "A dull film.")
+    visit.page.get_by_label("Second sentence", exact=True).fill("A good film.")
+    expect(visit.page.locator("#old")).to_have_text(OLD)

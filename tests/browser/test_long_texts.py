@@ -1,9 +1,7 @@
 """Long texts come in parts, are put together right, and are drawn in time."""
 
 import re
-import time
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,8 +10,23 @@ from playwright.sync_api import Browser, Response
 
 from tests.browser.routes import refuse
 from tests.browser.visits import NARROW, WIDE, Visit, window
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService
 
+MEASURE = """() => {
+  window.measured = [];
+  window.written = [];
+  const { measureText, fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.measureText = function (text) {
+    window.measured.push(text.length);
+    return measureText.call(this, text);
+  };
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.written.push(text);
+    fillText.call(this, text, ...place);
+  };
+}"""
+COUNT = 7  # words: see, the long one, it, was, good with its point, and two special tokens
+STEPS = 8  # halvings of 200 characters
 WORDS = ("the", "plot", "is", "slow", "but", "the", "cast", "is", "superb", "and", "warm")
 
 
@@ -22,16 +35,14 @@ def text_of(tokens: int) -> str:
     return " ".join(WORDS[at % len(WORDS)] for at in range(tokens - 2))
 
 
-def test_two_hundred_tokens_of_all_heads(
-    visit: Visit, client: httpx.Client, figures: list[str]
-) -> None:
+def test_two_hundred_tokens_of_all_heads(visit: Visit, client: httpx.Client) -> None:
     sentence = text_of(200)
     visit.ask(sentence)
 
     assert visit.part(".strip button").count() == 200
     assert visit.part(".overview-title").inner_text() == "72 heads"
-    told = visit.part(".lines-note").inner_text()
-    assert told.startswith("Of 40,000 lines the ")
+    text = visit.part(".lines-note").inner_text()
+    assert text.startswith("Of 40,000 lines the ")
     for layer, head in ((0, 0), (2, 11), (3, 0), (5, 11)):  # at the seams and the ends
         visit.choose(layer, head)
         visit.part(".strip button").nth(57).click()
@@ -41,8 +52,6 @@ def test_two_hundred_tokens_of_all_heads(
         assert shown == f"{max(weights[57]):.8f}"
         assert visit.part(".largest").get_attribute("title") == f"{max(map(max, weights)):.8f}"
         visit.part(".strip button").nth(57).press("Escape")
-    script, painted = visit.drawing_milliseconds()
-    figures.append(f"72 heads of 200 tokens: drawn in {script:.0f} ms, painted after {painted:.0f}")
 
 
 def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
@@ -62,30 +71,19 @@ def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
 
 @pytest.mark.parametrize("level", ["token", "word"])
 def test_five_hundred_tokens_take_a_few_megabytes(
-    browser: Browser, running: RunningService, figures: list[str], client: httpx.Client, level: str
+    visit: Visit, client: httpx.Client, level: str
 ) -> None:
     sentence = text_of(512)
-    with window(browser, running.url) as visit:
-        visit.open(f"#level={level}&special=off")
-        size = bytes_of(visit, lambda: visit.ask(sentence))
-        script, painted = visit.drawing_milliseconds()
-        assert size < 5_000_000
-        assert visit.part(".grid button").count() == 72
-        side = visit.part(".grid canvas").first.evaluate("canvas => canvas.width")
-        assert side == 48
+    visit.open(f"#level={level}&special=off")
+    assert bytes_of(visit, lambda: visit.ask(sentence)) < 5_000_000
+    assert visit.part(".grid button").count() == 72
+    assert visit.part(".grid canvas").first.evaluate("canvas => canvas.width") == 48
 
-        begun = time.perf_counter()
-        choosing = bytes_of(visit, lambda: visit.choose(2, 7))
-        chosen = 1000 * (time.perf_counter() - begun)
-        assert choosing < 1_200_000
-        body = {"sentence": sentence, "layer": [2], "head": [7], "level": level}
-        weights = client.post("/attention", json=body).json()["attention"][0][0]
-        inner = [row[1:-1] for row in weights[1:-1]]
-        assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
-        figures.append(
-            f"72 heads of 512 tokens by {level}: {size / 1e6:.1f} MB, drawn in {script:.0f} ms, "
-            f"painted after {painted:.0f}; another head {choosing / 1e6:.1f} MB, {chosen:.0f} ms"
-        )
+    assert bytes_of(visit, lambda: visit.choose(2, 7)) < 1_200_000
+    body = {"sentence": sentence, "layer": [2], "head": [7], "level": level}
+    weights = client.post("/attention", json=body).json()["attention"][0][0]
+    inner = [row[1:-1] for row in weights[1:-1]]
+    assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
 
 
 def test_a_head_of_a_long_text_that_cannot_be_had_leaves_the_one_before(visit: Visit) -> None:
@@ -112,16 +110,7 @@ def test_special_tokens_of_a_long_text_are_left_out_of_its_thumbnails(visit: Vis
     assert visit.part(".strip button").count() == 58
 
 
-def overflow(visit: Visit) -> int:
-    """Pixels that the page is wider than its window."""
-    found: int = visit.page.evaluate(
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
-    return found
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("picture", ["map", "both"])
+@pytest.mark.parametrize(("width", "picture"), [(WIDE, "map"), (NARROW, "both")])
 def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
     browser: Browser, running: RunningService, width: int, picture: str
 ) -> None:
@@ -134,7 +123,7 @@ def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
         assert sizes[1] == canvas.evaluate("canvas => canvas.clientWidth") > 3 * tokens
         assert sizes[0] < sizes[1]
         assert frame.evaluate("frame => frame.clientHeight >= frame.firstChild.clientHeight")
-        assert overflow(visit) == 0
+        assert visit.overflow() == 0
 
         region = visit.page.get_by_role("region", name="Prediction: heat map")
         region.focus()
@@ -147,34 +136,20 @@ def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
         )
         texts = visit.part(".strip button").all_inner_texts()
         frame.hover(position={"x": sizes[0] - 2, "y": 2})
-        told = visit.part(".readout").inner_text()
-        assert told.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
+        text = visit.part(".readout").inner_text()
+        assert text.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
 
         visit.ask("A superb film.")
         assert visit.page.get_by_role("region", name="Prediction: heat map").count() == 0
         assert frame.get_attribute("tabindex") is None
-        assert overflow(visit) == 0
-
-
-def test_the_note_on_lines_stands_over_lines_alone(visit: Visit) -> None:
-    note = visit.part(".lines-note")
-    visit.open("#reduce=mean&layers=0")
-    visit.ask(text_of(70))
-    assert note.inner_text().startswith("Of 4,900 lines the ")
-    visit.set("picture", "map")
-    assert note.is_hidden()
-    visit.set("picture", "both")
-    assert note.is_visible()
-    visit.set("picture", "map")
-    visit.ask("A superb film.")
-    assert note.is_hidden()
+        assert visit.overflow() == 0
 
 
 def test_parts_are_divided_down_to_single_heads(
-    browser: Browser, checkpoint_folder: Path, tmp_path: Path
+    visit_limited: Visit, limited: RunningService
 ) -> None:
-    limited = service(checkpoint_folder, tmp_path, "--max-attention-weights", "130")
-    with limited as running, window(browser, running.url) as visit, running.client() as client:
+    visit = visit_limited
+    with limited.client() as client:
         sentence = "a warm and very superb film , not a bad"  # 12 tokens: two heads are too many
         visit.ask(sentence[:-6])
         for layer in (0, 1):
@@ -191,13 +166,29 @@ def test_parts_are_divided_down_to_single_heads(
         visit.complained("413")
 
 
-def test_the_drawing_time_of_forty_tokens(visit: Visit, figures: list[str]) -> None:
-    times = []
-    for _ in range(3):
-        visit.ask(text_of(40))
-        times.append(visit.drawing_milliseconds())
+@pytest.mark.parametrize("picture", ["lines", "map"])
+@pytest.mark.parametrize("word", ["deadbeef" * 1000, "\U0001f600" * 300])
+def test_few_short_texts_are_measured(visit: Visit, picture: str, word: str) -> None:
+    visit.open(f"#level=word&view={picture}")
+    visit.ask("A superb film.")
+    visit.page.evaluate(MEASURE)
+    visit.ask(f"See {word} it was good.")
 
-    assert visit.part(".strip button").count() == 40
-    script = ", ".join(f"{milliseconds:.0f}" for milliseconds, _ in times)
-    painted = ", ".join(f"{milliseconds:.0f}" for _, milliseconds in times)
-    figures.append(f"72 heads of 40 tokens: drawn in {script} ms, painted after {painted} ms")
+    measured = visit.page.evaluate("window.measured")
+    assert visit.part(".strip button").count() == COUNT
+    # Once for the widest, once to see whether it fits, and while the long one is halved.
+    assert COUNT <= len(measured) <= 2 * COUNT + STEPS
+    assert max(measured) <= 2 * 200 + 1
+    (long,) = {text for text in visit.page.evaluate("window.written") if text[:1] == word[:1]}
+    assert long.endswith("…")
+    assert word.startswith(long[:-1])
+    assert 3 < len(long) < 100
+
+    visit.page.evaluate("window.measured = []")
+    visit.part(".strip button").first.click()
+    visit.part(".cell button").first.click()
+    count = len(visit.page.evaluate("window.measured"))
+    visit.part(".strip button").nth(2).hover()
+    visit.part(".strip button").nth(3).hover()
+    visit.page.evaluate("new Promise(requestAnimationFrame)")
+    assert len(visit.page.evaluate("window.measured")) == count

@@ -1,15 +1,10 @@
 """Markup and ways of writing in a text stay text wherever it stands."""
 
-import pytest
-from playwright.sync_api import Route
-
 from tests.browser.visits import Visit
-from tests.end_to_end.servers import ROOT
 
 # A whole tag in one word, as the tokens of markup are too short to be any.
 IMAGE, BOLD = "<img/src=x/onerror=alert(1)>", "<b>not</b>"
 SENTENCE = f"{IMAGE} is {BOLD} a film."
-STATIC = ROOT / "service" / "page" / "static"
 
 
 def written(visit: Visit, selector: str) -> str:
@@ -39,31 +34,6 @@ def test_markup_in_a_text_stays_text(visit: Visit) -> None:
         assert visit.part(".lists .out h4").inner_text() == f"“{word}” looks most at"
         assert word in written(visit, ".lists .into .name") + written(visit, ".lists .into h4")
         assert elements(visit) == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("tokens.js", "textContent: text }"),
-        ("lists.js", "textContent: text }"),
-        ("table.js", "textContent: weights.tokens[position].text }"),
-    ],
-)
-def test_a_page_that_took_it_for_markup_would_be_seen(visit: Visit, name: str, text: str) -> None:
-    script = (STATIC / name).read_text(encoding="utf-8")
-    assert text in script
-
-    def wrong(route: Route) -> None:
-        body = script.replace(text, text.replace("textContent", "innerHTML"))
-        route.fulfill(content_type="text/javascript", body=body)
-
-    visit.page.route(f"**/static/*/{name}", wrong)
-    visit.page.reload()
-    by_words(visit)
-    visit.part(".strip button").nth(1).click()
-
-    assert elements(visit) > 0
-    visit.complaints.clear()  # of the image that is not there, and of its handler
 
 
 def places(visit: Visit, selector: str) -> list[float]:

@@ -1,14 +1,11 @@
 """Several heads of a layer over each other, each in a colour of its own."""
 
 import re
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser.test_accessibility import violations
-from tests.browser.visits import NARROW, WIDE, Scheme, Visit, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.visits import Visit
 
 TEXT = "The plot drags, but the cast is superb."
 LONG = "The plot drags in places, but the cast is superb. " * 12
@@ -103,36 +100,6 @@ def test_a_token_that_is_pointed_at_has_a_stripe_for_each_head(several: Visit) -
     assert stripes(several) == 1
 
 
-def test_the_keys_go_from_head_to_head(several: Visit) -> None:
-    several.part(".overlay .heads button").first.focus()
-    for key in ("ArrowRight", "ArrowRight", "Space"):
-        several.page.keyboard.press(key)
-    assert drawn(several) == [0, 1, *range(3, 12)]
-    several.page.keyboard.press("End")
-    several.page.keyboard.press("Enter")
-    assert drawn(several) == [0, 1, *range(3, 11)]
-
-
-def test_a_link_restores_it(several: Visit, browser: Browser, running: RunningService) -> None:
-    several.part(".overlay .only").click()
-    several.part(".overlay .heads button").nth(7).click()
-    several.page.get_by_label("with the text").check()
-    link = several.page.locator("#link").input_value()
-    assert "view=several&overlay=5,7" in link
-    with window(browser, running.url) as other:
-        with other.redrawn():
-            other.page.goto("about:blank")
-            other.page.goto(link)
-        assert drawn(other) == [5, 7]
-
-
-def test_the_picture_is_saved(several: Visit, tmp_path: Path) -> None:
-    with several.page.expect_download() as waiting:
-        several.part(".save button[value=png]").click()
-    waiting.value.save_as(tmp_path / "several.png")
-    assert (tmp_path / "several.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_a_view_of_joined_heads_has_lines(several: Visit) -> None:
     several.set("reduce", "mean")
     assert several.part(".overlay").is_hidden()
@@ -152,31 +119,3 @@ def test_a_long_text_begins_with_the_chosen_head(visit: Visit) -> None:
     assert (asked["layer"], asked["head"], asked["format"]) == ([1], [2], "npz")
     expect(visit.part(".overlay .heads button").nth(2)).to_have_attribute("aria-pressed", "true")
     assert drawn(visit) == [2, 4]
-
-
-def test_both_texts_of_a_comparison_show_the_same_heads(visit: Visit) -> None:
-    visit.ask("A superb film.", "A dull film.")
-    visit.set("picture", "several")
-    visit.part(".overlay .heads button", 1).nth(6).click()
-    for panel in (0, 1):
-        pressed = visit.part(".overlay .heads [aria-pressed=true]", panel)
-        assert pressed.count() == 11
-
-
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
-)
-def test_it_is_accessible(
-    browser: Browser, running: RunningService, screenshots: Path, width: int, scheme: Scheme
-) -> None:
-    with window(browser, running.url, width=width, scheme=scheme) as visit:
-        visit.ask(TEXT)
-        visit.set("picture", "several")
-        visit.part(".overlay .heads button").nth(1).click()
-        picture = screenshots / f"several-heads-{scheme}-{width}.png"
-        visit.page.screenshot(path=picture, full_page=True)
-        assert violations(visit) == []
-        overflow = visit.page.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert overflow == 0

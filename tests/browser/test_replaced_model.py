@@ -53,7 +53,7 @@ def test_a_smaller_model_refuses_a_layer_that_it_has_not(asked: Visit) -> None:
 
     asked.complained("422")
     assert places(asked)[-1] == "Layer 3, head 11"
-    assert asked.page.locator("#some-told").inner_text() == "layers 1, 2, 3"
+    assert asked.page.locator("#some-chosen").inner_text() == "layers 1, 2, 3"
 
 
 def test_parts_of_two_models_are_not_joined(asked: Visit) -> None:
@@ -61,9 +61,9 @@ def test_parts_of_two_models_are_not_joined(asked: Visit) -> None:
     new = Replaced(6, answers=lambda _, place: place >= 1)
 
     def with_a_limit(route: Route) -> None:
-        told = route.fetch().json()
-        told["limits"]["max_attention_weights"] = 3 * 12 * 48**2
-        route.fulfill(json=told | ({"version": new.version} if new.asked else {}))
+        answer = route.fetch().json()
+        answer["limits"]["max_attention_weights"] = 3 * 12 * 48**2
+        route.fulfill(json=answer | ({"version": new.version} if new.asked else {}))
 
     asked.page.route("**/model", with_a_limit)
     new.stand_in(asked, "attention")
@@ -86,7 +86,7 @@ def test_two_sentences_are_read_by_one_model(asked: Visit) -> None:
     assert [len(places(asked, panel)) for panel in (0, 1)] == [48, 48]
 
 
-def test_a_replacement_under_way_is_told_and_can_be_tried_again(asked: Visit) -> None:
+def test_a_replacement_under_way_is_shown_and_can_be_tried_again(asked: Visit) -> None:
     new = Replaced(4, is_asked=False)
     new.stand_in(asked)
     with asked.page.expect_request("**/model"):
@@ -120,22 +120,10 @@ def test_the_importance_of_another_model_marks_nothing(asked: Visit) -> None:
     asked.part(".grid.marked").wait_for()
 
 
-def test_importance_is_asked_anew_of_another_model(asked: Visit) -> None:
-    asked.page.get_by_label("Mark importance").check()
-    asked.part(".grid.marked").wait_for()
-    new = Replaced(6)
-    new.stand_in(asked, "model", "attention", "importance")
-    with asked.page.expect_request("**/importance"):
-        asked.ask(FIRST)
-
-    asked.part(".grid.marked").wait_for()
-    assert version(asked) == new.version
-
-
 def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
     def cut(route: Route) -> None:
-        told = route.fetch().json()
-        route.fulfill(json=told | {"attention": told["attention"][:4]})
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"attention": answer["attention"][:4]})
 
     asked.page.route("**/attention", cut)
     asked.page.get_by_role("button", name="Show its heads").click()

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.routes import hold
 from tests.browser.visits import Visit, window
-from tests.end_to_end.servers import ROOT, service
+from tests.end_to_end.servers import ROOT, RunningService, service
 
 SENTENCE = "The plot drags, but the cast is superb."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -56,35 +56,30 @@ def arrays(content: bytes) -> dict[str, NDArray[Any]]:
         return {name: loaded[name] for name in loaded.files}
 
 
-def test_the_svg_opens_and_holds_every_weight(
+def weights_of(path: Path) -> list[float]:
+    """The numbers of the squares in a picture."""
+    root = ET.parse(path).getroot()  # noqa: S314 - made by the service under test
+    cells = [cell.get("data-weight") for cell in root.iter(f"{SVG}rect") if cell.get("data-key")]
+    return [float(cell or "nan") for cell in cells]
+
+
+def test_each_form_holds_the_numbers_of_the_service(
     asked: Visit, answer: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = save(asked, "SVG", tmp_path)
+    weights = np.array(answer["attention"][0][0])
+    name = "headlight-layer-3-head-8"
+    paths = {form: save(asked, form, tmp_path) for form in ("SVG", "JSON", "CSV", "NPZ")}
 
-    assert path.name == "headlight-layer-3-head-8.svg"
-    root = ET.parse(path).getroot()  # noqa: S314 - made by the service under test
-    assert root.tag == f"{SVG}svg"
-    cells = [cell.get("data-weight") for cell in root.iter(f"{SVG}rect") if cell.get("data-key")]
-    expected = [weight for row in answer["attention"][0][0] for weight in row]
-    assert [float(cell or "nan") for cell in cells] == expected
-
-
-def test_the_json_is_the_services(asked: Visit, answer: dict[str, Any], tmp_path: Path) -> None:
-    path = save(asked, "JSON", tmp_path)
-
-    assert path.name == "headlight-layer-3-head-8.json"
-    assert json.loads(path.read_text(encoding="utf-8")) == answer
-
-
-def test_the_table_is_the_services(asked: Visit, answer: dict[str, Any], tmp_path: Path) -> None:
-    path = save(asked, "CSV", tmp_path)
-
-    assert path.name == "headlight-layer-3-head-8.csv"
-    lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
-    weights = answer["attention"][0][0]
+    assert {path.name for path in paths.values()} == {f"{name}.{form.lower()}" for form in paths}
+    assert weights_of(paths["SVG"]) == weights.ravel().tolist()
+    assert json.loads(paths["JSON"].read_text(encoding="utf-8")) == answer
+    lines = list(csv.DictReader(io.StringIO(paths["CSV"].read_text(encoding="utf-8"))))
     assert [(int(line["query"]), int(line["key"]), float(line["weight"])) for line in lines] == [
-        (query, key, weight) for query, row in enumerate(weights) for key, weight in enumerate(row)
+        (query, key, weight) for (query, key), weight in np.ndenumerate(weights)
     ]
+    archive = arrays(paths["NPZ"].read_bytes())
+    assert archive["attention"] == pytest.approx(np.array(answer["attention"]), abs=1e-8)
+    assert archive["tokens"].tolist() == [token["text"] for token in answer["tokens"]]
 
 
 def test_all_maps_of_a_view_are_saved_as_they_are_shown(
@@ -102,11 +97,8 @@ def test_all_maps_of_a_view_are_saved_as_they_are_shown(
     )
 
 
-@pytest.mark.parametrize("picture", ["lines", "map", "both"])
-def test_the_png_is_twice_the_picture_with_its_margins(
-    asked: Visit, tmp_path: Path, picture: str
-) -> None:
-    asked.set("picture", picture) if picture != "lines" else None
+def test_the_png_is_twice_the_picture_with_its_margins(asked: Visit, tmp_path: Path) -> None:
+    asked.set("picture", "both")
     path = save(asked, "PNG", tmp_path)
 
     assert path.name == "headlight-layer-3-head-8.png"
@@ -121,15 +113,6 @@ def test_the_png_is_twice_the_picture_with_its_margins(
         )
         assert image.getpixel((0, 0)) == (255, 255, 255, 255)
         assert len(image.convert("RGB").getcolors(1 << 24) or []) > 50
-
-
-def test_the_archive_is_the_services(asked: Visit, answer: dict[str, Any], tmp_path: Path) -> None:
-    path = save(asked, "NPZ", tmp_path)
-
-    assert path.name == "headlight-layer-3-head-8.npz"
-    archive = arrays(path.read_bytes())
-    assert archive["attention"] == pytest.approx(np.array(answer["attention"]), abs=1e-8)
-    assert archive["tokens"].tolist() == [token["text"] for token in answer["tokens"]]
 
 
 def test_a_picture_of_all_maps_has_each(asked: Visit, tmp_path: Path) -> None:
@@ -147,22 +130,21 @@ def test_a_picture_of_all_maps_has_each(asked: Visit, tmp_path: Path) -> None:
                 assert len(place.getcolors(1 << 24) or []) > 1, (row, column)
 
 
-@pytest.fixture
-def limited(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, httpx.Client]]:
-    """The page of a service that answers 3 heads of a text of 20 tokens at once, or 1 as CSV."""
+@pytest.fixture(scope="module")
+def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service that answers 3 heads of a text of 20 tokens at once, or 1 as CSV."""
     limit = ("--max-attention-weights", "1600")
-    checkpoint = ROOT / "checkpoints" / "default"
-    folders = [tmp_path / name for name in ("limited", "whole")]
-    for folder in folders:
-        folder.mkdir()
-    with (
-        service(checkpoint, folders[0], *limit) as running,
-        window(browser, running.url) as visit,
-        service(checkpoint, folders[1]) as other,
-        other.client() as client,
-    ):
+    folder = tmp_path_factory.mktemp("parts")
+    with service(ROOT / "checkpoints" / "default", folder, *limit) as running:
+        yield running
+
+
+@pytest.fixture
+def parted(browser: Browser, in_parts: RunningService) -> Iterator[Visit]:
+    """Its page, with an answer."""
+    with window(browser, in_parts.url) as visit:
         visit.ask(LONG)
-        yield visit, client
+        yield visit
 
 
 LONG = "the plot drags but the cast is superb and the end is a joy to see"
@@ -170,9 +152,9 @@ LONG = "the plot drags but the cast is superb and the end is a joy to see"
 
 @pytest.mark.parametrize("reduce", ["none", "mean"])
 def test_all_maps_come_in_parts_and_are_one_file(
-    limited: tuple[Visit, httpx.Client], tmp_path: Path, reduce: str
+    parted: Visit, client: httpx.Client, tmp_path: Path, reduce: str
 ) -> None:
-    visit, client = limited
+    visit = parted
     if reduce != "none":
         visit.set("reduce", reduce)
     body = {"sentence": LONG, "reduce": reduce}
@@ -180,8 +162,8 @@ def test_all_maps_come_in_parts_and_are_one_file(
     weights = np.array(whole["attention"])
     visit.part(".scope").select_option("all")
 
-    told = json.loads(save(visit, "JSON", tmp_path).read_text(encoding="utf-8"))
-    assert told == whole
+    saved = json.loads(save(visit, "JSON", tmp_path).read_text(encoding="utf-8"))
+    assert saved == whole
 
     path = save(visit, "NPZ", tmp_path)
     archive = arrays(path.read_bytes())
@@ -196,9 +178,7 @@ def test_all_maps_come_in_parts_and_are_one_file(
     table = save(visit, "CSV", tmp_path).read_bytes()
     assert table == client.post("/attention", json=body | {"format": "csv"}).content
 
-    root = ET.parse(save(visit, "SVG", tmp_path)).getroot()  # noqa: S314 - of the service under test
-    cells = [cell.get("data-weight") for cell in root.iter(f"{SVG}rect") if cell.get("data-key")]
-    assert [float(cell or "nan") for cell in cells] == weights.ravel().tolist()
+    assert weights_of(save(visit, "SVG", tmp_path)) == weights.ravel().tolist()
     assert visit.complaints == []
 
 
@@ -217,10 +197,8 @@ def test_a_long_text_is_a_picture_with_pixels(visit: Visit, tmp_path: Path) -> N
     assert "Layer 5, head 11" in "".join(root.itertext())
 
 
-def test_saving_in_parts_can_be_stopped(
-    limited: tuple[Visit, httpx.Client], tmp_path: Path
-) -> None:
-    visit, _ = limited
+def test_saving_in_parts_can_be_stopped(parted: Visit, tmp_path: Path) -> None:
+    visit = parted
     visit.part(".scope").select_option("all")
     held = hold(visit)
     visit.part(".save").get_by_role("button", name="CSV", exact=True).click()

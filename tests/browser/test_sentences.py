@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.answers import heard, percent
-from tests.browser.routes import questions
+from tests.browser.routes import heard, questions
 from tests.browser.test_accessibility import violations
-from tests.browser.visits import NARROW, Scheme, Visit, window
+from tests.browser.visits import NARROW, Visit, percent, window
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.end_to_end.servers import RunningService, service
 
@@ -26,7 +25,7 @@ PARTS = [
 ]
 
 
-def told(number: int, sentence: dict[str, Any]) -> str:
+def described(number: int, sentence: dict[str, Any]) -> str:
     """All that the page says of a sentence."""
     ranked = sorted(sentence["probabilities"].items(), key=lambda pair: -pair[1])
     shares = ", ".join(f"{label} {percent(share)}" for label, share in ranked)
@@ -48,7 +47,7 @@ def test_each_sentence_is_shown_with_its_own_verdict(visit: Visit) -> None:
     assert visit.part(".passage").text_content() == TEXT
     assert visit.part(".sentence").all_text_contents() == PARTS
     assert visit.part(".sentence").evaluate_all("spans => spans.map(span => span.title)") == [
-        told(number, sentence) for number, sentence in enumerate(sentences, 1)
+        described(number, sentence) for number, sentence in enumerate(sentences, 1)
     ]
     assert visit.part(".verdicts button").all_inner_texts() == [
         f"{number} {sentence['label']} {percent(sentence['score'])}"
@@ -58,34 +57,11 @@ def test_each_sentence_is_shown_with_its_own_verdict(visit: Visit) -> None:
     assert [float(score) for score in scores] == [sentence["score"] for sentence in sentences]
 
 
-def test_the_verdict_on_the_text_stands_above(visit: Visit) -> None:
-    answer = heard(visit, lambda: visit.ask(TEXT), path="attention")
-
-    assert visit.part(".label").inner_text() == answer["prediction"]["label"]
-    assert visit.part(".score").inner_text() == percent(answer["prediction"]["score"])
-    verdict, section = (visit.part(name).bounding_box() for name in (".verdict", ".sentences"))
-    assert verdict is not None
-    assert section is not None
-    assert verdict["y"] + verdict["height"] <= section["y"]
-
-
-def test_one_request_is_sent_for_all_sentences(visit: Visit) -> None:
-    paths = questions(visit)
-    visit.ask(TEXT)
-    assert sorted(paths) == ["/attention", "/predict"]
-
-
 @pytest.mark.parametrize("text", ["A superb film.", "“A superb film!” …", "a superb film (1.)\n"])
 def test_one_sentence_is_not_divided(visit: Visit, text: str) -> None:
     paths = questions(visit)
     visit.ask(text)
     assert paths == ["/attention"]
-    assert visit.part(".sentences").is_hidden()
-
-
-def test_what_only_looks_like_two_is_one(visit: Visit) -> None:
-    answer = heard(visit, lambda: visit.ask("It costs 3.50 dollars"))
-    assert len(sentences_of(answer)) == 1
     assert visit.part(".sentences").is_hidden()
 
 
@@ -105,7 +81,7 @@ def test_the_colour_is_of_the_label_and_as_strong_as_the_probability(visit: Visi
 
     expected = []
     for sentence in sentences:
-        # The browser keeps 255 steps of it, and tells two digits.
+        # The browser keeps 255 steps of it, and returns two digits.
         alpha = 0.08 + 0.32 * (2 * sentence["score"] - 1)
         colour, line = {"negative": ("176, 74, 0", "dashed"), "positive": ("29, 91, 184", "solid")}[
             sentence["label"]
@@ -120,7 +96,6 @@ def test_the_colour_is_of_the_label_and_as_strong_as_the_probability(visit: Visi
     assert looks(visit, ".verdicts .name") == looks(visit, ".sentence")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     ("labels", "lines"),
     [
@@ -129,13 +104,10 @@ def test_the_colour_is_of_the_label_and_as_strong_as_the_probability(visit: Visi
     ],
 )
 def test_any_labels_have_colours_and_lines_of_their_own(
-    browser: Browser, tmp_path: Path, labels: tuple[str, ...], lines: list[str], scheme: Scheme
+    browser: Browser, tmp_path: Path, labels: tuple[str, ...], lines: list[str]
 ) -> None:
     folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=labels))
-    with (
-        service(folder, tmp_path) as running,
-        window(browser, running.url, scheme=scheme) as visit,
-    ):
+    with service(folder, tmp_path) as running, window(browser, running.url) as visit:
         answer = heard(visit, lambda: visit.ask("a good film. it is bad! love the cast? dull"))
 
         assert visit.part(".legend .key").all_inner_texts() == list(labels)
@@ -160,14 +132,14 @@ def test_the_verdicts_are_walked_through_and_heard(visit: Visit) -> None:
     for key, at in (("ArrowRight", 1), ("End", 3), ("ArrowLeft", 2), ("Home", 0)):
         page.keyboard.press(key)
         expect(buttons.nth(at)).to_be_focused()
-        assert status.inner_text() == told(at + 1, sentences[at])
-        assert visit.part(".told").inner_text() == told(at + 1, sentences[at])
+        assert status.inner_text() == described(at + 1, sentences[at])
+        assert visit.part(".said").inner_text() == described(at + 1, sentences[at])
         assert visit.part(".pointed").all_text_contents() == [PARTS[at]]
         expect(visit.part(".verdicts button[aria-pressed=true]")).to_have_count(1)
 
     page.keyboard.press("Escape")
     assert visit.part(".pointed").count() == 0
-    assert visit.part(".told").inner_text().startswith("Point at a sentence")
+    assert visit.part(".said").inner_text().startswith("Point at a sentence")
     page.keyboard.press("Tab")
     expect(visit.part(".cell button[aria-pressed=true]")).to_be_focused()
 
@@ -179,16 +151,6 @@ def test_the_answer_is_announced_with_its_sentences(visit: Visit) -> None:
     assert visit.page.get_by_role("status").inner_text() == (
         f"{label}, {score}, {tokens} tokens. 4 sentences. The heads are shown below."
     )
-
-
-def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
-    visit.ask(TEXT)
-    visit.settle()
-    visit.part(".verdicts button").nth(3).click()
-    visit.part(".sentence").nth(1).hover()
-    assert visit.part(".pointed").all_text_contents() == [PARTS[1]]
-    visit.page.mouse.move(1, 1)
-    assert visit.part(".pointed").all_text_contents() == [PARTS[3]]
 
 
 def test_two_texts_are_divided_by_one_request(visit: Visit) -> None:
@@ -221,19 +183,16 @@ def test_it_can_be_switched_off_and_on(visit: Visit) -> None:
     assert visit.part(".sentence").all_text_contents() == PARTS
 
 
-def test_more_sentences_than_are_told_leave_the_rest(
-    browser: Browser, checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    limited = service(checkpoint_folder, tmp_path, "--max-item-sentences", "2")
-    with limited as running, window(browser, running.url) as visit:
-        answer = heard(visit, lambda: visit.ask("a good film. it is bad. dull"))
+def test_more_sentences_than_are_shown_leave_the_rest(visit_limited: Visit) -> None:
+    visit = visit_limited
+    answer = heard(visit, lambda: visit.ask("a good film. it is bad. dull"))
 
-        reason = answer["predictions"][0]["error"]["errors"][0]["msg"]
-        assert visit.part(".legend").inner_text() == f"The sentences are not told: {reason}."
-        for selector in (".passage", ".verdicts", ".told"):
-            assert visit.part(selector).is_hidden()
-        assert visit.part(".cell button").count() == 4
-        assert violations(visit) == []
+    reason = answer["predictions"][0]["error"]["errors"][0]["msg"]
+    assert visit.part(".legend").inner_text() == f"The sentences are not shown: {reason}."
+    for selector in (".passage", ".verdicts", ".said"):
+        assert visit.part(selector).is_hidden()
+    assert visit.part(".cell button").count() == 4
+    assert violations(visit) == []
 
 
 def test_a_long_text_scrolls_in_its_frame(browser: Browser, running: RunningService) -> None:

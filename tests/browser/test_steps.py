@@ -4,13 +4,10 @@ import math
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.answers import heard
-from tests.browser.routes import problem_of, questions
-from tests.browser.test_accessibility import violations
-from tests.browser.visits import NARROW, WIDE, Scheme, Visit, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.routes import heard, problem_of, questions
+from tests.browser.visits import Visit
 
 TEXT = "The plot drags, but the cast is superb."
 PATH = "attention/steps"
@@ -131,16 +128,6 @@ def test_each_table_holds_every_number(visit: Visit) -> None:
     assert paths == []
 
 
-def test_nothing_is_asked_before_it_is_opened(visit: Visit) -> None:
-    begin(visit)
-    paths = questions(visit)
-    visit.part(".strip button").nth(3).click()
-    visit.head(5, 3).click()
-    expect(visit.part(".place")).to_have_text("Layer 5, head 3")
-    assert visit.part(".made").is_hidden()
-    assert paths == []
-
-
 def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
     begin(visit)
     visit.part(".strip button").nth(5).click()
@@ -157,21 +144,7 @@ def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
     }  # fmt: skip
 
 
-def test_a_cell_of_the_heat_map_is_the_pair(visit: Visit) -> None:
-    visit.open("#view=map")
-    visit.page.reload()
-    begin(visit)
-    canvas = visit.part(".map canvas")
-    count = visit.part(".strip button").count()
-    box = canvas.bounding_box()
-    assert box is not None
-    # The last cell stands in the corner.
-    canvas.click(position={"x": box["width"] - 5, "y": box["height"] - 5})
-    assert opened(visit)["asked"]["query"] == count - 1
-    assert visit.part(".of-key").input_value() == str(count - 1)
-
-
-def test_with_the_keyboard_alone(visit: Visit) -> None:
+def test_with_only_the_keyboard(visit: Visit) -> None:
     begin(visit)
     press = visit.page.keyboard.press
     visit.part(".strip button").nth(0).focus()
@@ -267,18 +240,6 @@ def test_a_window_of_a_long_text(visit: Visit) -> None:
     assert answer["window"] == 1
 
 
-def test_a_refusal_is_told_and_can_be_tried_again(visit: Visit) -> None:
-    begin(visit)
-    visit.page.route(f"**/{PATH}", lambda route: route.fulfill(**problem_of(503, "overloaded")))
-    button(visit).click()
-    assert "Details." in visit.problem()
-    assert visit.part(".made").is_hidden()
-    visit.complained("503")
-    visit.page.unroute(f"**/{PATH}")
-    heard(visit, lambda: visit.page.locator("#again").click(), path=PATH)
-    expect(visit.part(".making > li")).to_have_count(5)
-
-
 def test_an_older_service_has_no_steps(visit: Visit) -> None:
     begin(visit)
     visit.page.route(f"**/{PATH}", lambda route: route.fulfill(**problem_of(404, "not-found")))
@@ -286,28 +247,3 @@ def test_an_older_service_has_no_steps(visit: Visit) -> None:
     expect(button(visit)).to_be_hidden()
     assert visit.part(".made").is_hidden()
     visit.complained("404")
-
-
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
-)
-def test_axe_finds_nothing_and_nothing_is_too_wide(
-    browser: Browser,
-    running: RunningService,
-    screenshots: Any,  # noqa: ANN401
-    width: int,
-    scheme: Scheme,
-) -> None:
-    with window(browser, running.url, width=width, scheme=scheme) as visit:
-        begin(visit)
-        opened(visit)
-        for summary in visit.part(".making summary").all():
-            summary.click()
-        assert violations(visit) == []
-        picture = screenshots / f"steps-{scheme}-{width}.png"
-        visit.page.screenshot(path=picture, full_page=True)
-        wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert visit.page.evaluate(wide) == 0
-        visit.open("terms")
-        assert violations(visit) == []
-        assert visit.page.evaluate(wide) == 0

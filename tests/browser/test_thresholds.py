@@ -1,16 +1,13 @@
 """The threshold of the user: what is below it has no answer, and a table helps to choose it."""
 
 import math
-from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Route, expect
+from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.answers import heard, percent
-from tests.browser.routes import questions
-from tests.browser.visits import Visit, window
-from tests.end_to_end.servers import service
+from tests.browser.routes import heard, questions
+from tests.browser.visits import Visit, percent
 
 SENTENCE = "The plot drags, but the cast is superb."
 NOTE = (
@@ -55,7 +52,7 @@ def test_below_the_threshold_there_is_no_answer(asked: Visit, client: httpx.Clie
     assert asked.part("dl").inner_text() == shares
     note = asked.page.locator("#view-note").inner_text()
     assert note == NOTE.format(above, above / 100)
-    assert paths == []  # the probabilities are there: nothing is asked anew
+    assert paths == []  # the probabilities are there: nothing is asked again
     for percents, expected in ((below, label), (above, None)):
         body = {"sentences": [SENTENCE], "abstain_below": percents / 100}
         (prediction,) = client.post("/predict", json=body).json()["predictions"]
@@ -74,9 +71,9 @@ def test_a_score_of_the_threshold_itself_is_an_answer(
     visit: Visit, score: float, percents: str, is_answer: bool
 ) -> None:
     def answer(route: Route) -> None:
-        told = route.fetch().json()
-        told["prediction"] |= {"label": "positive", "score": score}
-        route.fulfill(json=told)
+        answer = route.fetch().json()
+        answer["prediction"] |= {"label": "positive", "score": score}
+        route.fulfill(json=answer)
 
     visit.page.route("**/attention", answer)
     visit.ask(SENTENCE)
@@ -169,55 +166,12 @@ def test_a_line_of_the_table_sets_its_threshold(asked: Visit) -> None:
     expect(button).to_have_attribute("aria-pressed", "false")
 
 
-def test_a_model_without_a_record(
-    browser: Browser, checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    with service(checkpoint_folder, tmp_path) as running, window(browser, running.url) as visit:
-        visit.ask("a good film")
-        part = visit.page.locator("#thresholds")
-        part.locator("summary").click()
-        assert part.locator(".note").inner_text() == (
-            "This model has no record of its own. "
-            "headlight-train evaluate --record-baseline makes one."
-        )
-        assert part.locator("table").count() == 0
-
-
-def test_the_keys_reach_all_of_it(asked: Visit) -> None:
-    page = asked.page
-    field(asked).focus()
-    with asked.redrawn():
-        page.keyboard.type("99")
-        page.keyboard.press("Tab")
-    tokens = asked.part(".strip button").count()
-    said = f"no answer below 99 %, {tokens} tokens."
-    assert page.get_by_role("status").inner_text() == said
-    expect(page.locator("#thresholds summary")).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("region", name="What thresholds leave")).to_be_focused()
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="50 %")).to_be_focused()
-    with asked.redrawn():
-        page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="50 %")).to_be_focused()
-    assert field(asked).input_value() == "50"
-
-
-def test_a_link_takes_it_along(asked: Visit, browser: Browser) -> None:
-    set_to(asked, "97.5")
-    address = asked.page.get_by_label("Link", exact=True).input_value()
-    assert address.endswith("&abstain=97.5")
-    with window(browser, asked.url) as other:
-        other.open(address.removeprefix(f"{asked.url}/"))
-        other.page.reload()
-        other.ask(SENTENCE)
-        assert field(other).input_value() == "97.5"
-
-
-@pytest.mark.parametrize("given", ["abstain=101", "abstain=-1", "abstain=1e1", "abstain="])
-def test_nonsense_in_a_link_is_passed_over(visit: Visit, given: str) -> None:
-    visit.open(f"#{given}")
-    visit.page.reload()
-    visit.ask(SENTENCE)
-    assert field(visit).input_value() == ""
+def test_a_model_without_a_record(visit_tiny: Visit) -> None:
+    visit = visit_tiny
+    visit.ask("a good film")
+    part = visit.page.locator("#thresholds")
+    part.locator("summary").click()
+    assert part.locator(".note").inner_text() == (
+        "This model has no record of its own. headlight-train evaluate --record-baseline makes one."
+    )
+    assert part.locator("table").count() == 0

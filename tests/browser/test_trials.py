@@ -4,14 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.browser.answers import heard, percent
-from tests.browser.routes import problem_of, questions
-from tests.browser.test_accessibility import violations
-from tests.browser.visits import NARROW, Scheme, Visit, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.routes import heard
+from tests.browser.visits import Visit, percent
 
 TEXT = "The plot drags, but the cast is superb."
 WORDS = TEXT.split()
@@ -26,7 +22,7 @@ def ask(visit: Visit, text: str = TEXT) -> dict[str, Any]:
     return prediction
 
 
-def told(before: dict[str, Any], answer: dict[str, Any]) -> str:
+def moved(before: dict[str, Any], answer: dict[str, Any]) -> str:
     """What the page says of an answer after the name of a trial."""
     (after,) = answer["predictions"]
     label = before["label"]
@@ -53,18 +49,9 @@ def test_a_word_that_decided_the_verdict_is_found(visit: Visit) -> None:
 
     assert answer["asked"] == {"sentences": [TEXT], "omit": TOKENS[7]}
     assert (before["label"], answer["predictions"][0]["label"]) == ("positive", "negative")
-    expect(visit.part(".outcome")).to_have_text(f"Without “superb.”: {told(before, answer)}")
+    expect(visit.part(".outcome")).to_have_text(f"Without “superb.”: {moved(before, answer)}")
     expect(visit.page.locator("#status")).to_have_text(visit.part(".outcome").inner_text())
     assert visit.part(".label").inner_text() == "positive"
-
-
-def test_every_word_is_left_out_with_all_of_its_tokens(visit: Visit) -> None:
-    before = ask(visit)
-    for at in range(4):
-        answer = leave_out(visit, at)
-        assert answer["asked"]["omit"] == [token for each in TOKENS[: at + 1] for token in each]
-    names = ", ".join(f"“{word}”" for word in WORDS[:4])
-    expect(visit.part(".outcome")).to_have_text(f"Without {names}: {told(before, answer)}")
 
 
 def test_heads_are_switched_off_and_on(visit: Visit) -> None:
@@ -74,7 +61,7 @@ def test_heads_are_switched_off_and_on(visit: Visit) -> None:
     expect(head).to_have_text("Switch off layer 5, head 3")
     answer = heard(visit, press(visit, ".off-head"))
     assert answer["asked"] == {"sentences": [TEXT], "head_mask": [{"layer": 5, "head": 3}]}
-    expect(visit.part(".outcome")).to_have_text(f"Off: layer 5, head 3: {told(before, answer)}")
+    expect(visit.part(".outcome")).to_have_text(f"Off: layer 5, head 3: {moved(before, answer)}")
 
     expect(head).to_have_text("Switch on layer 5, head 3")
     expect(layer).to_have_text("Switch off all heads of layer 5")
@@ -96,7 +83,7 @@ def test_undo_goes_back_step_by_step_and_reset_at_once(visit: Visit) -> None:
     leave_out(visit, 7)
     again = heard(visit, press(visit, ".undo"))
     assert again["asked"] == first["asked"]
-    expect(visit.part(".outcome")).to_have_text(f"Without “drags,”: {told(before, again)}")
+    expect(visit.part(".outcome")).to_have_text(f"Without “drags,”: {moved(before, again)}")
     undo.click()
     expect(visit.part(".outcome")).to_have_text("")
     expect(undo).to_be_disabled()
@@ -154,26 +141,6 @@ def test_a_link_to_words_says_how_to_leave_some_out(visit: Visit) -> None:
     assert visit.part(".leave button").all_inner_texts() == WORDS
 
 
-def test_a_failure_leaves_what_was_there_and_can_be_tried_again(visit: Visit) -> None:
-    ask(visit)
-    leave_out(visit, 7)
-    outcome = visit.part(".outcome").inner_text()
-    visit.page.route(
-        "**/predict", lambda route: route.fulfill(**problem_of(503, "overloaded", 1)), times=1
-    )
-    visit.part(".leave button").nth(2).click()
-    visit.problem()
-    visit.complained("503")
-    expect(visit.part(".leave [aria-pressed=true]")).to_have_text(["superb."])
-    assert visit.part(".outcome").inner_text() == outcome
-    with visit.page.expect_response("**/predict") as again:
-        visit.page.locator("#again").click()
-    asked = again.value.request.post_data_json
-    assert asked is not None
-    assert asked["omit"] == [*TOKENS[2], *TOKENS[7]]
-    expect(visit.part(".leave [aria-pressed=true]")).to_have_text(["drags,", "superb."])
-
-
 def test_the_keys_lead_through_it(visit: Visit) -> None:
     ask(visit)
     visit.part(".leave button").nth(0).focus()
@@ -184,14 +151,6 @@ def test_the_keys_lead_through_it(visit: Visit) -> None:
     expect(visit.part(".leave button").nth(7)).to_be_focused()
     visit.page.keyboard.press("Tab")
     expect(visit.part(".off-head")).to_be_focused()
-
-
-def test_each_of_two_sentences_is_tried_by_itself(visit: Visit) -> None:
-    visit.ask(TEXT, "A superb film.")
-    asked = heard(visit, lambda: visit.part(".leave button", 1).nth(1).click())["asked"]
-    assert asked == {"sentences": ["A superb film."], "omit": [2]}
-    expect(visit.part(".outcome", 1)).to_contain_text("Without “superb”")
-    expect(visit.part(".outcome", 0)).to_have_text("")
 
 
 def replace(visit: Visit, word: str, by: str) -> dict[str, Any]:
@@ -207,7 +166,7 @@ def test_a_word_is_replaced(visit: Visit) -> None:
 
     assert answer["asked"] == {"sentences": ["The plot drags, but the cast is awful 🎬."]}
     expect(visit.part(".outcome")).to_have_text(
-        f"“awful 🎬.” for “superb.”: {told(before, answer)}"
+        f"“awful 🎬.” for “superb.”: {moved(before, answer)}"
     )
     expect(visit.part(".leave button").nth(7)).to_have_text("superb. → awful 🎬.")
     answer = replace(visit, "drags,", "shines,")
@@ -234,18 +193,6 @@ def test_a_word_is_left_out_of_a_sentence_with_another_word(
     # A word that is replaced is there again.
     answer = replace(visit, "superb.", "great.")
     assert answer["asked"] == {"sentences": [sentence.replace("superb", "great")]}
-
-
-def test_a_sentence_with_another_word_is_shown_beside_it(visit: Visit) -> None:
-    ask(visit)
-    replace(visit, "superb.", "awful.")
-    with visit.redrawn():
-        visit.page.get_by_role("button", name="Heads beside each other").click()
-
-    titles = [visit.part("h2", panel).inner_text() for panel in (0, 1)]
-    assert titles == ["As it is", "“awful.” for “superb.”"]
-    assert visit.part(".label", 1).inner_text() == "negative"
-    assert visit.part(".strip .changed", 1).all_inner_texts() == ["awful"]
 
 
 def test_back_and_forward_lead_through_what_was_tried(visit: Visit) -> None:
@@ -280,22 +227,3 @@ def test_a_reload_restores_the_text_and_what_was_tried(visit: Visit) -> None:
     expect(visit.part(".outcome")).to_have_text(outcome)
     assert visit.part(".place").inner_text() == "Layer 2, head 4"
     assert "superb" not in visit.page.url
-
-
-def test_nothing_is_asked_before_something_is_tried(visit: Visit) -> None:
-    paths = questions(visit)
-    ask(visit)
-    assert paths == ["/attention"]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_into_a_narrow_window_and_axe_finds_nothing(
-    browser: Browser, running: RunningService, scheme: Scheme
-) -> None:
-    with window(browser, running.url, width=NARROW, scheme=scheme) as visit:
-        ask(visit)
-        leave_out(visit, 7)
-        visit.part(".history summary").click()
-        assert violations(visit) == []
-        wide = visit.page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= NARROW

@@ -1,43 +1,30 @@
 """A text that is longer than the model reads: it is cut, and read whole if the user wants that."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.answers import heard, percent
-from tests.browser.routes import questions
-from tests.browser.visits import Visit, window
-from tests.end_to_end.servers import RunningService, service
+from tests.browser.routes import heard
+from tests.browser.visits import Visit, percent
+from tests.end_to_end.servers import RunningService
 
 TEXT = "a very long film , not a bad cast " * 10  # 92 tokens: four windows
 MORE = TEXT * 2  # 182: eight
 CUT = "The text is longer than the model reads: its end was cut off after 32 tokens."
 READ = (
-    "The text was read whole, in {} windows that overlap. "
-    "The heads are those of one, counted from 0."
+    "The whole text was read in {} overlapping windows. "
+    "The heads are those of one window, counted from 0."
 )
 
 
-@pytest.fixture(scope="module")
-def tiny(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service that reads 32 tokens at once, and at most eight windows."""
-    folder = tmp_path_factory.mktemp("tiny")
-    with service(checkpoint_folder, folder, "--max-windows", "8") as running:
-        yield running
-
-
 @pytest.fixture
-def cut(browser: Browser, tiny: RunningService) -> Iterator[Visit]:
+def cut(visit_tiny: Visit) -> Visit:
     """The page with an answer to the beginning of a text."""
-    with window(browser, tiny.url) as visit:
-        visit.ask(TEXT)
-        yield visit
+    visit_tiny.ask(TEXT)
+    return visit_tiny
 
 
 def read_whole(visit: Visit) -> dict[str, Any]:
@@ -132,18 +119,6 @@ def test_a_text_that_fits_is_asked_as_ever(cut: Visit) -> None:
     expect(chooser(cut)).to_have_value("0")
 
 
-def test_it_is_switched_off_again(cut: Visit) -> None:
-    read_whole(cut)
-    choose(cut, 2)
-    paths = questions(cut)
-    with cut.redrawn():
-        cut.page.get_by_label("Read long texts whole").uncheck()
-    assert paths == ["/attention"]
-    assert cut.part(".cut").inner_text() == CUT
-    assert cut.part(".windows").is_hidden()
-    assert cut.part(".attributions").is_visible()
-
-
 def test_the_keys_are_enough(cut: Visit, tiny: RunningService) -> None:
     page = cut.page
     page.get_by_role("button", name="Read it whole").focus()
@@ -162,9 +137,9 @@ def test_more_windows_than_are_read_leave_the_answer(cut: Visit) -> None:
     cut.ask(text)
     cut.page.get_by_role("button", name="Read it whole").click()
 
-    told = cut.problem()
-    assert told.startswith("The text is too long for the model.")
-    assert "takes 12 windows of 32 tokens and may have at most 8" in told
+    text = cut.problem()
+    assert text.startswith("The text is too long for the model.")
+    assert "takes 12 windows of 32 tokens and may have at most 8" in text
     assert cut.page.get_by_role("button", name="Try again").is_hidden()
     assert cut.part(".cut").inner_text() == CUT
     expect(cut.page.get_by_label("Read long texts whole")).not_to_be_checked()
@@ -182,19 +157,6 @@ def test_of_two_texts_each_shows_a_window_that_it_has(cut: Visit, tiny: RunningS
     for panel, (number, text) in enumerate(((5, MORE), (3, TEXT))):
         shown = cut.part(".strip button", panel).all_inner_texts()
         assert shown == tokens_of(tiny, number, text)
-
-
-def test_a_link_takes_the_window_along(cut: Visit, browser: Browser, tiny: RunningService) -> None:
-    read_whole(cut)
-    choose(cut, 2)
-    cut.page.get_by_label("with the text").check()
-    address = cut.page.get_by_label("Link", exact=True).input_value()
-    assert "&whole=on&window=2&" in address
-    with window(browser, tiny.url) as other:
-        with other.redrawn():
-            other.page.evaluate("address => { location.href = address; }", address)
-        expect(chooser(other)).to_have_value("2")
-        assert other.part(".strip button").all_inner_texts() == tokens_of(tiny, 2)
 
 
 def test_what_is_saved_is_of_the_window(cut: Visit, tiny: RunningService, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
@@ -20,11 +20,8 @@ PATIENCE = 60_000.0  # milliseconds: only a test that fails ever waits for so lo
 class Visit:
     """One window with the page in it.
 
-    Args:
-        page: what Playwright drives.
-        url: of the service, without a slash at the end.
-        complaints: errors and warnings of the browser's console, and scripts' faults.
-        elsewhere: addresses of other hosts that were asked.
+    It notes the errors and warnings of the browser's console, and the addresses of other hosts that
+    were asked. `url` is that of the service, without a slash at the end.
     """
 
     page: Page
@@ -46,15 +43,15 @@ class Visit:
             self.page.get_by_role("button", name="Show its heads").click()
 
     def settle(self) -> None:
-        """Waits until it is told what moved each verdict, after which nothing moves by itself."""
+        """Waits for what moved each verdict, after which nothing moves by itself."""
         heard = self.page.locator(".reasons:not([hidden]) .heard")
         self.wait_until(lambda: all(each.startswith("What") for each in heard.all_text_contents()))
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
         """Waits until what is done inside has been drawn and painted."""
-        # The page tells of a painting one frame and one timer after it has drawn: what was drawn
-        # before is told of first, so that it is not taken for what is done inside.
+        # The page reports a painting one frame and one timer after it has drawn: what was drawn
+        # before is reported first, so that it is not taken for what is done inside.
         self.page.evaluate(
             """async () => {
               await new Promise(requestAnimationFrame);
@@ -107,10 +104,12 @@ class Visit:
         assert len(rest) < len(self.complaints), self.complaints
         self.complaints[:] = rest
 
-    def drawing_milliseconds(self) -> tuple[float, float]:
-        """How long the last drawing took: until the script was through, and until painted."""
-        dataset: dict[str, str] = self.page.evaluate("({...document.documentElement.dataset})")
-        return float(dataset["drawMilliseconds"]), float(dataset["paintMilliseconds"])
+    def overflow(self) -> int:
+        """Pixels that the page is wider than its window."""
+        found: int = self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return found
 
 
 def watch(page: Page, url: str) -> Visit:
@@ -147,14 +146,28 @@ def window(
         visit = watch(context.new_page(), url)
         visit.open()
         yield visit
-        # A busy machine refuses more exact numbers of what moved a verdict, which the page tells.
-        assert [each for each in visit.complaints if not _REFUSED.search(each)] == []
+        # A busy machine refuses more exact numbers of what moved a verdict, which the page says.
+        complaints = [each for each in visit.complaints if not _REFUSED.search(each)]
+        assert complaints == [], complaints
         assert visit.elsewhere == []
     finally:
         context.close()
 
 
-def weights(answer: dict[str, Any], layer: int = 0, head: int = 0) -> list[list[float]]:
-    """One map of an answer, by its places."""
-    found: list[list[float]] = answer["attention"][layer][head]
-    return found
+def percent(share: float) -> str:
+    """A share as the page writes it."""
+    return f"{100 * share:.1f} %"
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign, as the page writes it."""
+    sign = "\N{MINUS SIGN}" if value < 0 else "+"
+    return f"{sign}{abs(value):.{digits}f}"
+
+
+def come(visit: Visit) -> None:
+    """Opens the page as on a first visit, and waits for its example."""
+    with visit.redrawn():
+        visit.page.evaluate("history.replaceState(null, '', location.pathname)")
+        visit.page.reload()
+    visit.part(".because:not(:empty)").wait_for()

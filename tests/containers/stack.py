@@ -20,7 +20,7 @@ _WAIT_SECONDS = 60.0
 
 
 def compose_variables(image: str, port: int) -> dict[str, str]:
-    """What the compose file is told: the image under test, and a port that is free."""
+    """Variables of the compose file: the image under test, and a free port."""
     return {
         "COMPOSE_PROJECT_NAME": PROJECT,
         "API_IMAGE": image,

@@ -24,11 +24,15 @@ class Balancer:
     Args:
         name: of its kind.
         port: where it answers, on 127.0.0.1.
+        metrics_port: where HAProxy has its metrics.
+        tls_port: where `haproxy-tls` answers by TLS.
         log: the file that its standard output and error go to.
     """
 
     name: str
     port: int
+    metrics_port: int
+    tls_port: int
     log: Path
 
 
@@ -93,6 +97,14 @@ def _nginx(folder: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[st
     }
 
 
+def _haproxy_tls(folder: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
+    return {
+        **_haproxy(folder, own, replicas),
+        r"bind :8443": f"bind 127.0.0.1:{own[2]}",
+        r"/certs/": f"{folder}/certs/",
+    }
+
+
 _KINDS = {
     "haproxy": _Kind(("haproxy.cfg",), _haproxy, lambda file: ["-f", str(file)]),
     "envoy": _Kind(
@@ -117,10 +129,16 @@ _KINDS = {
     ),
 }
 NAMES = tuple(_KINDS)
+_KINDS["haproxy-tls"] = _Kind(
+    ("haproxy.cfg", "haproxy-tls.cfg"),
+    _haproxy_tls,
+    lambda file: ["-f", str(file), "-f", str(file.with_name("haproxy-tls.cfg"))],
+)
 
 
 def program(name: str) -> str | None:
     """Where a balancer's program is: in the environment that runs this, else on the path."""
+    name = name.removesuffix("-tls")
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name)
 
@@ -144,14 +162,14 @@ def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balan
 
     Args:
         name: of its kind.
-        replicas: the ports of two replicas on this machine.
+        replicas: the ports of two replicas on this machine; one will do for HAProxy.
         folder: for its files.
     """
     found = program(name)
     assert found is not None, f"{name} is not installed"
     kind = _KINDS[name]
     with ExitStack() as held:
-        own = [free_port(held) for _ in range(2)]
+        own = [free_port(held) for _ in range(3)]
     text = "\0".join((DEPLOY / file).read_text(encoding="utf-8") for file in kind.files)
     for pattern, instead in kind.changes(folder, own, replicas).items():
         text, count = re.subn(pattern, instead.replace("\\", r"\\"), text, flags=re.MULTILINE)
@@ -171,7 +189,7 @@ def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balan
         ) as process,
     ):
         try:
-            yield Balancer(name, own[0], log)
+            yield Balancer(name, own[0], own[1], own[2], log)
             assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
         finally:
             process.terminate()

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ def run_helm(*arguments: str, folder: Path | None = None) -> subprocess.Complete
     )
 
 
+@cache
 def render(*options: str) -> list[Manifest]:
-    """The manifests for options of `helm template`."""
+    """The manifests for options of `helm template`; nobody changes them."""
     completed = run_helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options)
     assert completed.returncode == 0, completed.stderr
     return [document for document in yaml.safe_load_all(completed.stdout) if document]

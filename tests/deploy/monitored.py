@@ -4,7 +4,6 @@ import json
 import math
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,9 +13,9 @@ from typing import Any
 
 import httpx
 
+from tests.deploy.balancers import balancer, free_port
 from tests.deploy.queries import RULES
 from tests.end_to_end.servers import RunningService, service, wait_until
-from tests.resilience.fleet import balancer_configuration
 
 PATIENCE = 60.0
 # Shorter than in production, so that tests end soon.
@@ -90,15 +89,13 @@ def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitor
             (folder / name).mkdir()
             run = service(checkpoint, folder / name, *options, settings=_TRACED)
             replicas.append(stack.enter_context(run))
+        ports = [replica.port for replica in replicas]
+        front = stack.enter_context(balancer("haproxy", ports, folder))
+        client = httpx.Client(base_url=f"http://127.0.0.1:{front.port}", timeout=PATIENCE)
+        stack.enter_context(client)
+        _write_configuration(folder, ports, front.metrics_port)
         with ExitStack() as held:
-            port, metrics, own = (_free_port(held) for _ in range(3))
-        ports = {f"api{number}": replica.port for number, replica in enumerate(replicas)}
-        configuration = folder / "haproxy.cfg"
-        configuration.write_text(balancer_configuration(port, metrics, ports), encoding="utf-8")
-        stack.enter_context(_process(folder, "haproxy", "-f", str(configuration)))
-        balancer = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE)
-        stack.enter_context(balancer)
-        _write_configuration(folder, [*ports.values()], metrics)
+            own = free_port(held)
         arguments = (
             f"--config.file={folder}/prometheus/prometheus.yml",
             f"--storage.tsdb.path={folder}/data",
@@ -108,9 +105,9 @@ def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitor
         stack.enter_context(_process(folder, "prometheus", *arguments))
         prometheus = Prometheus(f"http://127.0.0.1:{own}")
         wait_until(_answers(f"{prometheus.url}/-/ready"))
-        wait_until(_answers(f"{balancer.base_url}/health/ready"))
+        wait_until(_answers(f"{client.base_url}/health/ready"))
         wait_until(lambda: prometheus.value("sum(up)") == 3)
-        yield Monitored(replicas, balancer, prometheus)
+        yield Monitored(replicas, client, prometheus)
 
 
 def _write_configuration(folder: Path, replicas: list[int], balancer: int) -> None:
@@ -159,8 +156,3 @@ def _answers(url: str) -> Callable[[], bool]:
             return False
 
     return ask
-
-
-def _free_port(held: ExitStack) -> int:
-    port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-    return port

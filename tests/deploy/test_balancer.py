@@ -1,4 +1,4 @@
-"""The configurations of real balancers, before two replicas that answer as they are told."""
+"""The configurations of real balancers, before two replicas that answer with a chosen status."""
 
 import re
 import threading

@@ -1,12 +1,10 @@
 """Two real replicas behind real balancers: what comes through, and a roll-out without loss."""
 
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,84 +12,12 @@ import pytest
 from tests.containers.stack import Outcomes, load
 from tests.deploy import balancers
 from tests.deploy.balancers import Balancer
-from tests.end_to_end.servers import RunningService, service
+from tests.deploy.replicas import Replicas
+from tests.end_to_end.servers import wait_until
 
 PATIENCE = 60
 KNOWN = "quokka"  # a word of a user, which no log may hold
 LIMIT = 2_000_000  # HEADLIGHT_MAX_BODY_BYTES
-
-
-class Replicas:
-    """Two processes of the service on ports that stay theirs.
-
-    Args:
-        checkpoint: what they serve.
-        folder: for their logs.
-    """
-
-    def __init__(self, checkpoint: Path, folder: Path) -> None:
-        self._checkpoint = checkpoint
-        self._folder = folder
-        with ExitStack() as held:
-            self.ports = [balancers.free_port(held) for _ in range(2)]
-        self._stacks: list[ExitStack] = [ExitStack(), ExitStack()]
-        self._running: list[RunningService | None] = [None, None]
-
-    def start(self, number: int) -> None:
-        """Starts one and waits until it is ready."""
-        folder = self._folder / f"replica-{number}"
-        folder.mkdir(exist_ok=True)
-        stack = self._stacks[number] = ExitStack()
-        options = ("--port", str(self.ports[number]), "--trusted-proxies", "127.0.0.1")
-        self._running[number] = stack.enter_context(service(self._checkpoint, folder, *options))
-
-    def end(self, number: int, how: signal.Signals = signal.SIGTERM) -> int:
-        """Ends one by a signal; returns the status of its process."""
-        running = self._running[number]
-        assert running is not None
-        running.process.send_signal(how)
-        status = running.process.wait(PATIENCE)
-        self._stacks[number].close()
-        return status
-
-    def saw(self, number: int, request_id: str) -> bool:
-        """Whether one of them has logged a request since its start."""
-        running = self._running[number]
-        assert running is not None
-        return f'"{request_id}"' in running.log.read_text(encoding="utf-8")
-
-    def close(self) -> None:
-        """Ends those that run."""
-        for stack in self._stacks:
-            stack.close()
-
-    def answered(self) -> list[float]:
-        """How many predictions each one has answered since its start."""
-        series = 'headlight_requests_total{method="POST",route="/predict",status="200"}'
-        return [running.metric(series) for running in self._running if running is not None]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Asks again and again until something holds."""
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
-@contextmanager
-def in_front(name: str, replicas: Replicas, folder: Path) -> Iterator[Balancer]:
-    """A balancer that answers."""
-    with balancers.balancer(name, replicas.ports, folder) as balancer:
-
-        def answers() -> bool:
-            try:
-                return httpx.get(f"http://127.0.0.1:{balancer.port}/model").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        wait_until(answers)
-        yield balancer
 
 
 @pytest.fixture(scope="module")
@@ -99,23 +25,39 @@ def replicas(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replicas]:
     """Both of them, ready."""
-    both = Replicas(checkpoint_folder, tmp_path_factory.mktemp("replicas"))
-    try:
-        for number in range(2):
-            both.start(number)
+    folder = tmp_path_factory.mktemp("replicas")
+    with Replicas(checkpoint_folder, folder, "--trusted-proxies", "127.0.0.1") as both:
         yield both
-    finally:
-        both.close()
 
 
-@pytest.fixture(scope="module", params=balancers.each())
-def balancer(
-    request: pytest.FixtureRequest,
-    replicas: Replicas,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Balancer]:
-    with in_front(request.param, replicas, tmp_path_factory.mktemp("balancer")) as running:
-        yield running
+@pytest.fixture(scope="module")
+def fronts(
+    replicas: Replicas, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Balancer]]:
+    """All balancers that are installed, each of which answers."""
+    with ExitStack() as running:
+        fronts = {
+            name: running.enter_context(
+                balancers.balancer(name, replicas.ports, tmp_path_factory.mktemp(name))
+            )
+            for name in balancers.NAMES
+            if balancers.program(name) is not None
+        }
+        for front in fronts.values():
+            wait_until(partial(_answers, f"http://127.0.0.1:{front.port}/model"))
+        yield fronts
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(params=balancers.each())
+def balancer(request: pytest.FixtureRequest, fronts: dict[str, Balancer]) -> Balancer:
+    return fronts[request.param]
 
 
 @pytest.fixture
@@ -138,19 +80,6 @@ def test_passes_the_id_of_a_request_on(client: httpx.Client) -> None:
     own = client.get("/model", headers={"X-Request-ID": "mine-1"})
     assert own.headers.get_list("x-request-id") == ["mine-1"]
     assert len(client.get("/model").headers["x-request-id"]) >= 16
-
-
-def test_takes_a_long_text_in_the_request_line(client: httpx.Client, replicas: Replicas) -> None:
-    """As long as the service itself takes."""
-    text = KNOWN + " film" * 6_000
-    query = {"sentence": text, "layer": "0", "head": "0"}
-    direct = httpx.get(
-        f"http://127.0.0.1:{replicas.ports[0]}/attention", params=query, timeout=PATIENCE
-    )
-    assert direct.status_code == 200
-    answer = client.get("/attention", params=query)
-    assert answer.status_code == 200
-    assert answer.json() == direct.json()
 
 
 def test_a_body_that_the_service_takes_comes_through(client: httpx.Client) -> None:
@@ -186,12 +115,21 @@ def test_a_body_of_any_size_gets_413(balancer: Balancer) -> None:
         assert small.status_code == 200
 
 
-def test_a_large_answer_comes_through_whole(client: httpx.Client, replicas: Replicas) -> None:
-    body = {"sentence": "film " * 400}
-    direct = httpx.post(
-        f"http://127.0.0.1:{replicas.ports[0]}/attention", json=body, timeout=PATIENCE
-    )
-    answer = client.post("/attention", json=body)
+@pytest.mark.parametrize(
+    "request_",
+    [
+        # As long as the service itself takes.
+        {"method": "GET", "params": {"sentence": "film" + " film" * 6_000, "layer": 0, "head": 0}},
+        {"method": "POST", "json": {"sentence": "film " * 400}},
+    ],
+    ids=["long request line", "large answer"],
+)
+def test_comes_through_whole(
+    client: httpx.Client, replicas: Replicas, request_: dict[str, Any]
+) -> None:
+    url = f"http://127.0.0.1:{replicas.ports[0]}/attention"
+    direct = httpx.request(url=url, timeout=PATIENCE, **request_)
+    answer = client.request(url="/attention", **request_)
     assert direct.status_code == answer.status_code == 200
     assert answer.content == direct.content
 
@@ -232,65 +170,49 @@ def test_without_a_replica_the_balancer_says_so(name: str, tmp_path: Path) -> No
 
 
 def passes_on(front: Balancer, replicas: Replicas, number: int, request_id: str) -> bool:
-    """Asks a balancer once; returns whether a replica has seen a request of this ID."""
+    """Asks a balancer once; returns whether a replica has logged the request since its start."""
     url = f"http://127.0.0.1:{front.port}/model"
     assert httpx.get(url, headers={"X-Request-ID": request_id}).status_code == 200
-    return replicas.saw(number, request_id)
+    return f'"{request_id}"' in replicas.running[number].log.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def rolled(
-    replicas: Replicas, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, tuple[Outcomes, Balancer]]]:
+def rolled(replicas: Replicas, fronts: dict[str, Balancer]) -> dict[str, Outcomes]:
     """What came back through each balancer while both replicas were replaced in turn."""
-    names = [name for name in balancers.NAMES if balancers.program(name) is not None]
-    with ExitStack() as running:
-        fronts = {
-            name: running.enter_context(in_front(name, replicas, tmp_path_factory.mktemp(name)))
-            for name in names
+    with ExitStack() as loads:
+        outcomes = {
+            name: loads.enter_context(load(front.port, clients=2, pause=0.05))
+            for name, front in fronts.items()
         }
-        with ExitStack() as loads:
-            outcomes = {
-                name: loads.enter_context(load(front.port, clients=2, pause=0.05))
-                for name, front in fronts.items()
-            }
 
-            def answers_go_on() -> None:
-                before = {name: sum(each.counts.values()) for name, each in outcomes.items()}
-                wait_until(
-                    lambda: all(
-                        sum(each.counts.values()) >= before[name] + 10
-                        for name, each in outcomes.items()
-                    )
-                )
+        def answers_go_on() -> None:
+            wanted = {name: each.counts.total() + 10 for name, each in outcomes.items()}
+            for name, each in outcomes.items():
+                wait_until(lambda each=each, name=name: each.counts.total() >= wanted[name])  # type: ignore[misc]
 
-            def all_use(number: int) -> None:
-                """Waits until every balancer has found that a new replica is ready."""
-                for name, front in fronts.items():
-                    wait_until(partial(passes_on, front, replicas, number, f"{name}-{number}"))
-
+        answers_go_on()
+        for number in range(2):
+            assert replicas.end(number) == 0
             answers_go_on()
-            for number in range(2):
-                assert replicas.end(number) == 0
-                answers_go_on()
-                replicas.start(number)
-                all_use(number)
-                answers_go_on()
-        yield {name: (outcomes[name], fronts[name]) for name in names}
+            replicas.start(number)
+            # Every balancer finds that the new replica is ready.
+            for name, front in fronts.items():
+                wait_until(partial(passes_on, front, replicas, number, f"{name}-{number}"))
+            answers_go_on()
+    return outcomes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", balancers.each())
 def test_a_rolling_restart_loses_no_request(
-    name: str, rolled: dict[str, tuple[Outcomes, Balancer]], replicas: Replicas
+    name: str, rolled: dict[str, Outcomes], fronts: dict[str, Balancer], replicas: Replicas
 ) -> None:
-    outcomes, front = rolled[name]
-    assert outcomes.lost == {}
-    assert sum(outcomes.counts.values()) >= 50
+    assert rolled[name].lost == {}
+    assert rolled[name].counts.total() >= 50
 
     def uses_both() -> bool:
         before = replicas.answered()
-        url = f"http://127.0.0.1:{front.port}/predict"
+        url = f"http://127.0.0.1:{fronts[name].port}/predict"
         for _ in range(20):
             assert httpx.post(url, json={"sentences": ["good"]}).status_code == 200
         return all(after > first for after, first in zip(replicas.answered(), before, strict=True))
@@ -306,10 +228,3 @@ def test_no_configuration_names_a_path_of_a_balancer_that_differs() -> None:
     paths = known.partition("{ path ")[2].rstrip(" }").split()
     [mapped] = [line for line in nginx.splitlines() if "(?<p>" in line]
     assert mapped.split("(?<p>")[1].split(")$")[0].replace("\\", "").split("|") == paths
-
-
-def test_the_programs_run_here() -> None:
-    for name in ("envoy", "traefik", "caddy"):
-        if (found := balancers.program(name)) is not None:
-            options = ["--version"] if name == "envoy" else ["version"]
-            subprocess.run([found, *options], check=True, capture_output=True, timeout=PATIENCE)

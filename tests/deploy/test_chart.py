@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import jsonschema
@@ -31,13 +30,6 @@ CUSTOM = {"ScaledObject", "ServiceMonitor", "HTTPRoute"}
 def default() -> list[Manifest]:
     """What the chart renders without any value."""
     return chart.render()
-
-
-@EVERY
-def test_every_example_is_linted(values: Path) -> None:
-    completed = chart.run_helm("lint", "--strict", str(CHART), "--values", str(values))
-    assert completed.returncode == 0, completed.stdout
-    assert "1 chart(s) linted, 0 chart(s) failed" in completed.stdout
 
 
 @EVERY
@@ -170,16 +162,6 @@ def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
         assert re.fullmatch(r"tiny [0-9a-f]{12} (positive|negative)\n", completed.stdout)
     gone = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
     assert gone.returncode == 1
-
-
-def test_the_chart_can_be_packed(tmp_path: Path) -> None:
-    completed = chart.run_helm("package", str(CHART), "--destination", str(tmp_path))
-    assert completed.returncode == 0, completed.stderr
-    with tarfile.open(tmp_path / f"headlight-{VERSION}.tgz") as archive:
-        names = set(archive.getnames())
-    wanted = {"Chart.yaml", "README.md", "values.yaml", "values.schema.json", "templates/NOTES.txt"}
-    assert {f"headlight/{name}" for name in wanted} <= names
-    assert not [name for name in names if "/ci/" in name]
 
 
 def test_the_notes_tell_what_to_do_next(tmp_path: Path) -> None:

@@ -94,15 +94,15 @@ def test_kedas_triggers_are_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "threads", "lanes"),
+    ("cpu", "threads", "workers"),
     [('"1"', 0, 1), ('"1500m"', 0, 2), ("4", 0, 4), ('"2.5"', 0, 3), ('"4"', 2, 2)],
 )
-def test_how_busy_counts_the_threads_of_a_replica(cpu: str, threads: int, lanes: int) -> None:
+def test_how_busy_counts_the_threads_of_a_replica(cpu: str, threads: int, workers: int) -> None:
     manifests = rendered(
         f"resources.limits.cpu={cpu}", f"settings.THREADS={threads}", 'autoscaling.kind="keda"'
     )
     query = one(manifests, "ScaledObject")["spec"]["triggers"][1]["metadata"]["query"]
-    assert query.endswith(f" / {lanes}")
+    assert query.endswith(f" / {workers}")
 
 
 def test_a_monitor_selects_the_service() -> None:

@@ -130,35 +130,6 @@ def test_it_is_what_numpy_computes(tmp_path: Path, seed: int) -> None:
     )
 
 
-def test_the_same_distribution_has_none(tmp_path: Path) -> None:
-    baseline = tiny_baseline()
-    manifest = tiny_manifest(baseline=baseline)
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-    texts: list[tuple[Sequence[Encoding], Prediction]] = []
-    places = zip(
-        [0.55, 0.7, 0.8, 0.95, 0.55, 0.7, 0.8, 0.95],
-        [*baseline.scores["negative"], *baseline.scores["positive"]],
-        ["negative"] * 4 + ["positive"] * 4,
-        strict=True,
-    )
-    lengths = iter([5] * 700 + [12] * 200 + [20] * 100)
-    for score, count, label in places:
-        for length in (next(lengths) for _ in range(count)):
-            prediction = Prediction(label, score, {}, length, False)
-            texts.append(([Encoding([2] * length, truncated=False)], prediction))
-    counts = AnswerCounts(checkpoint)
-    counts.observe(texts)
-    series = {}
-    for (name, spelled), value in samples(counts).items():
-        grows = name.endswith("_total")
-        series[spelled] = f"0+{value:.17g}x{MINUTES}" if grows else f"{value:.17g}x{MINUTES}"
-    check(
-        tmp_path,
-        series,
-        [expect("headlight:answers:psi1d", 0.0), expect("headlight:answer_lengths:psi1d", 0.0)],
-    )
-
-
 def test_without_a_baseline_there_is_none(tmp_path: Path) -> None:
     counts = AnswerCounts(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
     counts.observe(answered(np.random.default_rng(0), 50))

@@ -86,7 +86,7 @@ def test_both_replicas_and_the_balancer_are_scraped(running: Monitored) -> None:
 
 def test_every_panel_has_data(running: Monitored) -> None:
     for query in panel_queries():
-        wait_until(partial(has_data, running, query.expression))
+        wait_until(partial(has_data, running, query))
 
 
 def test_every_rule_is_computed_and_every_recorded_series_has_data(running: Monitored) -> None:
@@ -140,7 +140,7 @@ def test_a_replica_that_drains_and_ends_is_seen_and_loses_no_request(running: Mo
     ending.process.terminate()
     # It drains: it is scraped, it answers, and the balancer asks it no more.
     wait_until(lambda: prometheus.value(f'headlight_ready{{instance="{instance}"}}') == 0)
-    down = 'haproxy_server_status{server="api1",state="DOWN"}'
+    down = 'haproxy_server_status{server="api2",state="DOWN"}'
     wait_until(lambda: prometheus.value(down) == 1)
     wait_until(lambda: prometheus.value(ready) == 1)
     ending.process.terminate()  # the second signal ends the drain

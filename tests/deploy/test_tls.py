@@ -6,9 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +14,9 @@ import httpx
 import pytest
 import yaml
 
+from tests.deploy import balancers
 from tests.documentation.markdown import ROOT, blocks
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import service, wait_until
 
 DEPLOY = ROOT / "deploy"
 PAGE = ROOT / "docs" / "guides" / "deploy.md"
@@ -33,7 +32,6 @@ class Balancer:
     """Where HAProxy answers, and the certificate that it shows."""
 
     port: int
-    plain_port: int
     certificate: Path
 
     def context(self) -> ssl.SSLContext:
@@ -48,6 +46,13 @@ class Balancer:
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         return context.wrap_socket(plain, server_hostname="localhost")
 
+    def answers(self) -> bool:
+        try:
+            with self.client() as client:
+                return client.get("/health/ready").status_code == 200
+        except httpx.ConnectError:
+            return False
+
 
 @pytest.fixture(scope="module")
 def balancer(
@@ -57,55 +62,13 @@ def balancer(
     folder = tmp_path_factory.mktemp("tls")
     [make_certificate] = [x.content for x in blocks(PAGE, "bash") if "openssl req" in x.content]
     subprocess.run(["bash", "-euc", make_certificate], cwd=folder, check=True, capture_output=True)
-    with ExitStack() as held:
-        ports = [_free_port(held) for _ in range(3)]
-    with service(checkpoint_folder, folder) as replica:
-        changes = {
-            "haproxy.cfg": {
-                r"bind :8080": f"bind 127.0.0.1:{ports[0]}",
-                r"bind :8405": f"bind 127.0.0.1:{ports[1]}",
-                r"resolvers docker\n(?:    .*\n)+": "",
-                r"    server-template .*": f"    server api 127.0.0.1:{replica.port}",
-            },
-            "haproxy-tls.cfg": {
-                r"bind :8443": f"bind 127.0.0.1:{ports[2]}",
-                r"/certs/": f"{folder}/certs/",
-            },
-        }
-        command = ["haproxy"]
-        for name, patterns in changes.items():
-            text = (DEPLOY / name).read_text(encoding="utf-8")
-            for pattern, instead in patterns.items():
-                text, count = re.subn(pattern, instead, text)
-                assert count == 1, pattern
-            (folder / name).write_text(text, encoding="utf-8")
-            command += ["-f", str(folder / name)]
-        balancer = Balancer(ports[2], ports[0], folder / "certs" / "certificate.pem")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            try:
-                _await(balancer, process)
-                yield balancer
-            finally:
-                process.terminate()
-
-
-def _free_port(held: ExitStack) -> int:
-    listening = held.enter_context(socket.create_server(("127.0.0.1", 0)))
-    port: int = listening.getsockname()[1]
-    return port
-
-
-def _await(balancer: Balancer, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + PATIENCE
-    while True:
-        assert process.poll() is None, "HAProxy does not take its configuration"
-        assert time.monotonic() < until
-        try:
-            with balancer.client() as client:
-                if client.get("/health/ready").status_code == 200:
-                    return
-        except httpx.ConnectError:
-            time.sleep(0.1)
+    with (
+        service(checkpoint_folder, folder) as replica,
+        balancers.balancer("haproxy-tls", [replica.port], folder) as front,
+    ):
+        balancer = Balancer(front.tls_port, folder / "certs" / "certificate.pem")
+        wait_until(balancer.answers)
+        yield balancer
 
 
 def test_answers_come_over_a_verified_connection(balancer: Balancer) -> None:
@@ -113,7 +76,7 @@ def test_answers_come_over_a_verified_connection(balancer: Balancer) -> None:
         answer = client.post("/predict", json={"sentences": ["a warm film"]})
         assert answer.status_code == 200
         assert answer.json()["predictions"][0]["token_count"] == 5
-        assert answer.headers["x-served-by"] == "api"
+        assert answer.headers["x-served-by"] == "api1"
         assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 

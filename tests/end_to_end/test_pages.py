@@ -135,7 +135,7 @@ def test_the_version_is_that_of_the_content(
     """Or a browser would keep an old file, or take a new one for it."""
     folder = tmp_path / "page"
     shutil.copytree(ROOT / "service" / "page", folder)
-    script = folder / "static" / "label.js"
+    script = folder / "static" / "words.js"
     script.write_bytes(script.read_bytes() + b"// One.\n")
     elsewhere = (
         "import pathlib, sys; import service.page.routes as pages; "
@@ -146,9 +146,9 @@ def test_the_version_is_that_of_the_content(
     with changed as running, running.client() as other:
         version = version_of(other)
         assert version != version_of(client)
-        assert "immutable" in other.get(f"/static/{version}/label.js").headers["cache-control"]
+        assert "immutable" in other.get(f"/static/{version}/words.js").headers["cache-control"]
         script.write_bytes(script.read_bytes() + b"// Two.\n")
-        replaced = other.get(f"/static/{version}/label.js")
+        replaced = other.get(f"/static/{version}/words.js")
         assert replaced.content.endswith(b"// Two.\n")
         assert replaced.headers["cache-control"] == "no-cache"
 

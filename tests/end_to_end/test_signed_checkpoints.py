@@ -71,7 +71,7 @@ def test_each_fault_names_its_file(signed: Path, keys: KeyPair, tmp_path: Path) 
 
     shutil.copytree(whole, signed)
     sign_checkpoint(signed, elliptic_pair(tmp_path / "other").private)
-    another = f"is not a signature by the key {keys.public}: it is another's, or was changed"
+    another = f"was not signed by the key {keys.public}, or was changed afterwards"
     assert fault(SIGNATURE) == another
 
     shutil.copytree(whole, signed)

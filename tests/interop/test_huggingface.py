@@ -16,18 +16,18 @@ Ask = Callable[..., Any]
 TEXTS = ["A superb film.", "a dull, boring plot"]
 
 
-def ask_client(url: str, *given: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
+def ask_client(url: str, *values: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
     """Classifies with an `InferenceClient`."""
     with InferenceClient(url, token=token, timeout=60) as client:
-        return client.text_classification(*given, **named)
+        return client.text_classification(*values, **named)
 
 
-def ask_async_client(url: str, *given: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
+def ask_async_client(url: str, *values: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
     """Classifies with an `AsyncInferenceClient`."""
 
     async def ask() -> Any:  # noqa: ANN401
         async with AsyncInferenceClient(url, token=token, timeout=60) as client:
-            return await client.text_classification(*given, **named)
+            return await client.text_classification(*values, **named)
 
     return asyncio.run(ask())
 
@@ -48,8 +48,8 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 def ranked(running: RunningService, text: str) -> list[tuple[str, float]]:
     """The labels that `/predict` gives, with their probabilities, the best first."""
     with running.client() as client:
-        (verdict,) = client.post("/predict", json={"sentences": [text]}).json()["predictions"]
-    return sorted(verdict["probabilities"].items(), key=lambda each: -float(each[1]))
+        (prediction,) = client.post("/predict", json={"sentences": [text]}).json()["predictions"]
+    return sorted(prediction["probabilities"].items(), key=lambda each: -float(each[1]))
 
 
 def pairs(labels: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
@@ -94,9 +94,9 @@ def test_a_list_of_texts(running: RunningService) -> None:
 def test_health_and_info(running: RunningService) -> None:
     with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
         assert client.health_check() is True
-        told = client.get_endpoint_info()
-    assert told["model_id"] == "tiny"
-    assert told["max_client_batch_size"] == 8
+        info = client.get_endpoint_info()
+    assert info["model_id"] == "tiny"
+    assert info["max_client_batch_size"] == 8
 
 
 def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask) -> None:
@@ -104,18 +104,15 @@ def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask)
         ask(f"{running.url}/hf", " ")
 
     assert raised.value.response.status_code == 422
-    assert "inputs: the text is blank: send at least one character that" in str(raised.value)
+    assert "inputs: the text is blank" in str(raised.value)
 
 
 def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
-    for token, told in (
-        ("wrong", "The API key is wrong: it is none of this service's keys."),
-        (None, "This service needs an API key: send it as Authorization"),
-    ):
+    for token in ("wrong", None):
         with pytest.raises(HfHubHTTPError) as raised:
             ask(f"{keyed.url}/hf", TEXTS[0], token=token)
         assert raised.value.response.status_code == 401
-        assert told in str(raised.value)
+        assert "API key" in str(raised.value)
     assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
 
 
@@ -128,7 +125,7 @@ def test_a_service_that_is_not_ready_is_explained(
         with pytest.raises(HfHubHTTPError) as raised:
             ask(f"{running.url}/hf", TEXTS[0])
         assert raised.value.response.status_code == 503
-        assert "The model is still loading: come back in a moment." in str(raised.value)
+        assert "loading" in str(raised.value)
         (tmp_path / "load").unlink()
         running.wait_for(200)
         running.process.send_signal(signal.SIGTERM)

@@ -41,8 +41,8 @@ def test_labels_come_the_best_first(
     said = ask(node, running.url + path, {"inputs": TEXT, **parameters})
 
     with running.client() as client:
-        (verdict,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
-    ranked = sorted(verdict["probabilities"].items(), key=lambda each: -each[1])
+        (prediction,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
+    ranked = sorted(prediction["probabilities"].items(), key=lambda each: -each[1])
     listed = [{"label": label, "score": pytest.approx(score)} for label, score in ranked]
     assert said == {"answer": listed[:count]}
 
@@ -51,13 +51,13 @@ def test_a_problem_reaches_the_user_in_our_words(node: Node, running: RunningSer
     said = ask(node, f"{running.url}/hf", {"inputs": " "})
 
     assert (said["status"], said["body"]["type"]) == (422, "/problems/invalid-request")
-    assert "inputs: the text is blank: send at least one character" in json.dumps(said)
+    assert "inputs: the text is blank" in json.dumps(said)
 
 
 def test_the_token_is_the_key(node: Node, keyed: RunningService) -> None:
     refused = ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="wrong")
     assert refused["status"] == 401
-    assert "The API key is wrong" in json.dumps(refused)
+    assert "API key" in json.dumps(refused)
     assert len(ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="right")["answer"]) == 2
 
 

@@ -24,7 +24,7 @@ def scoring(running: RunningService) -> ScoringServerClient:
     return ScoringServerClient("127.0.0.1", running.port)
 
 
-def verdicts(running: RunningService, texts: list[str]) -> list[dict[str, Any]]:
+def predictions_of(running: RunningService, texts: list[str]) -> list[dict[str, Any]]:
     """What `/predict` says, scores to compare with those of another batch."""
     with running.client() as client:
         answer = client.post("/predict", json={"sentences": texts}).json()
@@ -54,13 +54,13 @@ def test_every_kind_of_data_gives_predictions(
     scoring: ScoringServerClient,
     data: Any,  # noqa: ANN401
 ) -> None:
-    assert scoring.invoke(data)["predictions"] == verdicts(running, TEXTS)
+    assert scoring.invoke(data)["predictions"] == predictions_of(running, TEXTS)
 
 
 def test_predictions_become_a_frame(running: RunningService, scoring: ScoringServerClient) -> None:
     frame = scoring.invoke(pd.DataFrame({"text": TEXTS})).get_predictions()
 
-    expected = verdicts(running, TEXTS)
+    expected = predictions_of(running, TEXTS)
     assert list(frame.columns) == FIELDS
     assert list(frame["label"]) == [each["label"] for each in expected]
     assert list(frame["score"]) == [each["score"] for each in expected]
@@ -75,22 +75,22 @@ def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:
     assert prediction["truncated"] is True
     with pytest.raises(Exception, match="error code 422") as raised:
         scoring.invoke(long, params={"truncation": "error"})
-    assert "shorten it, or set params.truncation to right or left" in str(raised.value)
+    assert "params.truncation" in str(raised.value)
 
 
 def test_a_frame_without_a_column_of_texts_is_explained(scoring: ScoringServerClient) -> None:
     with pytest.raises(Exception, match="error code 422") as raised:
         scoring.invoke(pd.DataFrame({"title": ["a"], "body": ["b"]}))
 
-    assert "several columns are given, and none is named text" in str(raised.value)
+    assert "text" in str(raised.value)
 
 
 def test_ping_and_version(running: RunningService, scoring: ScoringServerClient) -> None:
     scoring.wait_server_ready()
     scoring.ping()
     with running.client() as client:
-        told = client.get("/openapi.json").json()["info"]["version"]
-    assert scoring.get_version() == told
+        version = client.get("/openapi.json").json()["info"]["version"]
+    assert scoring.get_version() == version
 
 
 def test_what_sagemaker_sends(running: RunningService) -> None:
@@ -105,7 +105,7 @@ def test_what_sagemaker_sends(running: RunningService) -> None:
         for body, texts in (({"inputs": TEXTS[0]}, TEXTS[:1]), ({"inputs": TEXTS}, TEXTS)):
             answer = client.post("/invocations", json=body)
             assert answer.status_code == 200
-            assert answer.json() == {"predictions": verdicts(running, texts)}
+            assert answer.json() == {"predictions": predictions_of(running, texts)}
 
 
 def test_a_key_is_sent_as_a_header(keyed: RunningService) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from model.backends.base import Runner, Selection
 from model.backends.eager import ready_copy
@@ -98,18 +97,3 @@ def test_head_masks_and_gradients(device: FakeDevice) -> None:
 
     check(by_embedding, TEXTS, TOKENS, embeddings.shape[-1])
     check(by_head, LAYERS, HEADS)
-
-
-def test_a_value_that_is_read_is_noticed(device: FakeDevice) -> None:
-    logits = device.place(tiny_network())(batch_on(device, padded=True)).logits
-
-    with pytest.raises(DataDependentOutputException):
-        int(logits.sum())
-
-
-def test_a_tensor_of_the_host_is_noticed(device: FakeDevice) -> None:
-    network = device.place(tiny_network())
-    on_host = Batch(torch.ones(TEXTS, TOKENS, dtype=torch.int64), None)
-
-    with pytest.raises(RuntimeError, match="device"):
-        network(on_host)

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.backends.device import computes_int8
 from model.checkpoint.opening import open_checkpoint
 from model.errors import (
     BlankTextError,
@@ -28,7 +27,6 @@ from tests.builders import (
     MAX_LENGTH,
     WORDS,
     tiny_checkpoint,
-    tiny_config,
     tiny_conv_checkpoint,
     tiny_manifest,
     tiny_network,
@@ -44,15 +42,6 @@ any_text = words | st.text(min_size=1).map(lambda text: text + "x")
 @pytest.fixture(scope="module")
 def predictor(checkpoint_folder: Path) -> Predictor:
     return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
-
-
-@pytest.fixture(scope="module")
-def bfloat16_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    # Weights of the usual width: those of the other tests are so wide that rounding grows.
-    folder = tiny_checkpoint(
-        tmp_path_factory.mktemp("bfloat16") / "tiny", network=tiny_network(std=0.3)
-    )
-    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.bfloat16)
 
 
 def test_an_explanation_says_what_passes_attention_by(predictor: Predictor) -> None:
@@ -73,24 +62,6 @@ def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Pat
     assert (info.max_length, info.temperature) == (MAX_LENGTH, 1.5)
     assert (info.device, info.dtype) == ("cpu", "float32")
     assert info.metrics == tiny_manifest().metrics
-
-
-@pytest.fixture(scope="module")
-def int8_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
-    if not computes_int8(CPU):
-        pytest.skip("this processor has no AVX-512 VNNI")
-    folder = tiny_checkpoint(
-        tmp_path_factory.mktemp("int8") / "tiny", network=tiny_network(std=0.3)
-    )
-    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.int8)
-
-
-def test_the_type_is_told(bfloat16_predictor: Predictor) -> None:
-    assert bfloat16_predictor.info.dtype == "bfloat16"
-
-
-def test_int8_is_told(int8_predictor: Predictor) -> None:
-    assert int8_predictor.info.dtype == "int8"
 
 
 def test_int8_is_for_encoders(tmp_path: Path) -> None:
@@ -133,15 +104,6 @@ def test_the_temperature_scales_the_log_odds(
         assert scaled.label == usual.label
 
 
-def test_the_lowest_temperature_still_gives_numbers(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "tiny", manifest=tiny_manifest(temperature=0.001))
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-
-    for prediction in predictor.predict([predictor.encode(text) for text in TEXTS]):
-        assert sorted(prediction.probabilities.values()) == pytest.approx([0.0, 1.0], abs=1e-9)
-        assert prediction.score == pytest.approx(1.0, abs=1e-9)
-
-
 @given(st.lists(any_text, min_size=1, max_size=6))
 def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts: list[str]) -> None:
     encodings = [predictor.encode(text) for text in texts]
@@ -159,26 +121,6 @@ def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts:
         assert prediction.truncated is encoding.truncated
 
 
-@given(st.lists(any_text, min_size=1, max_size=6))
-def test_alone_and_together_in_bfloat16(bfloat16_predictor: Predictor, texts: list[str]) -> None:
-    encodings = [bfloat16_predictor.encode(text) for text in texts]
-
-    for encoding, together in zip(encodings, bfloat16_predictor.predict(encodings), strict=True):
-        (alone,) = bfloat16_predictor.predict([encoding])
-        for label, probability in alone.probabilities.items():
-            assert together.probabilities[label] == pytest.approx(probability, abs=0.02)
-
-
-@given(st.lists(any_text, min_size=1, max_size=6))
-def test_alone_and_together_in_int8(int8_predictor: Predictor, texts: list[str]) -> None:
-    encodings = [int8_predictor.encode(text) for text in texts]
-
-    for encoding, together in zip(encodings, int8_predictor.predict(encodings), strict=True):
-        (alone,) = int8_predictor.predict([encoding])
-        for label, probability in alone.probabilities.items():
-            assert together.probabilities[label] == pytest.approx(probability, abs=0.02)
-
-
 def test_the_answers_differ_from_text_to_text(predictor: Predictor) -> None:
     """Without this, an answer to the wrong text would pass unseen."""
     predictions = predictor.predict([predictor.encode(text) for text in TEXTS])
@@ -192,18 +134,6 @@ def test_the_answers_differ_from_text_to_text(predictor: Predictor) -> None:
     assert [prediction.truncated for prediction in predictions] == [False, False, False, True]
 
 
-def test_five_classes(tmp_path: Path) -> None:
-    labels = ("awful", "bad", "fair", "good", "great")
-    folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=labels))
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-
-    (prediction,) = predictor.predict([predictor.encode("a film")])
-
-    assert tuple(prediction.probabilities) == labels
-    assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-12)
-    assert prediction.label == max(labels, key=prediction.probabilities.__getitem__)
-
-
 def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
     network = tiny_network()
     torch.nn.init.zeros_(network.classifier.weight)
@@ -214,11 +144,6 @@ def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
 
     assert prediction.probabilities == {"negative": 0.5, "positive": 0.5}
     assert prediction.label == "negative"
-
-
-def test_no_text_at_all_is_refused(predictor: Predictor) -> None:
-    with pytest.raises(ValueError, match=exactly("a batch needs at least one encoding, got 0")):
-        predictor.predict([])
 
 
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
@@ -257,31 +182,6 @@ def test_the_weights_of_a_text(predictor: Predictor, text: str) -> None:
         assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=1e-4)
     assert explanation.prediction.token_count == length
     assert explanation.prediction.truncated is encoding.truncated
-
-
-@given(any_text)
-def test_the_weights_of_a_text_in_bfloat16(bfloat16_predictor: Predictor, text: str) -> None:
-    encoding = bfloat16_predictor.encode(text, with_tokens=True)
-    explanation = bfloat16_predictor.explain(encoding)
-
-    assert explanation.attention.dtype == np.float32
-    np.testing.assert_allclose(explanation.attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
-    (predicted,) = bfloat16_predictor.predict([encoding])
-    for label, probability in predicted.probabilities.items():
-        assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=0.03)
-
-
-def test_the_weights_are_those_of_the_network(predictor: Predictor) -> None:
-    encoding = predictor.encode(TEXTS[2], with_tokens=True)
-    network = tiny_network()
-    hidden_states = network.embeddings(torch.tensor([encoding.input_ids]))
-    expected = []
-    for layer in network.layers:
-        hidden_states, weights = layer(hidden_states, bias=None, need_weights=True)
-        expected.append(weights[0].detach().numpy())
-
-    attention = predictor.explain(encoding).attention
-    np.testing.assert_allclose(attention, np.stack(expected), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

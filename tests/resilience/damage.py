@@ -12,19 +12,14 @@ _TEXT = "Good, the plot is bad."
 
 
 def fuzz_folders(folder: Path, count: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Damages a checkpoint folder in many ways; each must be refused, or change nothing.
-
-    Args:
-        folder: where to make it.
-        count: of damages.
-        seed: of what is damaged.
+    """Damages a checkpoint folder `count` times; each damage is refused, or changes nothing.
 
     Returns:
-        How many were refused in each file, or changed nothing, and what was wrong.
+        How many were refused in each file or changed nothing, and what was wrong.
     """
     chance = random.Random(seed)
     target = tiny_checkpoint(folder / "damaged")
-    expected = _told(open_checkpoint(target))
+    expected = _identity(open_checkpoint(target))
     files = sorted(path for path in target.iterdir() if path.is_file())
     refused: Counter[str] = Counter()
     faults: list[str] = []
@@ -42,14 +37,14 @@ def fuzz_folders(folder: Path, count: int, seed: int) -> tuple[Counter[str], lis
             faults.append(f"damage {number} of {path.name}: {type(error).__name__}: {error}")
         else:
             refused[f"{path.name}: without effect"] += 1
-            if _told(checkpoint) != expected:
+            if _identity(checkpoint) != expected:
                 faults.append(f"damage {number} of {path.name} goes unnoticed")
         path.write_bytes(sound)
     return refused, faults
 
 
-def _told(checkpoint: Checkpoint) -> tuple[object, ...]:
-    """All that decides what a service answers with it; the version stands for the weights."""
+def _identity(checkpoint: Checkpoint) -> tuple[object, ...]:
+    """Everything that decides the answers of a service; the version stands for the weights."""
     encoding = checkpoint.tokenizer.encode(_TEXT, with_tokens=True)
     return (checkpoint.version, checkpoint.config, checkpoint.manifest, encoding)
 

@@ -1,34 +1,32 @@
-"""A service that is sent what no client should send, and checkpoints that are damaged.
+"""Sends a service what no client should send, and opens checkpoints that are damaged.
 
     python -m tests.resilience.fuzz --requests 80000 --documents 30000 --folders 10000
 
-Requests are bytes for a socket (tests.resilience.garble), sent while others read large answers
-slowly (tests.resilience.slow); documents are requests that schemathesis makes from the OpenAPI
-document; folders are checkpoints (tests.resilience.damage). Prints what was found; the status is 0
-if that was nothing.
+Requests are bytes for a socket (garble.py), sent while others read large answers slowly; documents
+are requests that schemathesis makes from the OpenAPI document; folders are checkpoints (damage.py).
+Prints what was wrong; the status is 0 if that was nothing.
 """
 
 import argparse
+import json
 import re
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
+from service.errors import ALL_ERRORS
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.answers import count_answers, judge
 from tests.resilience.damage import fuzz_folders
 from tests.resilience.garble import Request, draw_request
-from tests.resilience.load import Tally
-from tests.resilience.slow import SlowReader
+from tests.resilience.readers import slow_readers
 
 _PATIENCE = 20.0
 _QUIET = 0.25
@@ -45,10 +43,7 @@ _CHECKS = (
     "unsupported_method",
 )
 _OPERATIONS = 21
-# With so many repeats the answers, 35 kB each, are more than the kernel takes for a reader.
-_READ_SLOWLY = "good film, bad plot; " * 4
-_REPEATS = 200
-_READERS = 4
+_SLOWLY_READ = {"sentence": "good film, bad plot; " * 4}
 # 503 and 504 are answers that the document promises. The page at / is not described in it.
 _SETTINGS = """
 [checks]
@@ -58,17 +53,22 @@ not_a_server_error.expected-statuses = ["2xx", "4xx", "503", "504"]
 include-path = "/"
 phases.coverage.unexpected-methods = ["PUT", "PATCH", "DELETE", "TRACE"]
 """
+_STATUSES = {200, *(error.status for error in ALL_ERRORS if error.status != 500)}
+_TYPES = {f"/problems/{error.type}": error.status for error in ALL_ERRORS}
+# The server's own, for what is not HTTP.
+_BARE = re.compile(
+    rb"Invalid HTTP request received\.|A request has one Host header; this one has \d+\.|"
+    rb"A % in the URL needs two hexadecimal digits behind it; a plain % is %25\."
+)
+_BEGINNING = re.compile(rb"HTTP/1\.1 (?!100 )\d{3} ")
+_HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n")
 
 
 def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counter[str], list[str]]:
-    """Sends one drawn request for each seed, each on a connection of its own, sixteen at a time.
-
-    Args:
-        running: the service.
-        seeds: of the requests.
+    """Sends one drawn request for each seed, each on its own connection, sixteen at a time.
 
     Returns:
-        How many answers had each status, how the slow readers ended, and what was wrong.
+        How many answers had each status, and what was wrong.
     """
     statuses: Counter[str] = Counter()
     faults: list[str] = []
@@ -77,55 +77,40 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
     def send(seed: int) -> list[str]:
         try:
             request = draw_request(seed)
-            return judge(_exchange(running, request), request) or ["no answer"]
+            return _judge(_exchange(running, request), request) or ["no answer"]
         except (OSError, ValueError) as error:
             faults.append(f"request {seed}: {type(error).__name__}: {error}")
             return []
 
-    with _slow_readers(running) as tally, ThreadPoolExecutor(_CLIENTS) as pool:
+    readers = slow_readers(running.port, 4, rate=1000, body=_SLOWLY_READ)
+    with readers as (slow, _), ThreadPoolExecutor(_CLIENTS) as pool:
         for number, found in enumerate(pool.map(send, seeds), start=1):
             statuses.update(found)
             if number % _EVERY == 0 and _answer(running) != expected:
                 faults.append(f"before request {number} a good sentence has another answer")
     if _answer(running) != expected:
         faults.append("at the end a good sentence has another answer")
-    statuses.update(tally.right)
-    return statuses, faults + [f"{count} times {fault}" for fault, count in tally.faults.items()]
-
-
-@contextmanager
-def _slow_readers(running: RunningService) -> Iterator[Tally]:
-    """Lets some read slowly for as long as the block lasts."""
-    tally, stop = Tally(), threading.Event()
-    reader = SlowReader(running.port, _READ_SLOWLY, repeats=_REPEATS, pause=0.02, reads=50)
-    readers = [threading.Thread(target=reader.run, args=(tally, stop)) for _ in range(_READERS)]
-    for each in readers:
-        each.start()
-    try:
-        yield tally
-    finally:
-        stop.set()
-        for each in readers:
-            each.join()
+    faults += [f"a slow reader got {status}" for status in slow.keys() - {"200", "503"}]
+    return statuses, faults
 
 
 def _exchange(running: RunningService, request: Request) -> bytes:
-    """What comes back until the service closes.
+    """Returns what comes back until the service closes.
 
-    It is told that nothing more is sent when all is answered that is due: who says so before has
+    The sending side is closed only when all due answers are there: a client that closes before has
     gone, for the service, and gets no answer.
 
     Raises:
-        OSError: it is silent for too long.
+        OSError: the service is silent for too long.
     """
     received = bytearray()
     with socket.create_connection(("127.0.0.1", running.port), timeout=_PATIENCE) as connection:
-        # Whoever closes or resets first, what came before is judged.
+        # If the service closes or resets first, what came before is judged.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(request.content)
         with suppress(ConnectionResetError):
             is_open = True
-            while is_open and count_answers(received) < request.answers:
+            while is_open and len(_BEGINNING.findall(received)) < request.answers:
                 is_open = _receive(connection, received)
             connection.settimeout(_QUIET)
             with suppress(TimeoutError):  # it waits for more, of this request or of the next
@@ -140,15 +125,60 @@ def _exchange(running: RunningService, request: Request) -> bytes:
 
 
 def _receive(connection: socket.socket, received: bytearray) -> bool:
-    """Adds what comes next, and says whether it was not the end."""
+    """Adds what comes next; returns whether it was not the end."""
     chunk = connection.recv(65536)
     received += chunk
     return bool(chunk)
 
 
+def _judge(received: bytes, request: Request) -> list[str]:
+    """Returns the statuses of the answers to a request.
+
+    Raises:
+        ValueError: one is no answer of this service, or there are too few or too many.
+    """
+    statuses = []
+    closes = False
+    while received:
+        if received.startswith(b"HTTP/1.1 100 "):
+            _, _, received = received.partition(b"\r\n\r\n")
+            continue
+        head = _HEAD.match(received)
+        if head is None:
+            raise ValueError(f"no head: {received[:80]!r}")
+        length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head[0], re.IGNORECASE)
+        body, rest = received[head.end() :], b""
+        if length is not None and not body.startswith(b"HTTP/1.1 "):
+            body, rest = body[: int(length[1])], body[int(length[1]) :]
+        elif length is not None:  # an answer to HEAD
+            body, rest = b"", body
+        _check_answer(int(head[1]), head[0], body)
+        statuses.append(head[1].decode())
+        closes = b"\r\nconnection: close\r\n" in head[0].lower()
+        received = rest
+    # After `Connection: close` a client knows that nothing behind that request was read.
+    too_few = len(statuses) < request.answers and not closes
+    if too_few or (len(statuses) > request.answers and not request.goes_on):
+        raise ValueError(f"{len(statuses)} answers where {request.answers} are due")
+    return statuses
+
+
+def _check_answer(status: int, head: bytes, body: bytes) -> None:
+    if status == 400 and _BARE.fullmatch(body):
+        return
+    if status not in _STATUSES:
+        raise ValueError(f"status {status}: {body[:200]!r}")
+    if b"\r\nx-request-id: " not in head.lower():
+        raise ValueError(f"status {status} without X-Request-ID")
+    if status != 200 and body:
+        problem = json.loads(body)
+        if _TYPES.get(problem["type"]) != status or problem["status"] != status:
+            raise ValueError(f"status {status} with {problem['type']}")
+
+
 def _answer(running: RunningService) -> list[tuple[str, float]]:
     with running.client() as client:
-        # What is left over of the other requests may fill the queue.
+        # The other requests may still fill the queue.
         until = time.monotonic() + _PATIENCE
         while True:
             response = client.post("/predict", json={"sentences": ["good", "the plot is bad"]})
@@ -160,12 +190,7 @@ def _answer(running: RunningService) -> list[tuple[str, float]]:
 
 
 def fuzz_documents(running: RunningService, count: int, seed: int) -> tuple[int, list[str]]:
-    """Lets schemathesis ask what the OpenAPI document allows, and what it does not.
-
-    Args:
-        running: the service.
-        count: of requests, about.
-        seed: of schemathesis.
+    """Lets schemathesis send about `count` requests that the OpenAPI document allows, or does not.
 
     Returns:
         How many were sent, and what was wrong.

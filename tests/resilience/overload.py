@@ -1,154 +1,235 @@
-"""The default model under three times as many requests as it can answer, for a minute.
+"""The default model under more than it can answer, beside an unfair client and slow readers.
 
-    python -m tests.resilience.overload
+    python -m tests.resilience.overload [--only flood] [--only fairness] [--only readers]
 
-Finds out how much the service can answer, then sends three times that, then again what it can,
-and prints what came back. Service and client get half of the cores each, so that the one does not
-take the other's.
+Prints what came back. The status is 0 if no promise was broken.
 """
 
 import argparse
+import http.client
+import json
+import math
 import os
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from tests.end_to_end.servers import ROOT, RunningService, service
-from tests.resilience.flood import Outcome, flood, saturate
+from tests.resilience.readers import slow_readers
+from tests.resilience.sending import IsRight, send
 
-_CLIENTS = 64
 _TOLERANCE = 0.03  # between alone and batched, in bfloat16
-_MEMORY = "headlight_process_resident_memory_bytes"
-_FILES = "headlight_process_open_fds"
-_WORDS = ("plot", "cast", "battery", "service", "ending", "room", "price", "voice", "story")
-_JUDGEMENTS = (
-    "is superb from the first minute to the last, and I would gladly see all of it once more",
-    "was a waste of time and of money, and nobody I know has had a good word to say about it",
-    "could not be better, whatever those may say who have never taken a closer look at it",
-    "broke my patience within an hour, and what came after that was not worth waiting for",
-)
+_PATIENCE = 120.0
+_LONG = "The battery lasts a day, the screen is bright, and I would buy it again. " * 45
+SENTENCES = [
+    f"The {thing} {judgement}."
+    for thing in ("plot", "cast", "battery", "service", "room")
+    for judgement in ("is superb", "was a waste of time", "could not be better", "broke at once")
+]
+# Each of them is legal. The first two are more than fits before the deadline.
+ATTACKS: dict[str, tuple[str, object]] = {
+    "256 steps": ("/attributions", {"sentence": _LONG, "steps": 256}),
+    "256 long texts": ("/predict", {"sentences": [_LONG] * 256}),
+    "16 steps": ("/attributions", {"sentence": _LONG, "steps": 16}),
+    "40 long texts": ("/predict", {"sentences": [_LONG] * 40}),
+    "240 short texts": ("/predict", {"sentences": SENTENCES * 12}),
+    "attention": ("/attention", {"sentence": _LONG[:600]}),
+    "importance": ("/importance", {"sentence": _LONG}),
+}
+EACH_ATTACK: list[list[str]] = [*([name] for name in ATTACKS), [*ATTACKS]]
 
 
-class Watched:
-    """Memory and open files of a service, looked at every second."""
+def flood(
+    running: RunningService,
+    *,
+    seconds: float,
+    sentences: Sequence[str] = SENTENCES,
+    clients: int = 64,
+    times: float = 3.0,
+) -> list[str]:
+    """Finds out how much the service can answer, and sends more than that; returns broken promises.
 
-    def __init__(self) -> None:
-        self.memory: list[float] = []
-        self.files: list[float] = []
-
-    @contextmanager
-    def watching(self, running: RunningService) -> Iterator[None]:
-        """Looks for as long as the block lasts."""
-        ended = threading.Event()
-
-        def look() -> None:
-            while not ended.wait(1.0):
-                self.memory.append(running.metric(_MEMORY) / 1e6)
-                self.files.append(running.metric(_FILES))
-
-        looking = threading.Thread(target=look)
-        looking.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            looking.join()
-
-
-class Judge:
-    """Knows what the service says of a sentence when nothing else is asked."""
-
-    def __init__(self, client: httpx.Client, sentences: list[str]) -> None:
-        self._scores: dict[str, float] = {}
-        for sentence in sentences:
-            answer = client.post("/predict", json={"sentences": [sentence]}).json()
-            self._scores[sentence] = answer["predictions"][0]["probabilities"]["positive"]
-
-    def is_right(self, sentence: str, prediction: dict[str, Any]) -> bool:
-        """Whether a prediction is what its sentence gets alone, but for rounding."""
-        found: float = prediction["probabilities"]["positive"]
-        return abs(found - self._scores[sentence]) < _TOLERANCE
-
-
-def describe(name: str, outcome: Outcome, *, offered: float | None = None) -> str:
-    """One line on a phase."""
-    statuses = ", ".join(
-        f"{count} of {status}" for status, count in sorted(outcome.statuses.items())
-    )
-    at = f" at {offered:.0f}/s" if offered else ""
-    return (
-        f"{name}: {outcome.offered} requests{at} in {outcome.seconds:.1f} s, {statuses}, "
-        f"{outcome.served:.1f} right answers/s, wait p50 {outcome.wait(50):.2f} s, p99 "
-        f"{outcome.wait(99):.2f} s, wrong: {dict(outcome.wrong) or 'none'}"
-    )
+    Args:
+        running: the service.
+        seconds: the duration of the flood.
+        sentences: the texts that are sent.
+        clients: the number of clients that saturate the service before and after.
+        times: the rate of the flood, as a multiple of what was answered before.
+    """
+    port, is_right = running.port, _judge(running, sentences)
+    saturation = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
+    before = send(port, sentences, **saturation)  # type: ignore[arg-type]
+    print(f"saturated: {before}", flush=True)
+    memory = _megabytes(running)
+    rate = times * before.served
+    during = send(port, sentences, rate=rate, seconds=seconds, is_right=is_right)
+    grown = _megabytes(running) - memory
+    print(f"flooded at {rate:.0f}/s: {during}; memory grew by {grown:.0f} MB", flush=True)
+    with running.client(**{"X-Request-Timeout": "0.5"}) as client:
+        status = client.post("/predict", json={"sentences": sentences[:1]}).status_code
+    queued = running.metric("headlight_queue_tokens")
+    after = send(port, sentences, **saturation)  # type: ignore[arg-type]
+    print(f"saturated again: {after}", flush=True)
+    promises = {
+        "every answer is right, or a clean refusal": not (
+            before.wrong or during.wrong or after.wrong
+        ),
+        "what cannot be answered is refused": during.statuses[503] > 0,
+        "throughput stays above 0.9": during.served > 0.9 * min(before.served, after.served),
+        "at most 2 % of the admitted are late": during.statuses[504] <= 0.02 * during.statuses[200],
+        "memory grows by less than 30 MB": grown < 30,
+        "afterwards the first request is answered, and nothing waits": (status, queued) == (200, 0),
+    }
+    return [promise for promise, holds in promises.items() if not holds]
 
 
-def measure(running: RunningService, *, seconds: float, times: float) -> int:
-    """Runs all phases; returns how many of the promises were broken."""
-    sentences = [f"The {word} {judgement}." for word in _WORDS for judgement in _JUDGEMENTS]
-    with running.client() as client:
-        is_right = Judge(client, sentences).is_right
-        watched = Watched()
-        port = running.port
-        saturate(port, sentences, clients=_CLIENTS, seconds=3.0, is_right=is_right)
-        with watched.watching(running):
-            before = saturate(
-                port, sentences, clients=_CLIENTS, seconds=seconds / 3, is_right=is_right
-            )
-            print(describe("saturated", before), flush=True)
-            rate = times * before.served
-            during = flood(port, sentences, rate=rate, seconds=seconds, is_right=is_right)
-            print(describe("flooded", during, offered=rate), flush=True)
-            started = time.perf_counter()
-            client.post(
-                "/predict", json={"sentences": sentences[:1]}, headers={"X-Request-Timeout": "1"}
-            ).raise_for_status()
-            recovered = time.perf_counter() - started
-            after = saturate(
-                port, sentences, clients=_CLIENTS, seconds=seconds / 3, is_right=is_right
-            )
-            print(describe("saturated again", after), flush=True)
-    share = during.served / max(before.served, after.served)
+def fairness(
+    running: RunningService,
+    *,
+    seconds: float,
+    attacks: Sequence[Sequence[str]] = EACH_ATTACK,
+    most_times: float = 3.0,
+) -> list[str]:
+    """Sends single sentences of polite clients beside attacks; returns broken promises.
+
+    Args:
+        running: the service.
+        seconds: the duration of each attack.
+        attacks: names of `ATTACKS` that one client sends at once, each on its own connection.
+        most_times: the limit of the p99 beside an attack, as a multiple of that without.
+    """
+    broken = []
+
+    def ask_politely() -> Any:  # noqa: ANN401
+        return send(
+            *(running.port, SENTENCES), clients=4, seconds=seconds, pause=0.005, is_right=_any
+        )
+
+    usual = ask_politely().wait(99)
+    for names in attacks:
+        with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
+            attack = attacker.submit(_attack, running.port, names, seconds + 1)
+            time.sleep(0.5)
+            beside = ask_politely()
+            statuses = attack.result()
+        times = beside.wait(99) / usual
+        print(
+            f"{names}: {beside}; {times:.2f} times the p99 alone; attacker: {statuses}", flush=True
+        )
+        if set(beside.statuses) != {200}:
+            broken.append(f"{names}: no polite request is refused")
+        if times > most_times:
+            broken.append(f"{names}: the p99 is at most {most_times} times that alone")
+        # What never fits is refused at once, and the rest is answered or refused.
+        if not set(statuses) <= {200, 422, 503, 504}:
+            broken.append(f"{names}: the attacker gets answers or refusals")
+    return broken
+
+
+def readers(running: RunningService, *, seconds: float, count: int = 40) -> list[str]:
+    """Asks for large answers and reads them slowly; returns broken promises.
+
+    Args:
+        running: the service.
+        seconds: the duration.
+        count: the number of readers.
+    """
+    before = most = _megabytes(running)
+    body = {"sentence": "the plot drags but the cast is superb " * 18}
+    with slow_readers(running.port, count, rate=1000, body=body) as (statuses, ends):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            most = max(most, _megabytes(running))
+            time.sleep(0.5)
+        with running.client() as client:
+            small = client.post("/predict", json={"sentences": ["good"]}).status_code
     print(
-        f"throughput while flooded: {share:.2f} of the best; first answer after it: "
-        f"{recovered * 1e3:.0f} ms; memory {watched.memory[0]:.0f} MB at first, "
-        f"{max(watched.memory):.0f} at most, {watched.memory[-1]:.0f} at last; open files "
-        f"{watched.files[0]:.0f}, {max(watched.files):.0f}, {watched.files[-1]:.0f}"
+        f"{count} slow readers: memory {before:.0f} MB before, {most:.0f} at most; statuses "
+        f"{dict(statuses)}; ended meanwhile {dict(ends)}; a prediction beside them: {small}"
     )
-    late = during.statuses[504]
-    broken = [
-        bool(before.wrong or during.wrong or after.wrong),
-        share < 0.9,
-        late > 0.01 * during.statuses[200],
-        recovered > 1.0,
-    ]
-    print(f"late among the admitted: {late}; promises broken: {sum(broken)}")
-    return sum(broken)
+    promises = {
+        "a small prediction is answered beside slow readers": small == 200,
+        "slow readers get answers or refusals": set(statuses) <= {"200", "503"},
+        "no slow reader waits for ever": not ends["silent"],
+    }
+    return [promise for promise, holds in promises.items() if not holds]
+
+
+def _judge(running: RunningService, sentences: Sequence[str]) -> IsRight:
+    """Returns a judge that knows the score of each sentence when nothing else is asked."""
+    scores = {}
+    with running.client() as client:
+        for sentence in sentences:
+            content = client.post("/predict", json={"sentences": [sentence]}).json()
+            scores[sentence] = content["predictions"][0]["score"]
+    return lambda sentence, found: abs(found["score"] - scores[sentence]) < _TOLERANCE
+
+
+def _any(_sentence: str, _prediction: dict[str, Any]) -> bool:
+    return True
+
+
+def _attack(port: int, names: Sequence[str], seconds: float) -> Counter[int]:
+    """Sends attacks one after the other, each name on its own connection; counts the statuses."""
+    statuses: Counter[int] = Counter()
+    until = time.monotonic() + seconds
+
+    def run(path: str, content: object) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+        body, headers = json.dumps(content), {"Content-Type": "application/json"}
+        while time.monotonic() < until:
+            connection.request("POST", path, body, headers)
+            response = connection.getresponse()
+            response.read()
+            statuses[response.status] += 1
+            time.sleep(0.02 * (response.status != 200))
+        connection.close()
+
+    threads = [threading.Thread(target=run, args=ATTACKS[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+def _megabytes(running: RunningService) -> float:
+    return running.metric("headlight_process_resident_memory_bytes") / 1e6
+
+
+CASES: dict[str, Callable[..., list[str]]] = {
+    "flood": flood,
+    "fairness": fairness,
+    "readers": readers,
+}
 
 
 def main() -> int:
-    """Starts the service and measures."""
+    """Runs the cases, each on a new service."""
     parser = argparse.ArgumentParser(description="Sends a service more than it can answer.")
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "default")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--times", type=float, default=3.0)
-    parser.add_argument("--request-timeout", default="10")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--only", action="append", choices=list(CASES))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cores = sorted(os.sched_getaffinity(0))
-        half = (len(cores) + 1) // 2
-        os.sched_setaffinity(0, cores[:half])  # the service inherits it
-        limits = ("--dtype", "auto", "--threads", "0", "--request-timeout", options.request_timeout)
-        with service(options.checkpoint, Path(folder), *limits) as running:
-            os.sched_setaffinity(0, cores[half:] or cores)
-            broken = measure(running, seconds=options.seconds, times=options.times)
+    # Service and client get half of the cores each, so that neither takes the other's.
+    cores = sorted(os.sched_getaffinity(0))
+    half = math.ceil(len(cores) / 2)
+    broken = []
+    for name in options.only or CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            os.sched_setaffinity(0, cores[:half])  # the service inherits it
+            limits = ("--dtype", "auto", "--threads", "0", "--request-timeout", "10")
+            with service(options.checkpoint, Path(folder), *limits) as running:
+                os.sched_setaffinity(0, cores[half:] or cores)
+                broken += CASES[name](running, seconds=options.seconds)
+    print(f"promises broken: {'; '.join(broken) or 'none'}")
     return 1 if broken else 0
 
 

@@ -11,12 +11,7 @@ _NAME = ".ballast"
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator["SmallDisk"]:
-    """Mounts a disk for as long as the block lasts.
-
-    Args:
-        folder: where; it is made.
-        megabytes: that the disk holds.
-    """
+    """Mounts a disk of so many megabytes at a new folder until the block ends."""
     folder.mkdir(parents=True)
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)],
@@ -32,12 +27,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator["SmallDisk"]:
 
 
 class SmallDisk:
-    """A disk that can be filled.
-
-    Args:
-        folder: where it is.
-        is_small: whether it is one of its own; else it is never filled.
-    """
+    """A disk that can be filled; only if `is_small`, as otherwise it is the machine's own."""
 
     def __init__(self, folder: Path, *, is_small: bool) -> None:
         self.folder = folder

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.resilience.scoring_memory import watch, write_table
+from tests.scoring.peaks import watch, write_table
 
 SMALL, LARGE = 64_000_000, 256_000_000
 # A second copy of what the large file has more would be 192 MB. Heaps differ from run to run.

@@ -64,13 +64,3 @@ def test_a_sample_of_a_public_set_is_above_its_floor(predictor: Predictor, name:
 
     accuracy = float((values.argmax(axis=1) == np.array(dataset.label_ids)).mean())
     assert accuracy >= FLOORS[name]
-
-
-def test_the_floors_are_below_the_recorded_figures() -> None:
-    recorded = {
-        metric.name: metric.accuracy
-        for metric in open_checkpoint(ROOT / "checkpoints" / "default").manifest.metrics
-    }
-
-    for name, floor in FLOORS.items():
-        assert floor < recorded[name] < floor + 0.1

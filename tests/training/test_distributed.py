@@ -24,7 +24,7 @@ from tests.training.torchrun import (
     start,
     write_files,
 )
-from training.distributed import ALONE
+from training.distributed import SINGLE_PROCESS
 
 pytestmark = pytest.mark.slow
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
@@ -203,10 +203,10 @@ def test_other_commands_refuse_several_processes(folder: Path, alone: Path) -> N
 
 
 def test_one_process_needs_nobody() -> None:
-    ALONE.wait()
-    assert ALONE.agree(lambda: 15)() == 15
-    assert ALONE.share(b"a") == b"a"
-    assert ALONE.share_object({"a": [1]}) == {"a": [1]}
+    SINGLE_PROCESS.wait()
+    assert SINGLE_PROCESS.agree(lambda: 15)() == 15
+    assert SINGLE_PROCESS.share(b"a") == b"a"
+    assert SINGLE_PROCESS.share_object({"a": [1]}) == {"a": [1]}
 
 
 def test_a_plan_is_run_together(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from training.errors import DataError, RecipeError, ResumeError, TrainingError
+from training.errors import DataError
 
 
 def test_a_fault_of_a_row_names_file_and_row() -> None:
@@ -23,8 +21,3 @@ def test_a_fault_of_a_file_names_no_row() -> None:
 
     assert str(error) == "reviews.csv: is empty"
     assert error.row is None
-
-
-@pytest.mark.parametrize("kind", [DataError, RecipeError, ResumeError])
-def test_every_error_is_a_training_error(kind: type[Exception]) -> None:
-    assert issubclass(kind, TrainingError)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shared_data import shared_file
 from training.data.readers import read_texts
-from training.data.splits import text_key
+from training.data.validation_split import text_key
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 

@@ -77,7 +77,7 @@ def test_without_a_state_the_other_way_is_told(
 
     assert capsys.readouterr().err == (
         f"headlight-train: {tmp_path / 'out.run' / STATE}: no state of a run is kept there: fit "
-        "with --keep-state first, or begin with the weights alone by --init-from\n"
+        "with --keep-state first, or begin with only the weights by --init-from\n"
     )
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == before
 

@@ -1,73 +1,106 @@
-"""`make install` installs `headlight-train` too, but not what it needs."""
+"""Each missing package is one clear line, before any work: what needs it, and its extra."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.model.keys import elliptic_pair
 from tests.test_architecture import ROOT
 from tests.training.tiny_plans import write_plan
+from tests.training.tiny_runs import arguments
 
-COMMANDS = {
-    "fit": ["fit", "reviews.csv", "--output", "never"],
-    "fit --plan": ["fit", "--plan", "plan.toml", "--output", "never"],
-    "evaluate": ["evaluate", "reviews.csv", "--checkpoint", "never"],
-    "compare": ["compare", "reviews.csv", "--output", "never"],
-}
+# Every command in one process: a module whose import failed is imported again by the next.
+PROGRAM = """
+import json, sys
+hidden, commands = json.load(sys.stdin)
+sys.modules.update(dict.fromkeys(hidden))
+from training.__main__ import main
+sys.exit(any([main(command) != 1 for command in commands]))
+"""
+INSTALL = ".venv/bin/pip install --constraint constraints.txt --editable"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_one_line_says_what_to_install(command: str) -> None:
+def lines_without(hidden: Sequence[str], commands: Sequence[Sequence[str]]) -> list[str]:
+    """What the commands print on standard error where some packages are not installed."""
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        input=json.dumps([hidden, commands]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    return ended.stderr.splitlines()
+
+
+def test_training_needs_more_than_serving() -> None:
     hidden = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm")
-    program = (
-        f"import sys; sys.modules.update(dict.fromkeys({hidden})); "
-        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
+    commands = [
+        ["fit", "reviews.csv", "--output", "never"],
+        ["fit", "--plan", "plan.toml", "--output", "never"],
+        ["evaluate", "reviews.csv", "--checkpoint", "never"],
+        ["compare", "reviews.csv", "--output", "never"],
+        ["search", "reviews.csv", "--output", "never"],
+    ]
 
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *COMMANDS[command]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    lines = lines_without(hidden, commands)
 
-    assert (ended.returncode, ended.stdout) == (1, "")
-    [line] = ended.stderr.splitlines()
-    package = line.removeprefix("headlight-train: ").partition(" ")[0].partition(".")[0]
-    assert package in hidden
-    assert line == (
-        f"headlight-train: {line.removeprefix('headlight-train: ').partition(' ')[0]} is not "
-        "installed, which training needs and serving does not: "
-        ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'"
-    )
+    assert len(lines) == len(commands)
+    for line in lines:
+        name = line.removeprefix("headlight-train: ").partition(" ")[0]
+        assert name.partition(".")[0] in hidden
+        assert line == (
+            f"headlight-train: {name} is not installed, which training needs and serving does "
+            f"not: {INSTALL} '.[train]'"
+        )
 
 
-def test_a_plan_with_a_teacher_says_before_any_work_that_transformers_is_missing(
-    tmp_path: Path,
-) -> None:
-    tiny = write_plan(tmp_path)
-    program = (
-        "import sys; sys.modules['transformers'] = None; "
-        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
+def test_what_needs_an_extra_names_it(tmp_path: Path) -> None:
+    """A plan with a teacher, two trackers and the hub."""
+    commands = [
+        write_plan(tmp_path).command(tmp_path / "out"),
+        arguments(tmp_path, "out", "--log-to", "tensorboard:runs"),
+        arguments(tmp_path, "out", "--log-to", "mlflow"),
+        ["fetch", "people/film", "--output", str(tmp_path / "out")],
+    ]
 
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *tiny.command(tmp_path / "out")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    lines = lines_without(("transformers", "tensorboard", "mlflow", "huggingface_hub"), commands)
 
-    assert (ended.returncode, ended.stdout, ended.stderr) == (
-        1,
-        "",
+    assert lines == [
         "headlight-train: transformers is not installed, which the teacher of a plan needs and "
-        "serving does not: .venv/bin/pip install --constraint constraints.txt --editable "
-        "'.[train,teacher]'\n",
-    )
+        f"serving does not: {INSTALL} '.[train,teacher]'",
+        "headlight-train: tensorboard is not installed, which --log-to tensorboard needs: "
+        f"{INSTALL} '.[train,tensorboard]'",
+        "headlight-train: mlflow is not installed, which --log-to mlflow needs: "
+        f"{INSTALL} '.[train,mlflow]'",
+        "headlight-train: hf:people/film@main: huggingface_hub is not installed, which names of "
+        f"the hub need: install the extra hub ({INSTALL} '.[hub]')",
+    ]
+    assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out.run").exists()
+
+
+@pytest.mark.parametrize("package", ["model_signing", "OpenSSL"])
+def test_signatures_need_an_extra(package: str, tmp_path: Path, checkpoint_folder: Path) -> None:
+    keys = elliptic_pair(tmp_path / "keys")
+    commands = [
+        [name, str(checkpoint_folder), "--key", str(key)]
+        for name, key in (("sign", keys.private), ("verify", keys.public))
+    ]
+
+    lines = lines_without([package], commands)
+
+    assert len(lines) == 2
+    for line in lines:
+        name = line.removeprefix("headlight-train: ").partition(" ")[0]
+        assert name.partition(".")[0] == package
+        assert line == (
+            f"headlight-train: {name} is not installed, which signatures need: {INSTALL} "
+            "'.[signing]'"
+        )

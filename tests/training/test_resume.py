@@ -16,7 +16,7 @@ from tests.builders import tiny_network, tiny_tokenizer
 from training.device import Accelerator
 from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 
@@ -41,7 +41,7 @@ class Run:
         self.network = tiny_network()
         self.recorded: list[list[Measurement]] = []
         tokenizer = tiny_tokenizer()
-        rows = Rows([tokenizer.encode(text) for text in TEXTS], [1, 1, 1, 0, 0, 0])
+        rows = EncodedRows([tokenizer.encode(text) for text in TEXTS], [1, 1, 1, 0, 0, 0])
         recipe = {
             "batch_size": 2,
             "epochs": EPOCHS,
@@ -58,7 +58,7 @@ class Run:
             validation=rows,
             accelerator=Accelerator(torch.device("cpu")),
             state_dir=folder / "state",
-            identity={"folder": folder.name},
+            fingerprint={"folder": folder.name},
         )
 
     def to_the_end(

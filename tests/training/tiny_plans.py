@@ -102,7 +102,7 @@ class TinyPlan:
             "--output": output,
         }
         words = [str(word) for pair in places.items() for word in pair]
-        return ["fit", *words, "--dtype", "float32", *options]
+        return ["fit", *words, "--dtype", "float32", "--threads", "1", *options]
 
 
 def write_plan(folder: Path, text: str = PLAN) -> TinyPlan:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from model.cli.arguments import number, positive, whole
 from model.cli.progress import say
-from training.cli.shared_options import (
+from training.cli.options import (
     add_columns,
     add_device,
     add_files,
     add_labels,
     columns_of,
-    names,
+    comma_separated,
 )
-from training.compare.variants import ALL, BASELINE
-from training.data.splits import read_and_split
+from training.compare.variants import ALL
+from training.data.validation_split import read_and_split
 from training.device import choose_accelerator, describe
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
@@ -25,7 +25,7 @@ _FEWEST_SEEDS = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command."""
+    """Adds the options of the command."""
     add_files(parser, "labelled text")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--variants",
-        type=names,
+        type=comma_separated,
         metavar="A,B",
         help=f"which ones, the first being what the others are set against: {', '.join(ALL)} "
         "(default: all)",
@@ -89,8 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the device cannot be used.
         OSError: the report cannot be written.
     """
-    # Imported only now: they take seconds, and __main__ needs the options alone.
-    from training.compare.baseline import check_baseline
+    # Imported only now: they take seconds, and __main__ needs only the options.
     from training.compare.comparison import Comparison
     from training.compare.report import REPORT, check_output, write_report
     from training.compare.run import run_variants
@@ -112,8 +111,6 @@ def run(arguments: argparse.Namespace) -> int:
         share=recipe.validation_share,
         seed=recipe.seed,
     )
-    if BASELINE in (arguments.variants or ALL):
-        check_baseline(training)  # before the networks are trained
     with noted_signals() as stop:
         outcomes = run_variants(
             arguments.variants or ALL,
@@ -131,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=_command(arguments),
         machine=describe(accelerator.device),
         sources=tuple(
-            source.model_copy(update={"file": _shown(path)})
+            source.model_copy(update={"file": _short(path)})
             for path, source in zip(paths, sources, strict=True)
         ),
         hold_out="files" if arguments.validation else arguments.hold_out,
@@ -153,16 +150,16 @@ def _check(arguments: argparse.Namespace) -> None:
             f"--variants: there is no variant {unknown[0]}: choose from {', '.join(ALL)}"
         )
     if len(set(chosen)) < len(chosen):
-        raise RecipeError("--variants names one twice: name each once")
+        raise RecipeError("--variants names a variant twice: name each once")
     if arguments.seeds < _FEWEST_SEEDS:
         raise RecipeError(f"--seeds must be at least {_FEWEST_SEEDS}, got {arguments.seeds}")
 
 
 def _command(arguments: argparse.Namespace) -> str:
     """Builds the command line that repeats the comparison, without folders of this machine."""
-    words = ["headlight-train", "compare", *(_shown(path) for path in arguments.files)]
+    words = ["headlight-train", "compare", *(_short(path) for path in arguments.files)]
     for path in arguments.validation:
-        words += ["--validation", _shown(path)]
+        words += ["--validation", _short(path)]
     if not arguments.validation:
         words += ["--hold-out", arguments.hold_out]
         words += ["--validation-share", f"{arguments.validation_share:g}"]
@@ -180,6 +177,6 @@ def _command(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _shown(path: Path) -> str:
+def _short(path: Path) -> str:
     """Names a file and its folder, but not where the folder is."""
     return f"{path.resolve().parent.name}/{path.name}"

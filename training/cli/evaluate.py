@@ -19,14 +19,8 @@ from model.errors import ConfigurationError
 from model.files import write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from training.cli.evaluate_sources import (
-    HELD_OUT,
-    add_plan,
-    add_sources,
-    check_sources,
-    read_sources,
-)
-from training.cli.shared_options import add_columns, add_device, add_labels
+from training.cli.evaluate_sources import HELD_OUT, check_sources, read_sources
+from training.cli.options import add_columns, add_device, add_files, add_labels
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.data.hub import local_files
@@ -40,8 +34,8 @@ _STANDARD_OUTPUT = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command."""
-    add_sources(parser)
+    """Adds the options of the command."""
+    add_files(parser, "labelled text", optional=True, hub=True)
     parser.add_argument(
         "--checkpoint",
         type=Path,
@@ -49,7 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the checkpoint folder, or hf:NAME@REVISION",
     )
-    add_plan(parser)
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        metavar="PLAN",
+        help="measure the rows that this plan of fit holds out, before the files",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="the folder that the sources of the plan lie in"
+    )
     add_columns(parser)
     add_labels(
         parser,
@@ -113,11 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: the checkpoint or the device cannot be used, or the folder cannot
             take a record.
     """
-    # Imported only now: they take seconds, and __main__ needs the options alone.
+    # Imported only now: they take seconds, and __main__ needs only the options.
     from training.measure.evaluate import run_probes
-    from training.measure.plots import check_suffix
+    from training.measure.plots import check_suffix, plot_reliability
     from training.measure.probe import find_poles
-    from training.measure.reliability import plot_reliability
     from training.measure.report import probes_to_text, summarise, to_text
 
     check_sources(arguments)
@@ -128,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_suffix(arguments.plot)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))
-    checkpoint = open_checkpoint(local_folder(arguments.checkpoint))
+    checkpoint = open_checkpoint(local_folder(arguments.checkpoint), trial=True)
     arguments.files = local_files(arguments.files)
     try:
         dtype = choose_dtype(arguments.dtype, device, checkpoint.manifest.precision)
@@ -166,13 +167,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
-    """Names the sets for a record; none if nothing is recorded.
-
-    Raises:
-        CheckpointError: the folder cannot take a record.
-        RecipeError: a name cannot be recorded, or two are the same.
-    """
-    from training.measure.precision import set_names
+    """Names the sets for a record; none if nothing is recorded."""
+    from training.measure.evaluate import set_names
 
     if arguments.record_dtype is None and not arguments.record_baseline:
         return []
@@ -188,29 +184,29 @@ def _record(
     arguments: argparse.Namespace,
 ) -> str:
     """Records what the options ask for; returns lines that say so, each ended."""
-    from training.measure.evaluate import make_baseline, make_thresholds
-    from training.measure.precision import make_record, record_to_text
+    from training.measure.evaluate import (
+        make_baseline,
+        make_record,
+        make_thresholds,
+        record_to_text,
+    )
 
-    told = ""
+    lines = ""
     if rounded is not None:
         record = make_record(checkpoint, names, measured, *rounded)
         save_precision(checkpoint, record)
-        told = record_to_text(record)
+        lines = record_to_text(record)
         checkpoint = open_checkpoint(checkpoint.path)  # as it is now
     if arguments.record_baseline:
         labels = checkpoint.config.labels
         baseline = make_baseline(measured, labels=labels, sets=names)
         save_baseline(checkpoint, baseline, make_thresholds(measured, labels=labels, sets=names))
-        told += f"baseline and thresholds of {baseline.rows:,} texts recorded\n"
-    return told
+        lines += f"baseline and thresholds of {baseline.rows:,} texts recorded\n"
+    return lines
 
 
 def _device_name(arguments: argparse.Namespace) -> str:
-    """The device of the options; a record is of a processor, in float32 and in its type.
-
-    Raises:
-        RecipeError: the options do not fit together, or not to this machine.
-    """
+    """Returns the device of the options; a record measures a processor, in float32 and its type."""
     name: str = arguments.device
     if arguments.record_dtype is None:
         return name
@@ -222,7 +218,7 @@ def _device_name(arguments: argparse.Namespace) -> str:
     if name not in ("auto", "cpu"):
         raise RecipeError(
             f"--record-dtype {arguments.record_dtype} measures on a processor, and --device is "
-            f"{name}: take cpu, or leave it out"
+            f"{name}: use cpu, or leave it out"
         )
     if arguments.record_dtype == "int8" and not computes_int8(torch.device("cpu")):
         raise RecipeError(

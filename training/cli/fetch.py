@@ -10,9 +10,9 @@ _MAIN = "main"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Gives a parser the options of the command."""
+    """Adds the options of the command."""
     parser.add_argument(
-        "name", metavar="NAME", help="of the folder on the hub, such as organisation/name"
+        "name", metavar="NAME", help="the name on the hub, such as organisation/name"
     )
     parser.add_argument(
         "--revision",
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Downloads and checks a folder, and tells its commit.
+    """Downloads and checks a folder, and prints its commit.
 
     Raises:
         model.errors.ModelError: the folder cannot be fetched or is not accepted.
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise HubError(
             arguments.name, f"names a revision, and so does --revision {arguments.revision}"
         )
-    reference = parse(arguments.name)  # alone first, so that a fault is told in what was typed
+    reference = parse(arguments.name)  # first, so that an error names what the user typed
     if not has_own:
         reference = parse(f"{arguments.name}@{arguments.revision}")
     check = _accept if arguments.encoder else partial(open_checkpoint, trial=True)
@@ -57,14 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _accept(folder: Path) -> None:
-    """Checks an encoder as `fit --init-from` does; the labels are those of no run.
-
-    Raises:
-        ModelError: its sizes, its tokenizer or its weights cannot be used.
-    """
-    from model.tokenization.sandbox import try_tokenizer
+    """Checks an encoder as `fit --init-from` does."""
     from training.fit.initial import init_from_pretrained
     from training.fit.recipe import load_recipe
 
-    try_tokenizer(folder)
     init_from_pretrained(load_recipe("finetune", {}), folder, ("first", "second"))

@@ -1,44 +1,56 @@
 """Runs `headlight-train fit` on labelled files: trains a checkpoint and records its history."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from model.checkpoint.hub_folder import local_folder
 from model.cli.progress import say
 from model.files import WEIGHTS
-from training.cli import fit_report, folds, plan
-from training.cli.fit_options import STORE_DTYPES, check_folds, check_one_run, place_run
-from training.cli.fit_resume import check_left, is_left, lengthened
-from training.cli.recipe_options import recipe_of
-from training.cli.shared_options import columns_of
+from training.cli import fit_report, plan
+from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
+from training.cli.fit_resume import check_leftovers, extended_recipe, has_leftovers
+from training.cli.options import check_folds, columns_of, recipe_of
+from training.cross_validation import (
+    Fold,
+    TrainingContext,
+    detokenized,
+    fold_line,
+    folds_line,
+    make_trainer,
+    remove_folds,
+    run_folds,
+)
 from training.data.dataset import Dataset, read_dataset
 from training.data.hub import local_files
-from training.data.splits import hold_out_rows, read_evaluated, read_training
-from training.device import choose_accelerator
+from training.data.validation_split import read_evaluated, read_training, split_validation
+from training.device import Accelerator, choose_accelerator
 from training.distributed import Ranks, current
 from training.errors import DivergedRunError, NoSpaceError
-from training.fit.checkpointing import FULL, tell_unwritten, where_to_go_on
+from training.fit.checkpointing import (
+    FULL,
+    check_space,
+    demand_of,
+    describe_unwritten,
+    resume_hint,
+)
 from training.fit.export import Exported, write_checkpoint
-from training.fit.initial import InitialModel, begin
+from training.fit.initial import begin
 from training.fit.recipe import Recipe
-from training.fit.rows import encode_rows
-from training.fit.run_fingerprint import identity_of
-from training.fit.space import Demand, check_space, demand_of
+from training.fit.run_fingerprint import run_fingerprint
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.signals import noted_signals, raised_signals
-from training.synth.augment import disturb_all, undo_penn_in_share
-from training.tracking.opening import check_installed, opened_logs
-from training.tracking.parameters import parameters_of
-from training.tracking.run_log import RunLog, final_values
+from training.tracking.logs import (
+    CombinedLogger,
+    check_installed,
+    final_values,
+    opened_logs,
+    parameters_of,
+)
 
 _HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
 
@@ -59,14 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     check_installed(arguments.log_to)
     recipe = recipe_of(arguments)
     arguments.overwrite = arguments.overwrite or arguments.extend is not None
-    run_dir = place_run(arguments)
+    run_dir = choose_run_dir(arguments)
+    state_dir = run_dir / _STATE
     if ranks.restarts and ranks.is_first:
-        # A process was lost: nobody types --resume.
-        arguments.resume = is_left(arguments, run_dir / _STATE)
+        # torchrun has restarted the processes after one was lost: the user types no --resume.
+        arguments.resume = has_leftovers(arguments, state_dir)
     if ranks.is_first:
-        check_left(arguments, run_dir / _STATE)
+        check_leftovers(arguments, state_dir)
     arguments.resume = ranks.share_object(arguments.resume)
-    recipe, then = lengthened(arguments, recipe, run_dir / _STATE, ranks)
+    recipe, then = extended_recipe(arguments, recipe, state_dir, ranks)
     _fetch(arguments)
     accelerator = choose_accelerator(
         arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
@@ -76,35 +89,21 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.evaluate, columns=columns_of(arguments), labels=training.labels
     )
     start = begin(recipe, arguments.init_from, training)
-
-    def identity(decided: Recipe) -> dict[str, Any]:
-        datasets = {"training": training, "validation": validation}
-        return identity_of(decided, start.origin, accelerator, datasets)
-
-    trainer = Trainer(
-        start.network.to(accelerator.device),
-        start.tokenizer,
-        recipe,
-        training=encode_rows(
-            start.tokenizer,
-            training,
-            disturb_all(training.texts, seed=recipe.seed) if recipe.consistency else None,
-        ),
-        validation=encode_rows(start.tokenizer, validation),
-        accelerator=accelerator,
-        state_dir=run_dir / _STATE,
-        identity=identity(recipe),
+    trainer = make_trainer(
+        recipe, start, training, validation, accelerator=accelerator, state_dir=state_dir,
         ranks=ranks,
-    )
-    if arguments.resume and ranks.share_object(has_state(run_dir / _STATE)):
-        trainer.resume(identity(then))
+    )  # fmt: skip
+    if arguments.resume and ranks.share_object(has_state(state_dir)):
+        data = {"training": training, "validation": validation}
+        trainer.resume(run_fingerprint(then, start.origin, accelerator, data))
         say(f"resuming after step {trainer.step}")
+    dtype = STORE_DTYPES[arguments.store_dtype]
     demand = demand_of(
         start.network,
         start.tokenizer,
-        dtype=STORE_DTYPES[arguments.store_dtype],
+        dtype=dtype,
         has_average=recipe.average_decay > 0.0,
-        state_dir=run_dir / _STATE,
+        state_dir=state_dir,
         is_over=trainer.is_over,
     )
     if ranks.is_first:
@@ -113,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     fit_report.say_beginning(
         arguments, recipe, trainer, training=training, validation=validation, evaluated=evaluated
     )
-    found = folds.run(arguments, recipe, rows, run_dir, accelerator)
+    folds = _cross_validate(arguments, recipe, rows, run_dir, accelerator)
     with opened_logs(
         arguments.log_to if ranks.is_first else (),
         arguments.output.resolve().name,
@@ -125,23 +124,30 @@ def run(arguments: argparse.Namespace) -> int:
         history = _fit(trainer, recipe, run_dir, log, save_every=arguments.save_every, ranks=ranks)
         if not ranks.is_first:
             return 0
-        with raised_signals(trainer.interrupted):
-            exported = _write(
-                arguments,
+
+        def write() -> Exported:
+            return write_checkpoint(
+                arguments.output,
                 start,
-                recipe,
-                trainer,
-                demand,
-                data=(training, validation, evaluated),
-                state_dir=run_dir / _STATE,
+                seed=recipe.seed,
+                record=recipe.model_dump(mode="json"),
+                training=training,
+                validation=validation,
+                evaluated=evaluated,
                 device=accelerator.device,
+                dtype=dtype,
             )
+
+        with raised_signals(trainer.interrupted):
+            exported = _write(write, trainer, state_dir, arguments.output, demand.checkpoint)
             if not arguments.keep_state:
-                remove_state(run_dir / _STATE)
+                remove_state(state_dir)
         log.end(final_values(exported.figures, exported.manifest.temperature), step=trainer.step)
-    fit_report.unless_unwritten(lambda: plot_history(history, run_dir / _PLOT), run_dir / _PLOT)
+    plot = run_dir / _PLOT
+    fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
     fit_report.say_end(recipe, history, exported, training=training, validation=validation)
-    folds.say_mean(found)
+    if folds:
+        say(folds_line(folds))
     say(f"checkpoint: {arguments.output}")
     return 0
 
@@ -156,51 +162,84 @@ def _fetch(arguments: argparse.Namespace) -> None:
 
 
 def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset, Dataset]:
-    """Reads the rows, and divides them; some training texts of the Penn style are rewritten.
-
-    Returns:
-        All rows of the files, the training rows and the validation rows.
-    """
+    """Returns all rows of the files, the training rows and the validation rows."""
     columns = columns_of(arguments)
     rows = read_training(arguments.files, columns=columns, labels=arguments.labels)
     if arguments.validation:
         training = rows
         validation = read_dataset(arguments.validation, columns=columns, labels=rows.labels)
     else:
-        training, validation = hold_out_rows(
+        training, validation = split_validation(
             rows, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
         )
-    texts = undo_penn_in_share(training.texts, share=recipe.undo_penn_share, seed=recipe.seed)
-    return rows, replace(training, texts=texts), validation
+    return rows, detokenized(training, recipe), validation
+
+
+def _cross_validate(
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    rows: Dataset,
+    run_dir: Path,
+    accelerator: Accelerator,
+) -> list[Fold]:
+    """Trains and measures a network for each fold, if the user asks for folds."""
+    count: int | None = arguments.folds
+    if count is None:
+        return []
+    if not arguments.resume:
+        remove_folds(run_dir)
+    say(
+        f"{count} folds: each is measured by a network that is trained on the rows of the others; "
+        "the checkpoint follows"
+    )
+    with noted_signals() as stop:
+        folds = run_folds(
+            recipe,
+            rows,
+            count=count,
+            folder=run_dir,
+            label="",
+            context=TrainingContext(
+                accelerator=accelerator,
+                init_from=arguments.init_from,
+                save_every=arguments.save_every,
+                stop=stop,
+                name=arguments.output.resolve().name,
+                targets=tuple(arguments.log_to),
+            ),
+            report=lambda fold: say(fold_line(fold, count)),
+        )
+    say(folds_line(folds))
+    return folds
 
 
 def _fit(
     trainer: Trainer,
     recipe: Recipe,
     run_dir: Path,
-    log: RunLog,
+    log: CombinedLogger,
     *,
     save_every: int,
     ranks: Ranks,
 ) -> list[Measurement]:
-    """Trains from the start, or from where the run was interrupted, and tells each epoch."""
+    """Trains from the start or from the last state, and prints each epoch."""
     if ranks.is_first:
         run_dir.mkdir(parents=True, exist_ok=True)
         if not trainer.step:
             remove_state(run_dir / _STATE)
             for left in (_HISTORY, _PLOT):
                 (run_dir / left).unlink(missing_ok=True)
-    told = 0
+    printed = 0
 
     def record(history: Sequence[Measurement]) -> None:
-        nonlocal told
-        for count in range(told + 1, len(history) + 1):
+        nonlocal printed
+        for count in range(printed + 1, len(history) + 1):
             say(epoch_line(history[:count], epochs=recipe.epochs))
             log.epoch(history[count - 1])
-        told = len(history)
+        printed = len(history)
         path = run_dir / _HISTORY
         if ranks.is_first:
-            fit_report.unless_unwritten(lambda: write_history(history, path), path)
+            fit_report.warn_if_unwritten(lambda: write_history(history, path), path)
 
     try:
         with noted_signals() as stop:
@@ -213,47 +252,24 @@ def _fit(
 
 
 def _write(
-    arguments: argparse.Namespace,
-    start: InitialModel,
-    recipe: Recipe,
-    trainer: Trainer,
-    demand: Demand,
-    *,
-    data: tuple[Dataset, Dataset, dict[str, Dataset]],
-    state_dir: Path,
-    device: torch.device,
+    write: Callable[[], Exported], trainer: Trainer, state_dir: Path, output: Path, size: int
 ) -> Exported:
-    """Writes the checkpoint; a full disk loses no state of the run."""
-    training, validation, evaluated = data
-
-    def write() -> Exported:
-        return write_checkpoint(
-            arguments.output,
-            start,
-            seed=recipe.seed,
-            record=recipe.model_dump(mode="json"),
-            training=training,
-            validation=validation,
-            evaluated=evaluated,
-            device=device,
-            dtype=STORE_DTYPES[arguments.store_dtype],
-        )
-
+    """Writes the checkpoint of `size` bytes; a full disk loses no state of the run."""
     try:
         try:
             return write()
         except OSError as error:
             if error.errno not in FULL or trainer.unsaved is None:
                 raise
-            # The state on disk is an old one: it gives its room to the weights that are trained.
+            # The state on disk is an old one: it makes room for the weights that are trained.
             remove_state(state_dir)
             return write()
     except OSError as error:
-        fault = tell_unwritten(error, arguments.output / WEIGHTS, demand.checkpoint)
+        fault = describe_unwritten(error, output / WEIGHTS, size)
         rest = (
             "the trained weights are saved, and the same command with --resume only writes the "
             "checkpoint"
             if trainer.unsaved is None
-            else f"nor is the last state saved: {where_to_go_on(state_dir)}"
+            else f"nor is the last state saved: {resume_hint(state_dir)}"
         )
         raise NoSpaceError(f"the checkpoint: {fault}: make room; {rest}") from error

@@ -1,26 +1,33 @@
-"""Tells what `headlight-train fit` does: its rows before, its figures and baselines after."""
+"""Prints what `headlight-train fit` does: its rows, its figures, baselines and advice."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import training as package
 from model.cli.progress import say
-from training.cli.advice import (
-    FEW_ROWS,
-    FEW_STEPS,
-    HIGH_RATE,
-    find_pretrained,
-    pretrained_command,
-)
-from training.cli.recipe_options import PRETRAINED_DECIDES
+from training.cli.options import PRETRAINED_DECIDES, changed_command
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.fit.recipe import Recipe
 from training.fit.trainer import Trainer
-from training.measure.cautions import result_cautions, row_cautions
 from training.measure.history import Measurement
-from training.measure.summary import baseline_line, end_line, figure_lines, majority, rows_line
+from training.measure.summary import (
+    baseline_line,
+    end_line,
+    figure_lines,
+    majority,
+    result_warnings,
+    row_warnings,
+    rows_line,
+)
 from training.measure.tfidf import baseline_accuracy, is_cheap
+
+# Below this many rows a network that knows the language already is better by far.
+FEW_ROWS = 20_000
+# At fewer steps even a pretrained network hardly moves, unless its rate is high.
+FEW_STEPS, HIGH_RATE = 100, 3e-4
+_CHECKPOINT = Path("checkpoints") / "default"
 
 
 def say_beginning(
@@ -32,11 +39,11 @@ def say_beginning(
     validation: Dataset,
     evaluated: Mapping[str, Dataset],
 ) -> None:
-    """Tells what is trained on, and what is to be feared of it, before any time is spent."""
+    """Prints the rows of a run and warnings about them, before any time is spent."""
     say(rows_line(training, "learn from"))
     say(rows_line(validation, "validate on"))
-    for caution in row_cautions(training, validation, evaluated):
-        say(f"warning: {caution}")
+    for warning in row_warnings(training, validation, evaluated):
+        say(f"warning: {warning}")
     if arguments.resume:
         return
     if arguments.init_from is None and recipe.network is not None and len(training) < FEW_ROWS:
@@ -57,8 +64,15 @@ def _advice(typed: Sequence[str]) -> str:
     folder = find_pretrained()
     if folder is None:
         return "Give one with --init-from DIR or --init-from hf:NAME@REVISION"
-    command = pretrained_command(typed, folder, without=PRETRAINED_DECIDES)
+    added = ["--init-from", str(folder), "--overwrite"]
+    command = changed_command(typed, without=PRETRAINED_DECIDES, added=added)
     return f"Type instead:\n  {command}"
+
+
+def find_pretrained() -> Path | None:
+    """Finds the folder of the checkpoint that ships; None if it is missing."""
+    beside = Path(package.__file__).resolve().parents[1] / _CHECKPOINT
+    return next((folder for folder in (_CHECKPOINT, beside) if folder.is_dir()), None)
 
 
 def say_end(
@@ -69,7 +83,7 @@ def say_end(
     training: Dataset,
     validation: Dataset,
 ) -> None:
-    """Tells the figures, what they have to beat, and where they say less than they seem to."""
+    """Prints the figures, the baselines to beat, and warnings about the result."""
     temperature = exported.manifest.temperature
     say(end_line(history, epochs=recipe.epochs, keeps_best=recipe.keep == "best"))
     say(f"temperature {temperature:.3f}")
@@ -81,26 +95,21 @@ def say_end(
             say(line)
         if name == "validation":
             say(baseline_line(label, share, baseline, was_fitted=was_fitted))
-    cautions = result_cautions(
-        exported.figures["validation"],
-        temperature,
-        training.labels,
-        share=share,
-        baseline=baseline,
-    )
-    for caution in cautions:
-        say(f"warning: {caution}")
+    for warning in result_warnings(
+        exported.figures["validation"], temperature, training.labels, share=share, baseline=baseline
+    ):
+        say(f"warning: {warning}")
 
 
 def _baseline(training: Dataset, validation: Dataset) -> float | None:
-    """Fits the baseline. Ctrl-C leaves it out, for the checkpoint is written already."""
+    """Fits the baseline. Ctrl-C only leaves it out, for the checkpoint is written already."""
     try:
         return baseline_accuracy(training, validation)
     except KeyboardInterrupt:
         return None
 
 
-def unless_unwritten(write: Callable[[], None], path: Path) -> None:
+def warn_if_unwritten(write: Callable[[], None], path: Path) -> None:
     """Writes a file that a run can do without, and warns if that fails."""
     try:
         write()

@@ -1,18 +1,18 @@
-"""Finds out what `headlight-train fit` goes on with: an interrupted or a finished run."""
+"""Finds out what `headlight-train fit` continues: an interrupted or a finished run."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
+from training.cross_validation import has_folds
 from training.distributed import Ranks
 from training.errors import RecipeError, ResumeError
 from training.fit.recipe import Recipe
-from training.fit.state import has_state, past_of_state
-from training.trials.folds import has_folds
+from training.fit.state import has_state, previous_run
 
 
-def is_left(arguments: argparse.Namespace, state: Path) -> bool:
-    """Tells whether an interrupted run left its state or its folds."""
+def has_leftovers(arguments: argparse.Namespace, state: Path) -> bool:
+    """Whether an interrupted run left its state or its folds."""
     return has_state(state) or _has_folds(arguments, state)
 
 
@@ -20,60 +20,51 @@ def _has_folds(arguments: argparse.Namespace, state: Path) -> bool:
     return arguments.folds is not None and has_folds(state.parent)
 
 
-def check_left(arguments: argparse.Namespace, state: Path) -> None:
+def check_leftovers(arguments: argparse.Namespace, state: Path) -> None:
     """Refuses to discard an interrupted run without `--overwrite`, before any work is done.
 
-    Args:
-        arguments: of the command line.
-        state: the folder where the run leaves its state; folds are left beside it.
-
     Raises:
-        ResumeError: there is nothing to go on with.
-        RecipeError: there is, and nobody said what to do with it.
+        ResumeError: there is nothing to resume.
+        RecipeError: there is, and no option says what to do with it.
     """
-    folds_left = _has_folds(arguments, state)
-    if arguments.resume and not is_left(arguments, state):
-        raise ResumeError(f"{state}: there is no interrupted run to go on with; leave out --resume")
-    if has_state(state) and not (arguments.resume or arguments.overwrite):
+    if arguments.resume and not has_leftovers(arguments, state):
+        raise ResumeError(f"{state}: there is no interrupted run to resume; leave out --resume")
+    if arguments.resume or arguments.overwrite:
+        return
+    if has_state(state):
         raise RecipeError(
-            f"{state} holds the state of a run: go on with it with --resume, or with --extend if "
-            "it has ended, or give it up with --overwrite"
+            f"{state} holds the state of a run: resume it with --resume, continue it with --extend "
+            "if it has ended, or discard it with --overwrite"
         )
-    if folds_left and not (arguments.resume or arguments.overwrite):
+    if _has_folds(arguments, state):
         raise RecipeError(
-            f"{state.parent} holds folds of a run: go on with it with --resume, or give it up with "
+            f"{state.parent} holds folds of a run: resume it with --resume, or discard it with "
             "--overwrite"
         )
 
 
-def lengthened(
+def extended_recipe(
     arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
 ) -> tuple[Recipe, Recipe]:
-    """Adds epochs to a finished run, or finds out that an interrupted run has such epochs.
-
-    Args:
-        arguments: of the command line; `resume` is set if the run is to be gone on with.
-        recipe: of the command line.
-        state: the folder of the state.
-        ranks: the processes of the run.
+    """Adds epochs to a finished run, or finds the epochs that an interrupted run was given.
 
     Returns:
-        The recipe of this run, and that of the run that left the state.
+        The recipe of this run, and that of the run that left the state. Sets `arguments.resume`.
 
     Raises:
         ResumeError: there is no state of a finished run.
     """
     if not arguments.resume and arguments.extend is None:
         return recipe, recipe
-    past = past_of_state(state) if ranks.is_first else None
-    if ranks.is_first and past is None and arguments.extend is not None:
+    previous = previous_run(state) if ranks.is_first else None
+    if ranks.is_first and previous is None and arguments.extend is not None:
         raise ResumeError(
             f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
-            "the weights alone by --init-from"
+            "only the weights by --init-from"
         )
-    known: Any = ranks.share_object(past) or ({}, 0, 0)
-    identity, done, best = known
-    epochs, restarts = identity.get("epochs", recipe.epochs), identity.get("restarts", [])
+    known: Any = ranks.share_object(previous) or ({}, 0, 0)
+    fingerprint, done, best = known
+    epochs, restarts = fingerprint.get("epochs", recipe.epochs), fingerprint.get("restarts", [])
     then = recipe
     if restarts or arguments.extend is not None:
         then = recipe.model_copy(update={"epochs": epochs, "restarts": tuple(restarts)})
@@ -83,7 +74,7 @@ def lengthened(
         return then, then
     if not is_over:
         raise ResumeError(
-            f"{state}: the run has finished {done} of {epochs} epochs: go on with it with --resume "
+            f"{state}: the run has finished {done} of {epochs} epochs: resume it with --resume "
             "before you add more"
         )
     arguments.resume = True

@@ -9,9 +9,9 @@ from pathlib import Path
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
-from training.cli.fit_options import STORE_DTYPES, place_run, refuse_beside_plan
-from training.cli.shared_options import columns_of
-from training.data.splits import read_evaluated
+from training.cli.fit_options import STORE_DTYPES, choose_run_dir, reject_plan_options
+from training.cli.options import columns_of
+from training.data.validation_split import read_evaluated
 from training.device import choose_accelerator
 from training.distributed import current
 from training.errors import InterruptedRunError, RecipeError
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         model.errors.ModelError: a folder or the device cannot be used.
     """
     plan = load_plan(arguments.plan)
-    refuse_beside_plan(arguments)
+    reject_plan_options(arguments)
     _check_folders(arguments, plan)
-    run_dir = place_run(arguments)
+    run_dir = choose_run_dir(arguments)
     ranks = current()
     accelerator = choose_accelerator(
         arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from model.checkpoint.manifest import DataSource
-from training.fit.rows import EvalResult
+from training.fit.rows import LossAndAccuracy
 from training.measure.history import Measurement
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class VariantRun:
     """One run of a variant.
 
     Args:
-        seed: of everything random in it.
-        seconds: of training, without measuring.
         training: results on the training rows at the end, in evaluation mode.
         validation: results on the validation rows.
         history: one measurement an epoch; none for what is not trained in epochs.
@@ -25,8 +23,8 @@ class Run:
 
     seed: int
     seconds: float
-    training: EvalResult
-    validation: EvalResult
+    training: LossAndAccuracy
+    validation: LossAndAccuracy
     history: tuple[Measurement, ...]
 
     @property
@@ -45,7 +43,6 @@ class Outcome:
     """All runs of a variant.
 
     Args:
-        name: of the variant.
         title: what sets it apart.
         parameters: numbers that training changes.
         runs: one for each seed.
@@ -54,9 +51,9 @@ class Outcome:
     name: str
     title: str
     parameters: int
-    runs: tuple[Run, ...]
+    runs: tuple[VariantRun, ...]
 
-    def spread(self, figure: Callable[[Run], float]) -> "Spread":
+    def spread(self, figure: Callable[[VariantRun], float]) -> "Spread":
         """Computes mean and standard deviation over the runs."""
         return spread([figure(run) for run in self.runs])
 
@@ -69,11 +66,8 @@ class Comparison:
         command: the command line that repeats it, without folders of this machine.
         machine: processor, threads and versions.
         sources: files of the rows, named with their folders.
-        hold_out: which rows were held out: `last`, `random`, or `files`.
         training_rows: how many were learnt from.
         validation_rows: how many were held out.
-        epochs: of each network.
-        outcomes: of the variants, in their order.
     """
 
     command: str
@@ -91,7 +85,6 @@ class Spread:
     """A mean over runs and their standard deviation.
 
     Args:
-        mean: of the runs.
         deviation: sample standard deviation; None of a single run.
     """
 

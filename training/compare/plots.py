@@ -17,36 +17,36 @@ _MOST_COLUMNS = 4
 
 
 def plot_curves(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draws loss and accuracy against steps, for training and validation, for each variant.
-
-    Args:
-        outcomes: of the variants; those without a history are left out.
-        path: of the picture, PNG or SVG. It is written beside and renamed.
-    """
+    """Draws loss and accuracy against steps, for training and validation, for each variant."""
     trained = [outcome for outcome in outcomes if outcome.runs[0].history]
     columns = max(min(len(trained), _MOST_COLUMNS), 1)
     lines = max(math.ceil(len(trained) / columns), 1)
     figure = Figure(figsize=(_WIDTH * columns, 2 * _HEIGHT * lines), layout="constrained")
     axes = figure.subplots(2 * lines, columns, squeeze=False)
-    for place in range(lines * columns):
-        line, column = divmod(place, columns)
+    for index in range(lines * columns):
+        line, column = divmod(index, columns)
         loss, accuracy = axes[2 * line][column], axes[2 * line + 1][column]
-        if place >= len(trained):
+        if index >= len(trained):
             loss.remove()
             accuracy.remove()
             continue
-        outcome = trained[place]
+        outcome = trained[index]
         loss.set_title(_broken(outcome.title), fontsize=9)
         loss.sharey(axes[0][0])
         accuracy.sharey(axes[1][0])
-        _draw(loss, outcome, lambda at: at.training_loss, lambda at: at.validation_loss)
-        _draw(accuracy, outcome, lambda at: at.training_accuracy, lambda at: at.validation_accuracy)
+        _draw(loss, outcome, lambda point: point.training_loss, lambda point: point.validation_loss)
+        _draw(
+            accuracy,
+            outcome,
+            lambda point: point.training_accuracy,
+            lambda point: point.validation_accuracy,
+        )
         accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
         accuracy.set_xlabel("step")
         if column == 0:
             loss.set_ylabel("loss (nats)")
             accuracy.set_ylabel("accuracy")
-        if place == 0:
+        if index == 0:
             loss.legend(fontsize=8)
     save_figure(figure, path)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from model.files import sync
-from training.compare.comparison import Comparison, Outcome, Run, Spread, spread, to_json
+from training.compare.comparison import Comparison, Outcome, Spread, VariantRun, spread, to_json
 from training.compare.plots import plot_curves, plot_gaps
 from training.errors import RecipeError
 from training.measure.metrics import wilson_interval
@@ -48,7 +48,7 @@ def to_markdown(comparison: Comparison) -> str:
         ),
         _interval(comparison),
         "Losses are mean negative log-likelihoods in nats. All four figures are measured in "
-        "evaluation mode on all rows; seconds are of training alone.",
+        "evaluation mode on all rows; seconds are only those of training.",
         "## With hindsight",
         "Where the validation loss was least. The rows that chose the epoch also measure it, so "
         "these figures flatter.",
@@ -76,7 +76,7 @@ def _sources(comparison: Comparison) -> str:
 
 
 def _row(outcome: Outcome) -> Sequence[str]:
-    def cell(figure: Callable[[Run], float], *, scale: float, digits: int) -> str:
+    def cell(figure: Callable[[VariantRun], float], *, scale: float, digits: int) -> str:
         return _shown(outcome.spread(figure), scale=scale, digits=digits)
 
     return (
@@ -107,7 +107,7 @@ def _interval(comparison: Comparison) -> str:
     low, high = wilson_interval(round(mean * rows), rows)
     return (
         f"With {rows:,} validation rows, an accuracy like that of the first line has a 95 % "
-        f"interval of {100 * low:.1f} to {100 * high:.1f} %, whatever the seeds say: ± tells how "
+        f"interval of {100 * low:.1f} to {100 * high:.1f} %, whatever the seeds say: ± shows how "
         "much chance in training matters, not how much the choice of rows does."
     )
 
@@ -155,11 +155,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a report without `--overwrite`, or anything that is no report.
-
-    Args:
-        output: the folder of the report.
-        overwrite: whether a report there may be replaced.
+    """Refuses to replace a report without `--overwrite`, or other files.
 
     Raises:
         RecipeError: a report or something else is there.
@@ -176,15 +172,7 @@ def check_output(output: Path, *, overwrite: bool) -> None:
 
 
 def write_report(output: Path, comparison: Comparison) -> None:
-    """Writes page, figures and plots to a scratch folder, then moves each file to its place.
-
-    Args:
-        output: the folder of the report.
-        comparison: the whole of it.
-
-    Raises:
-        OSError: a file could not be written.
-    """
+    """Writes page, figures and plots to a scratch folder, then moves each file to its place."""
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output, prefix=".part-") as scratch:
         fresh = Path(scratch)

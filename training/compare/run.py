@@ -1,15 +1,18 @@
 """Trains the variants of a comparison side by side, each with several seeds."""
 
+import time
 from collections.abc import Callable, Sequence
 
-from training.compare.baseline import run_baseline
-from training.compare.comparison import Outcome, Run
+from sklearn.metrics import accuracy_score, log_loss
+
+from training.compare.comparison import Outcome, VariantRun
 from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
 from training.device import Accelerator
-from training.errors import InterruptedComparisonError, InterruptedRunError
-from training.fit.rows import EvalResult, encode_rows
+from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
+from training.fit.rows import LossAndAccuracy, encode_rows
 from training.fit.trainer import Trainer
+from training.measure.tfidf import TITLE, fit_tfidf
 
 
 def run_variants(
@@ -26,62 +29,96 @@ def run_variants(
     """Trains every variant with every seed.
 
     Args:
-        names: of the variants, in their order.
+        names: the variants, in their order.
         training: rows to learn from.
         validation: rows to measure on.
-        seeds: runs of each network.
-        epochs: of each run.
-        accelerator: where the networks run.
-        stop: asked after each step; the number of a signal ends the comparison.
-        say: told in a line how each variant did.
+        seeds: how many runs each network has.
+        epochs: how many epochs each run has.
+        accelerator: where the networks compute.
+        stop: called after each step; the number of a signal ends the comparison.
+        say: called with a line for each variant.
 
     Raises:
-        InterruptedComparisonError: `stop` said so.
+        InterruptedComparisonError: `stop` returned a signal.
         TrainingError: the rows cannot be used, or a run diverged.
     """
-
-    def run(name: str, seed: int) -> tuple[int, Run]:
-        """The parameters of a network, and how its run went."""
-        recipe = VARIANTS[name].recipe(epochs=epochs, seed=seed)
-        network, tokenizer = VARIANTS[name].begin(recipe, training)
-        trainer = Trainer(
-            network.to(accelerator.device),
-            tokenizer,
-            recipe,
-            training=encode_rows(tokenizer, training),
-            validation=encode_rows(tokenizer, validation),
-            accelerator=accelerator,
-            state_dir=None,
-            identity={},
-            measure_training=True,
-            label=f"{name}, seed {seed}",
-        )
-        try:
-            history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
-        except InterruptedRunError as error:
-            raise InterruptedComparisonError(error.signal) from error
-        last = history[-1]
-        return sum(parameter.numel() for parameter in network.parameters()), Run(
-            seed=seed,
-            seconds=last.seconds,
-            training=EvalResult(last.training_loss, last.training_accuracy),
-            validation=EvalResult(last.validation_loss, last.validation_accuracy),
-            history=tuple(history),
-        )
-
     outcomes = []
     for name in names:
         if name == BASELINE:
-            outcome = run_baseline(training, validation)
+            outcome = _run_baseline(training, validation)
         else:
-            (parameters, *_), runs = zip(*(run(name, seed) for seed in range(seeds)), strict=True)
-            outcome = Outcome(name, VARIANTS[name].title, parameters, runs)
+            runs = []
+            for seed in range(seeds):
+                parameters, run = _run(name, seed, training, validation, epochs, accelerator, stop)
+                runs.append(run)
+            outcome = Outcome(name, VARIANTS[name].title, parameters, tuple(runs))
         outcomes.append(outcome)
         say(_summary(outcome))
         signal = stop()
         if signal is not None:
             raise InterruptedComparisonError(signal)
     return tuple(outcomes)
+
+
+def _run(
+    name: str,
+    seed: int,
+    training: Dataset,
+    validation: Dataset,
+    epochs: int,
+    accelerator: Accelerator,
+    stop: Callable[[], int | None],
+) -> tuple[int, VariantRun]:
+    """Returns the parameter count of a network, and its run."""
+    recipe = VARIANTS[name].recipe(epochs=epochs, seed=seed)
+    network, tokenizer = VARIANTS[name].begin(recipe, training)
+    trainer = Trainer(
+        network.to(accelerator.device),
+        tokenizer,
+        recipe,
+        training=encode_rows(tokenizer, training),
+        validation=encode_rows(tokenizer, validation),
+        accelerator=accelerator,
+        state_dir=None,
+        fingerprint={},
+        measure_training=True,
+        label=f"{name}, seed {seed}",
+    )
+    try:
+        history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
+    except InterruptedRunError as error:
+        raise InterruptedComparisonError(error.signal) from error
+    last = history[-1]
+    return sum(parameter.numel() for parameter in network.parameters()), VariantRun(
+        seed=seed,
+        seconds=last.seconds,
+        training=LossAndAccuracy(last.training_loss, last.training_accuracy),
+        validation=LossAndAccuracy(last.validation_loss, last.validation_accuracy),
+        history=tuple(history),
+    )
+
+
+def _run_baseline(training: Dataset, validation: Dataset) -> Outcome:
+    started = time.perf_counter()
+    pipeline = fit_tfidf(training)
+    if pipeline is None:
+        raise RecipeError(
+            f"the texts have no words for {BASELINE}: choose --variants without it, or other files"
+        )
+    seconds = time.perf_counter() - started
+
+    def evaluate(dataset: Dataset) -> LossAndAccuracy:
+        probabilities = pipeline.predict_proba(dataset.texts)  # [N, C]
+        classes = list(range(len(dataset.labels)))
+        return LossAndAccuracy(
+            loss=float(log_loss(dataset.label_ids, probabilities, labels=classes)),
+            accuracy=float(accuracy_score(dataset.label_ids, probabilities.argmax(axis=1))),
+        )
+
+    run = VariantRun(0, round(seconds, 3), evaluate(training), evaluate(validation), history=())
+    regression = pipeline[-1]
+    parameters = int(regression.coef_.size + regression.intercept_.size)
+    return Outcome(name=BASELINE, title=TITLE, parameters=parameters, runs=(run,))
 
 
 def _summary(outcome: Outcome) -> str:

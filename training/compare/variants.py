@@ -22,9 +22,8 @@ class Variant:
 
     Args:
         title: describes it in the report.
-        preset: of the recipe that it is trained by.
         convolution: whether the course's classifier has a convolution.
-        num_heads: of the course's classifier; None: no attention.
+        num_heads: heads of the course's classifier; None: no attention.
         mask_padding: whether its attention ignores padding.
     """
 
@@ -39,12 +38,7 @@ class Variant:
         return load_recipe(self.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
 
     def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:
-        """Draws fresh weights and trains a tokenizer.
-
-        Args:
-            recipe: with the seed.
-            training: rows that the tokenizer is trained on.
-        """
+        """Draws fresh weights and trains a tokenizer."""
         sizes = recipe.conv_attention
         if sizes is None:
             start = init_from_scratch(recipe, training.texts, training.labels)

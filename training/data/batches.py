@@ -17,19 +17,19 @@ def make_batches(
     Args:
         lengths: tokens of each text.
         batch_size: texts in a batch; the last batch of a sorted stretch may have fewer.
-        seed: of the run.
+        seed: the seed of the run.
         epoch: counted from 0.
 
     Returns:
         Indices of the texts, each once. The same arguments give the same batches.
     """
     order = random.Random(f"{seed}/{epoch}")  # noqa: S311 - not for secrets
-    places = list(range(len(lengths)))
-    order.shuffle(places)
+    indices = list(range(len(lengths)))
+    order.shuffle(indices)
     stretch = batch_size * _BATCHES_SORTED_TOGETHER
     batches = []
-    for start in range(0, len(places), stretch):
-        alike = sorted(places[start : start + stretch], key=lengths.__getitem__)
+    for start in range(0, len(indices), stretch):
+        alike = sorted(indices[start : start + stretch], key=lengths.__getitem__)
         batches += [alike[at : at + batch_size] for at in range(0, len(alike), batch_size)]
     order.shuffle(batches)
     return batches
@@ -48,9 +48,9 @@ def batches_by_length(lengths: Sequence[int], *, max_batch_tokens: int) -> Itera
     Yields:
         Indices of the texts of a batch. Each text is in one batch.
     """
-    places = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    indices = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0
-    while start < len(places):
-        end = start + max(1, max_batch_tokens // lengths[places[start]])
-        yield places[start:end]
+    while start < len(indices):
+        end = start + max(1, max_batch_tokens // lengths[indices[start]])
+        yield indices[start:end]
         start = end

@@ -17,7 +17,7 @@ from training.errors import DataError, RecipeError
 
 Label = str | int
 
-_FAULTS_SHOWN = 5
+_ERRORS_SHOWN = 5
 _GUESSED = Columns()
 
 
@@ -26,7 +26,6 @@ class Dataset:
     """Texts and their classes.
 
     Args:
-        texts: as the files spell them.
         label_ids: the class of each text, an index into `labels`.
         labels: names of the classes, in their order.
         sources: the files that the texts came from.
@@ -139,9 +138,9 @@ def _check_rows(path: Path, rows: Iterable[Row], labels: Sequence[str] | None) -
             faults.append((row.number, str(error)))
     if faults:
         first, *others = faults
-        shown = [f"row {number}: {fault}" for number, fault in others[: _FAULTS_SHOWN - 1]]
-        if len(faults) > _FAULTS_SHOWN:
-            shown.append(f"and {len(faults) - _FAULTS_SHOWN} more")
+        shown = [f"row {number}: {fault}" for number, fault in others[: _ERRORS_SHOWN - 1]]
+        if len(faults) > _ERRORS_SHOWN:
+            shown.append(f"and {len(faults) - _ERRORS_SHOWN} more")
         total = f" ({len(faults)} bad rows)" if others else ""
         raise DataError(path, "; ".join([first[1], *shown]) + total, row=first[0])
     if not examples:
@@ -181,7 +180,7 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
             if other != row.label:
                 raise DataError(
                     path,
-                    f"labels {other!r} and {row.label!r} differ by case alone: write them alike",
+                    f"labels {other!r} and {row.label!r} differ only by case: write them alike",
                     row=row.row,
                 )
             found[row.label] = None
@@ -196,9 +195,6 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
 
 def parse_label(value: object) -> Label:
     """Reads a label as a word or a whole number.
-
-    Args:
-        value: what a file holds.
 
     Raises:
         ValueError: it is neither, or a word that no checkpoint may hold.
@@ -229,9 +225,6 @@ def parse_label(value: object) -> Label:
 def name_classes(found: Collection[Label]) -> tuple[str, ...]:
     """Names the classes, in their order, after the labels of all rows.
 
-    Args:
-        found: distinct labels, all words or all numbers.
-
     Returns:
         Words in alphabetical order; `negative` and `positive` for 0 and 1; the digits of other
         numbers, ascending.
@@ -257,12 +250,12 @@ def class_number(label: Label, labels: Sequence[str]) -> int:
     name = str(label)
     if name in labels:
         return labels.index(name)
-    by_place = not any(isinstance(parse_label(other), int) for other in labels)
-    if by_place and isinstance(label, int) and 0 <= label < len(labels):
+    by_index = not any(isinstance(parse_label(other), int) for other in labels)
+    if by_index and isinstance(label, int) and 0 <= label < len(labels):
         return label
-    places = f" (or 0 to {len(labels) - 1})" if by_place else ""
+    range_hint = f" (or 0 to {len(labels) - 1})" if by_index else ""
     raise ValueError(
-        f"label {_shown(label)} is not one of {', '.join(labels)}{places}: correct it, "
+        f"label {_shown(label)} is not one of {', '.join(labels)}{range_hint}: correct it, "
         "or leave the row out"
     )
 

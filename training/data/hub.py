@@ -42,9 +42,6 @@ class _Place:
 def local_files(values: Iterable[Path]) -> list[Path]:
     """Returns files of options, each a path or a name of the hub, which becomes its files.
 
-    Args:
-        values: of the options.
-
     Raises:
         HubError: a data set cannot be fetched, or has no such split.
         OSError: the files cannot be written.
@@ -71,9 +68,9 @@ def _fetch(value: str) -> list[Path]:
     listing = list_files(reference)
     names = _choose(value, listing.files, chosen)
     for name in names:
-        if listing.files[name].size < 0:
+        if listing.files[name] < 0:
             raise HubError(value, f"the hub does not tell how large {name} is: try again")
-    size = sum(listing.files[name].size for name in names)
+    size = sum(listing.files[name] for name in names)
     if size > _MOST_BYTES:
         raise HubError(value, f"has {size} bytes, at most {_MOST_BYTES} are fetched")
     folder = kept_folder(listing)
@@ -104,11 +101,7 @@ def _own_name(reference: Reference, commit: str, name: str) -> str:
 
 
 def _choose(value: str, names: Iterable[str], chosen: str) -> list[str]:
-    """Returns the files of one split, in the order of their names.
-
-    Raises:
-        HubError: there is no such split, or more than one.
-    """
+    """Returns the files of one split, in the order of their names."""
     configuration, _, split = (chosen or _DEFAULT_SPLIT).rpartition("/")
     places = {name: place for name in sorted(names) if (place := _place_of(name)) is not None}
     if not places:

@@ -1,4 +1,4 @@
-"""Reads rows of TSV, CSV, JSON Lines and Parquet files; the suffix tells the format.
+"""Reads rows of TSV, CSV, JSON Lines and Parquet files; the suffix decides the format.
 
 A row is returned as the file spells it. `training.data.dataset` checks its text and label. Here a
 row is at fault only if a value is missing.
@@ -85,9 +85,6 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
 def read_texts(path: Path) -> list[str]:
     """Reads a file of texts without labels, one text a line, and skips a header.
 
-    Args:
-        path: a TSV of one column, or plain lines; also .gz.
-
     Raises:
         DataError: the file cannot be read, or a line has no text in it.
     """
@@ -145,14 +142,14 @@ def _read_csv(path: Path, content: str, columns: Columns) -> Iterator[Row]:
 
 
 def _check_separated(path: Path, content: str, delimiter: str) -> None:
-    """Refuses a table whose first line is separated by another character alone."""
+    """Rejects a table whose first line is separated only by another character."""
     header = content.lstrip().partition("\n")[0]
     if delimiter in header:
         return
     found = next((other for other in DELIMITERS if other in header), None)
     if found is None:
         return
-    fault = f"is separated by {DELIMITERS[found]}, not by {_told(delimiter)}"
+    fault = f"is separated by {DELIMITERS[found]}, not by {_readable(delimiter)}"
     if delimiter == "\t":
         suffix = ".csv" if found == "," else f".csv and add --delimiter '{found}'"
         raise DataError(path, f"{fault}: give its name the suffix {suffix}")
@@ -162,7 +159,7 @@ def _check_separated(path: Path, content: str, delimiter: str) -> None:
     raise DataError(path, f"{fault}: {option}")
 
 
-def _told(delimiter: str) -> str:
+def _readable(delimiter: str) -> str:
     return DELIMITERS.get(delimiter, repr(delimiter))
 
 

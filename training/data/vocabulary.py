@@ -8,17 +8,16 @@ import tokenizers
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
 from model.tokenization.tokenizer import Tokenizer
-from model.tokenization.tokenizer_parts import NEGATION, NOT_LETTER_OR_DIGIT
 from model.tokenization.wordpiece import wordpiece_tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID = 0, 1
 _PAD, _UNKNOWN = SPECIAL_TOKENS[:2]
 _LEAST_FREQUENCY = 2
-# A letter takes two tokens, alone and inside a word, so letters take at most two thirds.
-_PLACES_FOR_A_LETTER = 3
+# A letter takes two tokens, by itself and inside a word, so letters take at most two thirds.
+_TOKENS_FOR_A_LETTER = 3
 # Treebanks write `do n't`, people `don't`, phones a curly apostrophe. All are read alike.
-_NOT = Regex(NEGATION)
+_NOT = Regex(r"(?i)n't\b")
 _CURLY, _STRAIGHT = "\u2019", "'"
 
 
@@ -26,13 +25,13 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
     """Trains a WordPiece tokenizer (Wu et al. 2016). Equal texts give equal tokenizers.
 
     Args:
-        texts: of the training rows alone.
+        texts: only those of the training rows.
         vocab_size: the most tokens, special ones included. Few texts give fewer.
         max_length: the most tokens that the model reads.
     """
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     learner = _backend(specials)
-    alphabet = _alphabet(learner, texts, most=vocab_size // _PLACES_FOR_A_LETTER)
+    alphabet = _alphabet(learner, texts, most=vocab_size // _TOKENS_FOR_A_LETTER)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=_LEAST_FREQUENCY,
@@ -85,10 +84,10 @@ def train_word_tokenizer(
     shows where such a word was.
 
     Args:
-        texts: of the training rows alone.
+        texts: only those of the training rows.
         num_words: the most words. Of equally frequent words, the first in Unicode are taken.
         max_length: the most words of a text.
-        padded_length: of every text, for a network that also reads padding.
+        padded_length: the length of every text, for a network that also reads padding.
     """
     prepare = _word_backend({})
     counts: Counter[str] = Counter()
@@ -106,7 +105,7 @@ def train_word_tokenizer(
 def _word_backend(vocabulary: dict[str, int]) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
     backend.normalizer = normalizers.Sequence(
-        [normalizers.Lowercase(), normalizers.Replace(Regex(NOT_LETTER_OR_DIGIT), " ")]
+        [normalizers.Lowercase(), normalizers.Replace(Regex(r"[^\p{L}\p{N}]"), " ")]
     )
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return backend

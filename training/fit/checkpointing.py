@@ -1,4 +1,4 @@
-"""Keeps the state of a run on disk, and lets the run go on where it cannot be written.
+"""Checks that a disk has room for a run, and saves states where it may fill up.
 
 A full disk must not end a run whose weights are sound: the checkpoint is smaller than a state, and
 room may be made before the next one.
@@ -6,37 +6,44 @@ room may be made before the next one.
 
 import errno
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from model.cli.progress import say
-from training.fit.state import TENSORS, TrainerState, save_state, step_of_state
+from model.tokenization.tokenizer import Tokenizer
+from training.errors import NoSpaceError
+from training.fit.state import TENSORS, TrainerState, save_state, size_of_state, step_of_state
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+# History and plot, and what a file system adds to files of this size.
+_SLACK = 1_000_000
+_NAME = 256  # bytes of the name and offset of a tensor in a file, at most
+# The state holds the weights, the best weights, and the two means of the optimizer.
+_COPIES, _COPIES_WITH_AVERAGE = 4, 5
+_STATES = 2  # a state is written whole before the previous one is removed
 
 
-def keep_state(
-    folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+def write_state(
+    folder: Path,
+    position: TrainerState,
+    tensors: Mapping[str, Tensor],
+    fingerprint: Mapping[str, Any],
 ) -> str | None:
-    """Writes the state, or warns that it could not be written. The state before stays on disk.
-
-    Args:
-        folder: of the state.
-        position: the progress of the run.
-        tensors: of `training.fit.state.gather`.
-        identity: what a run must share with this one to resume it.
+    """Writes the state, or warns that it could not be written; the previous state stays then.
 
     Returns:
-        None; or why the state is not on disk, and where `--resume` would go on.
+        None; or why the state is not on disk, and where `--resume` would continue.
     """
     try:
-        save_state(folder, position, tensors, identity)
+        save_state(folder, position, tensors, fingerprint)
     except OSError as error:
         size = sum(tensor.nbytes for tensor in tensors.values())
-        fault = f"{tell_unwritten(error, folder / TENSORS, size)}; {where_to_go_on(folder)}"
+        fault = f"{describe_unwritten(error, folder / TENSORS, size)}; {resume_hint(folder)}"
         say(
             f"warning: the state after step {position.step} is not on disk: {fault}. The run goes "
             "on, and tries again at its next state"
@@ -45,14 +52,8 @@ def keep_state(
     return None
 
 
-def tell_unwritten(error: OSError, path: Path, size: int) -> str:
-    """Tells which file could not be written, why, and how many bytes it needs.
-
-    Args:
-        error: of the write.
-        path: of the file; temporary names of it are not told.
-        size: bytes of what is written.
-    """
+def describe_unwritten(error: OSError, path: Path, size: int) -> str:
+    """Describes which file of `size` bytes could not be written, and why."""
     fault = f"{path} could not be written ({error.strerror or error}): it needs {size:,} bytes"
     if error.errno not in FULL:
         return fault
@@ -60,9 +61,117 @@ def tell_unwritten(error: OSError, path: Path, size: int) -> str:
     return f"{fault}, and {shutil.disk_usage(existing).free:,} are free"
 
 
-def where_to_go_on(folder: Path) -> str:
-    """Tells after which step `--resume` goes on, by the state that is on disk."""
+def resume_hint(folder: Path) -> str:
+    """Describes after which step `--resume` continues, by the state on disk."""
     step = step_of_state(folder)
     if step is None:
         return "no state is there to resume from"
-    return f"--resume goes on after step {step}"
+    return f"--resume continues after step {step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The most bytes that a run writes in two folders, beyond what lies there already.
+
+    Args:
+        state: bytes of one state.
+        present: bytes of the state that lies there already.
+        checkpoint: bytes of the checkpoint.
+        is_over: whether only the checkpoint is left to write.
+    """
+
+    state: int
+    present: int
+    checkpoint: int
+    is_over: bool = False
+
+    @property
+    def in_run_folder(self) -> int:
+        """Two states at a time, one of them replacing the other."""
+        return 0 if self.is_over else _STATES * self.state - self.present + _SLACK
+
+    @property
+    def in_output(self) -> int:
+        """The checkpoint, which is written beside the one that it replaces."""
+        return self.checkpoint + _SLACK
+
+    @property
+    def on_one_disk(self) -> int:
+        """The last state is removed only after the checkpoint is written."""
+        return max(self.in_run_folder, self.in_output + (0 if self.is_over else self.state))
+
+
+def demand_of(
+    network: nn.Module,
+    tokenizer: Tokenizer,
+    *,
+    dtype: torch.dtype,
+    has_average: bool,
+    state_dir: Path,
+    is_over: bool = False,
+) -> Demand:
+    """Computes what a run needs from the sizes of its network.
+
+    Args:
+        network: the network that is trained.
+        tokenizer: part of the checkpoint.
+        dtype: the type of the stored weights.
+        has_average: whether the run keeps a running mean of the weights.
+        state_dir: the folder of the state, which may hold one already.
+        is_over: whether the run has been trained to its end.
+    """
+    tensors = network.state_dict().values()
+    one = sum(tensor.nbytes + _NAME for tensor in tensors)
+    stored = sum(tensor.numel() * dtype.itemsize + _NAME for tensor in tensors)
+    return Demand(
+        state=one * (_COPIES_WITH_AVERAGE if has_average else _COPIES),
+        present=size_of_state(state_dir),
+        checkpoint=stored + len(tokenizer.to_json().encode()),
+        is_over=is_over,
+    )
+
+
+def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
+    """Rejects disks without room for the states and the checkpoint of a run.
+
+    Raises:
+        NoSpaceError: less is free than the run needs; the message has both numbers.
+    """
+    run_folder, folder = _existing(run_dir), _existing(output.resolve().parent)
+    if run_folder.stat().st_dev == folder.stat().st_dev:
+        _check_free(
+            demand.on_one_disk,
+            [run_dir, output],
+            folder,
+            "the states of a run and its checkpoint",
+            "make room, or put the states on another disk with --run-dir",
+        )
+        return
+    check_state_space(demand, run_dir, advice="make room, or choose another --run-dir")
+    advice = "make room, or choose another --output"
+    _check_free(demand.in_output, [output], folder, "the checkpoint", advice)
+
+
+def check_state_space(demand: Demand, folder: Path, *, advice: str) -> None:
+    """Rejects a disk without room for the states of a run.
+
+    Raises:
+        NoSpaceError: less is free than the states need; the message has both numbers.
+    """
+    what = "the states of a run"
+    _check_free(demand.in_run_folder, [folder], _existing(folder), what, advice)
+
+
+def _check_free(needed: int, paths: Sequence[Path], folder: Path, what: str, advice: str) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        names = " and ".join(map(str, paths))
+        raise NoSpaceError(
+            f"{names}: {what} need {needed:,} bytes, and {free:,} are free there: {advice}"
+        )
+
+
+def _existing(folder: Path) -> Path:
+    """Returns the folder, or the nearest existing one above it."""
+    resolved = folder.resolve()
+    return next(each for each in (resolved, *resolved.parents) if each.is_dir())

@@ -1,8 +1,5 @@
 """Drops features and tokens at random in training.
 
-The mask of features uses one random byte for each element. torch's own took a tenth of a training
-step on an AMD processor (docs/decisions/0013-default-model.md).
-
 A process that has some rows of a step draws the masks of all of them, and takes those of its rows.
 So a row loses the same features on any number of processes.
 """
@@ -28,13 +25,12 @@ _BYTES = 8  # of an int64
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowSlice:
     """Some rows of a step.
 
     Args:
         total: rows of the whole step.
-        first: the place of the first of these rows.
-        step: from each of these rows to the next.
+        first: the index of the first of these rows.
     """
 
     total: int
@@ -46,28 +42,24 @@ class Part:
         return drawn[self.first :: self.step]
 
 
-_parts: list[Part] = []
+_slices: list[RowSlice] = []
 
 
 @contextmanager
-def drawn_for(part: Part) -> Iterator[None]:
-    """Draws masks for all rows of a step, in a forward pass of some of them on a CPU.
-
-    Args:
-        part: rows of the pass; the first dimension of what is dropped from counts them.
-    """
-    _parts.append(part)
+def draw_for_slice(part: RowSlice) -> Iterator[None]:
+    """Draws masks for all rows of a step, in a forward pass of some of them on a CPU."""
+    _slices.append(part)
     try:
         with _PartialDropout(part):
             yield
     finally:
-        _parts.pop()
+        _slices.pop()
 
 
 class _PartialDropout(TorchFunctionMode):
     """Replaces torch's dropout, also that of attention weights, by one of a part."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: RowSlice) -> None:
         super().__init__()
         self._part = part
 
@@ -78,12 +70,12 @@ class _PartialDropout(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - what the function returns
-        given = dict(kwargs or {})
+        options = dict(kwargs or {})
         if func is functional.dropout:
-            return self._dropout(*args, **given)
-        if func is functional.scaled_dot_product_attention and given.get("dropout_p"):
-            return self._attention(*args, **given)
-        return func(*args, **given)
+            return self._dropout(*args, **options)
+        if func is functional.scaled_dot_product_attention and options.get("dropout_p"):
+            return self._attention(*args, **options)
+        return func(*args, **options)
 
     def _kept(self, like: Sequence[int], dtype: torch.dtype, share: float) -> Tensor:
         """Draws as torch does: a 1 for what stays, else a 0."""
@@ -120,13 +112,16 @@ class _PartialDropout(TorchFunctionMode):
 
 
 class ByteDropout(nn.Dropout):
-    """Drops like `torch.nn.Dropout`; on a CPU with the nearest multiple of 1/256."""
+    """Drops like `torch.nn.Dropout`; on a CPU with the nearest multiple of 1/256.
+
+    One random byte for each element is faster than torch's own mask, a tenth of a training step.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Zeroes random elements, and scales the others so that the mean stays.
 
         Args:
-            input: of any shape.
+            input: a tensor of any shape.
 
         Returns:
             The same shape.
@@ -134,21 +129,17 @@ class ByteDropout(nn.Dropout):
         kept = round((1.0 - self.p) * _LEVELS)
         if not self.training or input.device.type != "cpu" or not 0 < kept < _LEVELS:
             return super().forward(input)
-        shape = (_parts[-1].total, *input.shape[1:]) if _parts else tuple(input.shape)
+        shape = (_slices[-1].total, *input.shape[1:]) if _slices else tuple(input.shape)
         count = math.prod(shape)
         numbers = torch.empty(-(-count // _BYTES), dtype=torch.int64).random_(_LEAST, None)
         drawn = numbers.view(torch.uint8)[:count].view(shape)
-        if _parts:
-            drawn = _parts[-1].of(drawn)
+        if _slices:
+            drawn = _slices[-1].of(drawn)
         return input * (drawn < kept).to(input.dtype).mul_(_LEVELS / kept)
 
 
 def use_byte_dropout(network: nn.Module) -> None:
-    """Replaces each `torch.nn.Dropout` by `ByteDropout`.
-
-    Args:
-        network: changed in place; its weights and their names stay.
-    """
+    """Replaces each `torch.nn.Dropout` by `ByteDropout`."""
     for module in list(network.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
@@ -159,9 +150,7 @@ class TokenDropout:
     """Replaces random tokens of a batch by `[UNK]`, never special ones.
 
     Args:
-        tokenizer: of the texts. Without `[UNK]` nothing is dropped.
-        share: of the tokens.
-        accelerator: where the batches are.
+        tokenizer: without `[UNK]` nothing is dropped.
     """
 
     def __init__(self, tokenizer: Tokenizer, share: float, accelerator: Accelerator) -> None:
@@ -177,9 +166,9 @@ class TokenDropout:
         if not self._share or self._unknown_id is None:
             return batch
         input_ids = batch.input_ids
-        if _parts:
-            shape = (_parts[-1].total, input_ids.shape[1])
-            drawn = _parts[-1].of(torch.rand(shape, device=input_ids.device))
+        if _slices:
+            shape = (_slices[-1].total, input_ids.shape[1])
+            drawn = _slices[-1].of(torch.rand(shape, device=input_ids.device))
         else:
             drawn = torch.rand(input_ids.shape, device=input_ids.device)
         drop = drawn < self._share  # [B, T]

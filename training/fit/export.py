@@ -18,9 +18,8 @@ from model.network.architecture import Network
 from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
-from training.measure.calibrate import fit_temperature
 from training.measure.inference import predict_logits
-from training.measure.metrics import Figures, measure
+from training.measure.metrics import Figures, fit_temperature, measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,6 @@ class Exported:
 
     Args:
         manifest: its record.
-        figures: of every set that was measured, by name; `validation` is the first.
     """
 
     manifest: Manifest
@@ -53,13 +51,13 @@ def write_checkpoint(
     Args:
         output: the checkpoint folder.
         start: its network holds the best weights, on `device` and in evaluation mode.
-        seed: of the run.
+        seed: the seed of the run.
         record: the recipe or the plan of the run, for `headlight.json`.
         training: the training rows.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
-        device: where the network runs.
-        dtype: of the stored weights.
+        device: the device of the network.
+        dtype: the type of the stored weights.
 
     Returns:
         The manifest of the checkpoint, and all figures.
@@ -121,7 +119,7 @@ def measure_network(
         start: its network holds the best weights, on `device` and in evaluation mode.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
-        device: where the network runs.
+        device: the device of the network.
 
     Returns:
         The temperature, and the figures of every set; `validation` is the first.

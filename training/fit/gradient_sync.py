@@ -12,16 +12,11 @@ from training.distributed import Ranks
 from training.fit.objective import word_embedding
 
 
-class Exchange:
+class GradientSync:
     """Averages gradients over processes, most of them while others are still computed.
 
     Only those rows of the word embedding are exchanged that a step uses. In a small encoder they
     are half of all weights, and a step uses some hundreds of 30,000 rows.
-
-    Args:
-        network: on the device. All processes get the weights of the first one.
-        tokenizer: of the texts.
-        ranks: at least two processes.
     """
 
     def __init__(self, network: nn.Module, tokenizer: Tokenizer, ranks: Ranks) -> None:
@@ -47,11 +42,7 @@ class Exchange:
         return context
 
     def words(self, token_ids: Tensor) -> None:
-        """Averages the gradients of the word embedding, after the last pass of a step.
-
-        Args:
-            token_ids: of the texts of all processes, int64; the same in all of them.
-        """
+        """Averages the gradients of the word embedding, after the last pass of a step."""
         gradient = self._words.grad
         if gradient is None:
             return

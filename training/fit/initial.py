@@ -17,6 +17,7 @@ from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.families import KINDS
+from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
@@ -30,8 +31,6 @@ class InitialModel:
 
     Args:
         config: sizes of the network.
-        network: on the CPU, with fresh or loaded weights.
-        tokenizer: of the network.
         origin: name and digest of the pretrained weights, if any.
     """
 
@@ -44,11 +43,6 @@ class InitialModel:
 def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
     """Begins with a pretrained encoder, or with random weights.
 
-    Args:
-        recipe: of the run.
-        pretrained: folder of the encoder; None: random weights.
-        training: rows to learn from.
-
     Raises:
         CheckpointError: the folder cannot be used.
         RecipeError: the recipe does not fit.
@@ -60,11 +54,6 @@ def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> Initial
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
     """Trains a tokenizer and draws fresh weights.
-
-    Args:
-        recipe: with the sizes of the network.
-        texts: of the training rows.
-        labels: names of the classes, in their order.
 
     Raises:
         RecipeError: the recipe has no sizes, or its network does not support so many classes.
@@ -133,6 +122,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
+    try_tokenizer(folder)
     tokenizer = load_tokenizer(folder, max_length=min(recipe.max_length, config.length_limit))
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
@@ -147,9 +137,6 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
 
 def describe_origin(folder: Path) -> dict[str, str]:
     """Names pretrained weights, for the record and to know them again.
-
-    Args:
-        folder: of the encoder.
 
     Returns:
         The name of the folder, the SHA-256 of its weights, and where it was fetched from, if it

@@ -10,12 +10,7 @@ _LONGEST_UNFUSED = 160
 
 
 def attention_kernel(length: int, device: torch.device) -> AbstractContextManager[object]:
-    """Returns the context for the forward pass of a step. It also decides the backward pass.
-
-    Args:
-        length: tokens of the longest text of the batch.
-        device: of the network. Other devices than a CPU choose themselves.
-    """
+    """Returns the context for the forward pass of a step. It also decides the backward pass."""
     if device.type != "cpu" or length > _LONGEST_UNFUSED:
         return nullcontext()
     return sdpa_kernel([SDPBackend.MATH])

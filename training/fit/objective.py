@@ -10,19 +10,14 @@ from torch.nn import functional
 
 from training.device import Accelerator
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 
 
-def class_weights(rows: Rows, recipe: Recipe, accelerator: Accelerator) -> Tensor | None:
+def class_weights(rows: EncodedRows, recipe: Recipe, accelerator: Accelerator) -> Tensor | None:
     """Computes the weight of a row of each class, float32 [C]; None if all rows count alike.
 
     With `balanced`, all classes count alike: N / (C * rows of the class). The mean over all rows
     is 1, so the learning rate means the same.
-
-    Args:
-        rows: the training rows.
-        recipe: with `class_weights`.
-        accelerator: where the weights go.
     """
     if recipe.class_weights == "none":
         return None
@@ -47,8 +42,8 @@ def batch_loss(
         logits: [B, C].
         target: classes, int64 [B], or their probabilities, float32 [B, C].
         recipe: its label smoothing is applied.
-        weights: of the rows of each class, float32 [C]; a row of probabilities has the weight of
-            the most probable class.
+        weights: weight of a row of each class, float32 [C]; a row of probabilities has that of its
+            most probable class.
         leave_out: whether some targets are `LEFT_OUT`. Such a class is no part of the softmax of
             its row, so nothing is learnt about it. Label smoothing is not applied then.
     """
@@ -70,28 +65,23 @@ def _without_some(logits: Tensor, target: Tensor, weights: Tensor | None) -> Ten
     return (losses if weights is None else losses * weights[target.argmax(dim=-1)]).mean()
 
 
-def divergence(logits: Tensor, disturbed: Tensor) -> Tensor:
-    """Computes the mean Kullback-Leibler divergence of disturbed answers from undisturbed ones.
+def divergence(logits: Tensor, perturbed: Tensor) -> Tensor:
+    """Computes the mean Kullback-Leibler divergence of answers on perturbed texts.
 
-    The undisturbed answer is what is held to, so no gradient goes through it.
+    No gradient flows through the answers on the texts themselves.
 
     Args:
-        logits: of the texts [B, C].
-        disturbed: logits of the disturbed texts [B, C].
+        logits: logits of the texts [B, C].
+        perturbed: logits of the perturbed texts [B, C].
     """
     held = logits.detach().log_softmax(dim=-1)
     return functional.kl_div(
-        disturbed.log_softmax(dim=-1), held, reduction="batchmean", log_target=True
+        perturbed.log_softmax(dim=-1), held, reduction="batchmean", log_target=True
     )
 
 
 def weight_penalty(network: nn.Module, recipe: Recipe) -> Tensor | float:
-    """Computes the sum of squares of the word embedding, times the factor of the recipe.
-
-    Args:
-        network: its first embedding must be the word embedding.
-        recipe: with the factor, `embedding_l2`.
-    """
+    """Computes the sum of squares of the word embedding, times the factor of the recipe."""
     if not recipe.embedding_l2:
         return 0.0
     return recipe.embedding_l2 * word_embedding(network).weight.square().sum()

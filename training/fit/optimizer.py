@@ -21,7 +21,7 @@ def build_optimizer(
 
     Args:
         network: on its device.
-        weight_decay: of matrices. Biases, norms and embeddings do not decay.
+        weight_decay: decay of matrices; biases, norms and embeddings do not decay.
         beta2: decay of the mean of squared gradients.
         layer_decay: the rate of a layer, divided by the rate of the layer above. Each group of
             the optimizer holds its factor of the rate as `scale`.
@@ -69,7 +69,7 @@ def learning_rate(
 
     Args:
         step: counted from 0.
-        total_steps: of the whole run.
+        total_steps: steps of the whole run.
         warmup_share: share of the steps in which the rate rises.
         peak: the highest rate.
         falls: whether it falls after that.

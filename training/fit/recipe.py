@@ -17,14 +17,14 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
 _SUFFIX = ".toml"
-_SPECIAL_WORDS = 2
+_SPECIAL_TOKENS = 2
 
 
-class _Part(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class NetworkSizes(_Part):
+class NetworkSizes(_StrictModel):
     """Sizes of an encoder that is trained from scratch.
 
     Args:
@@ -52,7 +52,7 @@ class NetworkSizes(_Part):
         return self
 
 
-class ConvAttentionSizes(_Part):
+class ConvAttentionSizes(_StrictModel):
     """Sizes of the classifier of the seed course. The defaults are those of the course.
 
     Args:
@@ -77,15 +77,15 @@ class ConvAttentionSizes(_Part):
 
     @model_validator(mode="after")
     def _words_have_rows(self) -> Self:
-        if self.vocab_size < self.num_words + _SPECIAL_WORDS:
+        if self.vocab_size < self.num_words + _SPECIAL_TOKENS:
             raise ValueError(
                 f"vocab_size ({self.vocab_size}) must be at least num_words ({self.num_words}) "
-                f"plus {_SPECIAL_WORDS}, for padding and unknown words"
+                f"plus {_SPECIAL_TOKENS}, for padding and unknown words"
             )
         return self
 
 
-class Recipe(_Part):
+class Recipe(_StrictModel):
     """Everything that decides the weights, together with the data.
 
     Args:
@@ -93,33 +93,27 @@ class Recipe(_Part):
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
         epochs: passes over the training rows.
-        restarts: epochs after which the rate rises anew, ascending (Loshchilov and Hutter 2017,
-            "SGDR", with a linear fall). Patience begins anew there too.
+        restarts: epochs after which the rate rises again, ascending (Loshchilov and Hutter 2017,
+            "SGDR", with a linear fall). Patience restarts there too.
         batch_size: texts of a step.
         accumulate: passes that a step is divided into, to need less memory.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
         learning_rate: the highest rate, at the end of the warm-up.
-        weight_decay: of matrices; not of biases, norms and embeddings.
         warmup_share: share of the steps in which the rate rises.
-        schedule: of the rate after that: a linear fall to 0, or constant.
         beta2: decay of the optimizer's mean of squared gradients.
         layer_decay: the rate of a layer, divided by the rate of the layer above.
         embedding_l2: factor of the squared word embedding that is added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
-        consistency: weight of how far the answer on a disturbed text diverges from the answer on
+        consistency: weight of how far the answer on a perturbed text diverges from the answer on
             the text itself (Xie et al. 2020, "Unsupervised data augmentation for consistency
             training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
         dropout: after embeddings and sublayers, and before the classifier.
-        attention_dropout: of attention weights.
         token_dropout: share of the tokens that are read as unknown in training.
         undo_penn_share: share of the texts in the Penn style (`do n't`) that are rewritten.
-        average_decay: of the running mean of the weights, which is kept; 0: no mean.
         validation_share: share of the rows held out if no validation file is given.
-        hold_out: which rows these are: random ones of each class, or the last.
         keep: the weights of the epoch with the least validation loss, or of the last epoch.
         patience: epochs without a better validation loss after which the run stops.
-        seed: of everything random.
     """
 
     network: NetworkSizes | None = None
@@ -188,8 +182,8 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
         return Recipe.model_validate({**content, **changes})
     except ValidationError as error:
         options = {name: f"--{name.replace('_', '-')}" for name in changes}
-        told = ", ".join(options.values())
-        source = f"preset {preset} with {told}" if told else f"preset {preset}"
+        typed = ", ".join(options.values())
+        source = f"preset {preset} with {typed}" if typed else f"preset {preset}"
         raise RecipeError(f"{source}: {describe_faults(error, options)}") from error
 
 

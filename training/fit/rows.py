@@ -16,8 +16,8 @@ from model.network.batch import Batch, collate
 from model.tokenization.tokenizer import Encoding, Tokenizer
 from training.data.dataset import Dataset
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
-from training.fit.dropout import Part
+from training.distributed import SINGLE_PROCESS, Ranks
+from training.fit.dropout import RowSlice
 from training.measure.inference import predict_together
 
 LEFT_OUT = -1.0
@@ -25,21 +25,20 @@ LEFT_OUT = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class EncodedRows:
     """Encoded texts and their classes.
 
     Args:
-        encodings: of the texts.
         label_ids: the class of each.
         targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
             A class with the target `LEFT_OUT` does not take part in the softmax of that row.
-        disturbed: the same texts with changes that should not matter; None: not needed.
+        perturbed: the same texts with changes that should not matter; None: not needed.
     """
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
     targets: NDArray[np.float32] | None = None
-    disturbed: Sequence[Encoding] | None = None
+    perturbed: Sequence[Encoding] | None = None
 
     @property
     def leave_out(self) -> bool:
@@ -48,7 +47,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class EvalResult:
+class LossAndAccuracy:
     """Loss and accuracy on some rows, in evaluation mode.
 
     Args:
@@ -68,23 +67,22 @@ class TrainingBatch:
         inputs: B texts.
         label_ids: their classes, int64 [B].
         targets: what to learn: the classes, or probabilities of them, float32 [B, C].
-        disturbed: the B texts with changes that should not matter, or None.
+        perturbed: the B texts with changes that should not matter, or None.
     """
 
     inputs: Batch
     label_ids: Tensor
     targets: Tensor
-    disturbed: Batch | None = None
+    perturbed: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StepShare:
     """What a process does of each step.
 
     Args:
         process: its number, from 0.
         processes: how many there are.
-        passes: that each of them divides its rows into.
     """
 
     process: int = 0
@@ -96,24 +94,24 @@ class Share:
         """Whether one pass has all rows of a step."""
         return self.processes * self.passes == 1
 
-    def parts(self, rows: int) -> Sequence[Part]:
+    def parts(self, rows: int) -> Sequence[RowSlice]:
         """Divides the rows of a step into the passes of this process.
 
         Every pass has some row, because all processes exchange gradients. `Step` gives it no
         weight if it has none of its own.
-
-        Args:
-            rows: of the step.
         """
         parts = self.processes * self.passes
-        firsts = [number * self.processes + self.process for number in range(self.passes)]
-        return [Part(rows, first if first < rows else 0, parts) for first in firsts]
+        return [RowSlice(rows, first if first < rows else 0, parts) for first in self._firsts]
 
     def counts(self, rows: int) -> Sequence[int]:
         """Returns how many rows of a step count in each pass of this process; it may be none."""
         parts = self.processes * self.passes
-        firsts = [number * self.processes + self.process for number in range(self.passes)]
-        return [len(range(first, rows, parts)) for first in firsts]
+        return [len(range(first, rows, parts)) for first in self._firsts]
+
+    @property
+    def _firsts(self) -> Sequence[int]:
+        """The first row of each pass of this process."""
+        return [number * self.processes + self.process for number in range(self.passes)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,44 +119,35 @@ class Step:
     """What a process reads in a step.
 
     Args:
-        rows: of the whole step.
-        parts: which of them each pass has.
         counts: how many of them count in each pass.
-        batches: of the passes.
-        token_ids: that the texts of all processes have, ascending; None for one process.
+        token_ids: ids in the texts of all processes, ascending; None for one process.
     """
 
     rows: int
-    parts: Sequence[Part]
+    parts: Sequence[RowSlice]
     counts: Sequence[int]
     batches: Sequence[TrainingBatch]
     token_ids: Tensor | None
 
 
 def encode_rows(
-    tokenizer: Tokenizer, dataset: Dataset, disturbed: Sequence[str] | None = None
-) -> Rows:
-    """Encodes every text of a dataset.
-
-    Args:
-        tokenizer: of the network that reads them.
-        dataset: N rows.
-        disturbed: the N texts with changes that should not matter; None: not needed.
-    """
-    return Rows(
+    tokenizer: Tokenizer, dataset: Dataset, perturbed: Sequence[str] | None = None
+) -> EncodedRows:
+    """Encodes every text of a dataset."""
+    return EncodedRows(
         [tokenizer.encode(text) for text in dataset.texts],
         dataset.label_ids,
-        disturbed=None if disturbed is None else [tokenizer.encode(text) for text in disturbed],
+        perturbed=None if perturbed is None else [tokenizer.encode(text) for text in perturbed],
     )
 
 
 def load_steps(
-    rows: Rows,
+    rows: EncodedRows,
     batches: Iterable[Sequence[int]],
     *,
     pad_token_id: int,
     accelerator: Accelerator,
-    share: Share = Share(),
+    share: StepShare = StepShare(),
 ) -> Iterator[Step]:
     """Loads steps one ahead, so that a GPU computes during the next copy.
 
@@ -167,14 +156,14 @@ def load_steps(
         batches: indices of the rows of each step.
         pad_token_id: the id that pads a batch.
         accelerator: where the batches go.
-        share: of this process.
+        share: the share of this process.
 
     Yields:
         The steps, in their order.
     """
     ahead = None
-    for places in batches:
-        following = _load(rows, places, pad_token_id, accelerator, share)
+    for indices in batches:
+        following = _load(rows, indices, pad_token_id, accelerator, share)
         if ahead is not None:
             yield ahead
         ahead = following
@@ -183,70 +172,62 @@ def load_steps(
 
 
 def _load(
-    rows: Rows,
-    places: Sequence[int],
+    rows: EncodedRows,
+    indices: Sequence[int],
     pad_token_id: int,
     accelerator: Accelerator,
-    share: Share,
+    share: StepShare,
 ) -> Step:
-    parts = share.parts(len(places))
-    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
+    parts = share.parts(len(indices))
+    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
     # All passes of a step have one length, so that masks are drawn alike for all of them.
-    lengths = [max(len(texts[place].input_ids) for place in places) for texts in kinds]
+    lengths = [max(len(texts[index].input_ids) for index in indices) for texts in kinds]
     batches = [
-        _load_part(rows, places[part.first :: part.step], lengths, pad_token_id, accelerator)
+        _load_part(rows, indices[part.first :: part.step], lengths, pad_token_id, accelerator)
         for part in parts
     ]
     token_ids = None
     if share.processes > 1:
-        read = (texts[place] for texts in kinds for place in places)
+        read = (texts[index] for texts in kinds for index in indices)
         found = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(found)))
-    return Step(len(places), parts, share.counts(len(places)), batches, token_ids)
+    return Step(len(indices), parts, share.counts(len(indices)), batches, token_ids)
 
 
 def _load_part(
-    rows: Rows,
-    places: Sequence[int],
+    rows: EncodedRows,
+    indices: Sequence[int],
     lengths: Sequence[int],
     pad_token_id: int,
     accelerator: Accelerator,
 ) -> TrainingBatch:
     """Loads the texts of a pass, each kind of them padded to its length."""
-    kinds = [rows.encodings] if rows.disturbed is None else [rows.encodings, rows.disturbed]
-    inputs, *disturbed = (
+    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
+    inputs, *perturbed = (
         collate(
-            [texts[place] for place in places],
+            [texts[index] for index in indices],
             pad_token_id=pad_token_id,
             device=accelerator.device,
             pad_to=longest,
         )
         for texts, longest in zip(kinds, lengths, strict=True)
     )
-    label_ids = accelerator.send(torch.tensor([rows.label_ids[place] for place in places]))
+    label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in indices]))
     targets = label_ids
     if rows.targets is not None:
-        targets = accelerator.send(torch.from_numpy(rows.targets[list(places)]))
-    return TrainingBatch(inputs, label_ids, targets, disturbed[0] if disturbed else None)
+        targets = accelerator.send(torch.from_numpy(rows.targets[list(indices)]))
+    return TrainingBatch(inputs, label_ids, targets, perturbed[0] if perturbed else None)
 
 
 def measure_rows(
     network: nn.Module,
-    rows: Rows,
+    rows: EncodedRows,
     *,
     pad_token_id: int,
     accelerator: Accelerator,
-    ranks: Ranks = ALONE,
-) -> EvalResult:
-    """Measures a network on rows.
-
-    Args:
-        network: on the device; left in evaluation mode.
-        rows: N of them, at least one.
-        pad_token_id: the id that pads a batch.
-        accelerator: where the batches go.
-        ranks: processes that measure together, each some of the rows.
-    """
+    ranks: Ranks = SINGLE_PROCESS,
+) -> LossAndAccuracy:
+    """Measures a network on rows."""
     network.eval()
     with accelerator.autocast():
         logits = predict_together(
@@ -258,6 +239,6 @@ def measure_rows(
         ).astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
-    return EvalResult(
+    return LossAndAccuracy(
         loss=float(losses.mean()), accuracy=float((logits.argmax(axis=1) == truth).mean())
     )

@@ -1,4 +1,4 @@
-"""Says which run a run is: what a resumed one must share with it to end in the same weights."""
+"""Fingerprints a run: what a resumed run must share with it to end in the same weights."""
 
 import hashlib
 import json
@@ -18,20 +18,13 @@ _THREADS = "threads"  # None for several processes
 _SHOWN = 40
 
 
-def identity_of(
+def run_fingerprint(
     recipe: Recipe,
     origin: Mapping[str, str],
     accelerator: Accelerator,
     datasets: Mapping[str, Dataset],
 ) -> dict[str, Any]:
-    """Collects what decides the weights of a run.
-
-    Args:
-        recipe: of the run.
-        origin: name and digest of the pretrained weights, if any.
-        accelerator: where it computes.
-        datasets: its rows, one set at least, by the names of their purposes.
-    """
+    """Collects what decides the weights of a run."""
     first, *_ = datasets.values()
     return {
         **recipe.model_dump(mode="json"),
@@ -55,13 +48,8 @@ def _rows_digest(dataset: Dataset) -> str:
     return hashlib.sha256(rows).hexdigest()
 
 
-def check_identity(place: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses to go on with another run.
-
-    Args:
-        place: file or folder that the interrupted run left, for the message.
-        then: the identity of that run.
-        now: the identity of this run.
+def check_fingerprint(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuses to resume another run.
 
     Raises:
         ResumeError: they differ; the message says in what.
@@ -74,7 +62,7 @@ def check_identity(place: Path, then: Mapping[str, Any], now: Mapping[str, Any])
             f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
             for name in different
         )
-        raise ResumeError(f"{place}: the interrupted run was another one: {changes}")
+        raise ResumeError(f"{path}: the interrupted run was another one: {changes}")
 
 
 def _shown(value: object) -> str:

@@ -21,7 +21,7 @@ from model.checkpoint.manifest import seal
 from model.files import sync
 from training.distributed import Ranks
 from training.errors import ResumeError
-from training.fit.run_fingerprint import check_identity
+from training.fit.run_fingerprint import check_fingerprint
 from training.measure.history import Measurement
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
@@ -38,7 +38,6 @@ class TrainerState:
         correct: right rows of this epoch.
         seen: rows of this epoch.
         best_epoch: the epoch with the best validation loss; 0: none yet.
-        seconds: of training so far.
         history: one measurement for each finished epoch.
     """
 
@@ -59,14 +58,7 @@ def clone(network: nn.Module) -> dict[str, Tensor]:
 def gather(
     network: nn.Module, averaged: nn.Module, best: Mapping[str, Tensor], optimizer: Optimizer
 ) -> dict[str, Tensor]:
-    """Collects every tensor of the state of a run, by name.
-
-    Args:
-        network: the trained network.
-        averaged: holds the mean of its weights; the same network if there is no mean.
-        best: weights of the best epoch.
-        optimizer: of the network.
-    """
+    """Collects every tensor of the state of a run, by name."""
     moments = {
         f"{number}.{name}": tensor
         for number, state in optimizer.state_dict()["state"].items()
@@ -86,12 +78,6 @@ def restore(
     tensors: Mapping[str, Tensor], network: nn.Module, averaged: nn.Module, optimizer: Optimizer
 ) -> dict[str, Tensor]:
     """Loads tensors into a run.
-
-    Args:
-        tensors: of `gather`, called with the same arguments.
-        network: changed.
-        averaged: changed.
-        optimizer: changed.
 
     Returns:
         The weights of the best epoch.
@@ -118,15 +104,12 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 
 def save_state(
-    folder: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+    folder: Path,
+    position: TrainerState,
+    tensors: Mapping[str, Tensor],
+    fingerprint: Mapping[str, Any],
 ) -> None:
     """Writes the state, and replaces the one before.
-
-    Args:
-        folder: of the state.
-        position: the progress of the run.
-        tensors: of `gather`.
-        identity: what a run must share with this one to resume it.
 
     Raises:
         OSError: it could not be written; the state before it is still there.
@@ -137,7 +120,7 @@ def save_state(
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
-        _write(fresh, position, tensors, identity)
+        _write(fresh, position, tensors, fingerprint)
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
@@ -149,7 +132,10 @@ def save_state(
 
 
 def _write(
-    fresh: Path, position: TrainerState, tensors: Mapping[str, Tensor], identity: Mapping[str, Any]
+    fresh: Path,
+    position: TrainerState,
+    tensors: Mapping[str, Tensor],
+    fingerprint: Mapping[str, Any],
 ) -> None:
     fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -157,7 +143,7 @@ def _write(
     stored = safetensors.torch.save(contiguous)
     (fresh / TENSORS).write_bytes(stored)
     content = {
-        "identity": dict(identity),
+        "identity": dict(fingerprint),
         "position": asdict(position),
         "tensors": hashlib.sha256(stored).hexdigest(),
     }
@@ -168,12 +154,10 @@ def _write(
         sync(path)
 
 
-def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState, dict[str, Tensor]]:
+def load_state(
+    folder: Path, fingerprint: Mapping[str, Any]
+) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state of an interrupted run.
-
-    Args:
-        folder: of the state.
-        identity: of the resuming run.
 
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
@@ -182,9 +166,7 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
     if not folder.exists() and old.exists():
         old.rename(folder)  # the run was killed between the two renames
     if not folder.is_dir():
-        raise ResumeError(
-            f"{folder}: there is no interrupted run to go on with; leave out --resume"
-        )
+        raise ResumeError(f"{folder}: there is no interrupted run to resume; leave out --resume")
     try:
         content, tensors = _read_sound(folder)
     except (OSError, ValueError) as error:
@@ -192,43 +174,38 @@ def load_state(folder: Path, identity: Mapping[str, Any]) -> tuple[TrainerState,
             f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
             "--resume"
         ) from error
-    check_identity(folder, content["identity"], identity)
+    check_fingerprint(folder, content["identity"], fingerprint)
     position = content["position"]
     history = [Measurement(**measurement) for measurement in position.pop("history")]
     return TrainerState(**position, history=history), safetensors.torch.load(tensors)
 
 
 def load_together(
-    folder: Path, identity: Mapping[str, Any], ranks: Ranks
+    folder: Path, fingerprint: Mapping[str, Any], ranks: Ranks
 ) -> tuple[TrainerState, dict[str, Tensor]]:
     """Reads the state in the first process, and gives it to all.
 
     The first process has the sums of the epoch, so that they are counted once.
 
-    Args:
-        folder: of the state.
-        identity: of the resuming run.
-        ranks: the processes.
-
     Raises:
         ResumeError: there is no state, it is damaged, or it is of another run.
     """
     if ranks.count == 1:
-        return load_state(folder, identity)
+        return load_state(folder, fingerprint)
     state, fault = TrainerState(), ""
     tensors: dict[str, Tensor] = {}
     if ranks.is_first:
         try:
-            state, tensors = load_state(folder, identity)
+            state, tensors = load_state(folder, fingerprint)
         except ResumeError as error:
             fault = str(error)
-    told = ranks.share_object({"fault": fault, "state": asdict(state)})
-    if told["fault"]:
-        raise ResumeError(told["fault"])
+    shared = ranks.share_object({"fault": fault, "state": asdict(state)})
+    if shared["fault"]:
+        raise ResumeError(shared["fault"])
     tensors = ranks.share_tensors(tensors)
     if not ranks.is_first:
-        history = [Measurement(**measurement) for measurement in told["state"].pop("history")]
-        state = TrainerState(**told["state"], history=history)
+        history = [Measurement(**measurement) for measurement in shared["state"].pop("history")]
+        state = TrainerState(**shared["state"], history=history)
         state.loss_sum, state.correct, state.seen = 0.0, 0, 0
     return state, tensors
 
@@ -244,7 +221,7 @@ def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def has_state(folder: Path) -> bool:
-    """Tells whether an interrupted run left its state."""
+    """Whether an interrupted run left its state."""
     _, old = _beside(folder)
     return folder.exists() or old.exists()
 
@@ -258,9 +235,6 @@ def size_of_state(folder: Path) -> int:
 def step_of_state(folder: Path) -> int | None:
     """Returns the step of the state on disk, without a look at its tensors.
 
-    Args:
-        folder: of the state.
-
     Returns:
         Optimizer steps done; None if there is no state, or its position cannot be read.
     """
@@ -273,15 +247,10 @@ def step_of_state(folder: Path) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def past_of_state(folder: Path) -> tuple[dict[str, Any], int, int] | None:
-    """Returns who left a state, and when.
+def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
+    """Returns the fingerprint of the run that left a state, its finished epochs, and the best one.
 
-    Args:
-        folder: of the state.
-
-    Returns:
-        The identity of the run, the epochs that it has finished, and which of them was best; None
-        if there is no state, or its position cannot be read.
+    None if there is no state, or its position cannot be read.
     """
     _, old = _beside(folder)
     place = folder if folder.exists() else old

@@ -19,25 +19,16 @@ class StepLog:
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
-        #: told of each step that is read: the steps before it, and its mean loss
+        #: called with each step that is read: the steps before it, and its mean loss
         self.observe: Callable[[int, float], None] | None = None
         self._unread: list[tuple[int, Tensor, Tensor]] = []
 
     def add(self, rows: int, loss: Tensor, correct: Tensor) -> None:
-        """Adds a step.
-
-        Args:
-            rows: of its batch.
-            loss: their mean loss, a scalar on the device.
-            correct: number of right rows, a scalar on the device.
-        """
+        """Adds a step."""
         self._unread.append((rows, loss.detach(), correct))
 
     def read_into(self, state: TrainerState) -> None:
         """Moves the steps to the sums of the epoch.
-
-        Args:
-            state: of the run, after the last step.
 
         Raises:
             DivergedRunError: a loss is not a finite number; names the first step with such a loss.

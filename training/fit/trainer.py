@@ -23,20 +23,20 @@ from model.network.batch import Batch
 from model.tokenization.tokenizer import Tokenizer
 from training.data.batches import make_batches
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError, RecipeError, ResumeError
-from training.fit.checkpointing import keep_state
-from training.fit.dropout import Part, TokenDropout, drawn_for, use_byte_dropout
-from training.fit.gradient_sync import Exchange
+from training.fit.checkpointing import write_state
+from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
+from training.fit.gradient_sync import GradientSync
 from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import (
-    EvalResult,
-    Rows,
-    Share,
+    EncodedRows,
+    LossAndAccuracy,
     Step,
+    StepShare,
     TrainingBatch,
     load_steps,
     measure_rows,
@@ -54,14 +54,11 @@ class Trainer:
     """Trains one network.
 
     Args:
-        network: with fresh or loaded weights, on the device.
-        tokenizer: of the rows.
         recipe: what to do.
         training: the training rows.
         validation: rows that choose the best epoch.
-        accelerator: where the network runs.
         state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
-        identity: what an interrupted run must share with this one.
+        fingerprint: what an interrupted run must share with this one.
         measure_training: whether the training rows are measured in evaluation mode after each
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
@@ -69,7 +66,7 @@ class Trainer:
         ranks: processes that train together. All of them make a trainer with the same arguments.
 
     Raises:
-        RecipeError: the recipe asks for consistency, and the rows have no disturbed texts.
+        RecipeError: the recipe asks for consistency, and the rows have no perturbed texts.
     """
 
     def __init__(
@@ -78,17 +75,17 @@ class Trainer:
         tokenizer: Tokenizer,
         recipe: Recipe,
         *,
-        training: Rows,
-        validation: Rows,
+        training: EncodedRows,
+        validation: EncodedRows,
         accelerator: Accelerator,
         state_dir: Path | None,
-        identity: Mapping[str, Any],
+        fingerprint: Mapping[str, Any],
         measure_training: bool = False,
         label: str = "fit",
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
-        if recipe.consistency and training.disturbed is None:
-            raise RecipeError("consistency: no disturbed texts are made here: leave it out")
+        if recipe.consistency and training.perturbed is None:
+            raise RecipeError("consistency: no perturbed texts are made here: leave it out")
         use_byte_dropout(network)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
@@ -104,13 +101,13 @@ class Trainer:
         self._validation = validation
         self._accelerator = accelerator
         self._state_dir = state_dir
-        self._identity = identity
+        self._fingerprint = fingerprint
         self._measure_training = measure_training
         self._label = label
         self._ranks = ranks
-        self._share = Share(ranks.number, ranks.count, recipe.accumulate)
-        # A process alone needs no exchange.
-        self._exchange = Exchange(network, tokenizer, ranks) if ranks.count > 1 else None
+        self._share = StepShare(ranks.number, ranks.count, recipe.accumulate)
+        # A single process exchanges nothing.
+        self._sync = GradientSync(network, tokenizer, ranks) if ranks.count > 1 else None
         self._state = TrainerState()
         self._unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
@@ -144,7 +141,7 @@ class Trainer:
         return self._unsaved
 
     def interrupted(self, signal: int) -> InterruptedRunError:
-        """Makes the error of a run that a signal interrupted."""
+        """Returns the error of a run that a signal interrupted."""
         return InterruptedRunError(
             signal, self._state.step, self._total_steps, unsaved=self._unsaved
         )
@@ -152,26 +149,18 @@ class Trainer:
     def resume(self, then: Mapping[str, Any] | None = None) -> None:
         """Loads the last state on disk.
 
-        Args:
-            then: the identity of the run that left it; None: that of this run.
-
         Raises:
             ResumeError: there is no state, it is damaged, or it is of another run.
         """
         if self._state_dir is None:
-            raise ResumeError("no state of this run is kept: there is nothing to go on with")
+            raise ResumeError("no state of this run is kept: there is nothing to resume")
         self._state, tensors = load_together(
-            self._state_dir, self._identity if then is None else then, self._ranks
+            self._state_dir, self._fingerprint if then is None else then, self._ranks
         )
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def observe(self, step: Callable[[int, float, float], None]) -> None:
-        """Tells of each step when its loss is read from the device.
-
-        Args:
-            step: called with the steps before it, its mean loss, and its learning rate. With
-                several processes the loss is that of the rows of this one.
-        """
+        """Registers a function that gets each step when its loss is read from the device."""
         self._steps.observe = lambda done, loss: step(done, loss, self._rate(done))
 
     def run(
@@ -203,7 +192,7 @@ class Trainer:
             while not self.is_over:
                 self._run_epoch(save_every, stop, advance)
                 record(state.history)
-                self._raise_if(stop())
+                self._raise_on(stop())
         self._network.load_state_dict(self._best)
         self._network.eval()
         return state.history
@@ -239,22 +228,18 @@ class Trainer:
                 state.seconds += time.perf_counter() - started
                 self._save()
                 started = time.perf_counter()
-            self._raise_if(signal)
+            self._raise_on(signal)
         self._steps.read_into(state)
         state.seconds += time.perf_counter() - started
         self._measure(epoch)
         self._save()
 
-    def _raise_if(self, signal: int | None) -> None:
+    def _raise_on(self, signal: int | None) -> None:
         if signal is not None:
             raise self.interrupted(signal)
 
     def training_step(self, step: Step) -> None:
-        """Runs one optimizer step without reading anything back from the device.
-
-        Args:
-            step: its rows, in one or several passes.
-        """
+        """Runs one optimizer step without reading anything back from the device."""
         state, recipe = self._state, self._recipe
         for group in self._optimizer.param_groups:
             group["lr"] = group["scale"] * self._rate(state.step)
@@ -264,10 +249,10 @@ class Trainer:
             zip(step.parts, step.counts, step.batches, strict=True)
         ):
             is_last = number == len(step.batches) - 1
-            with self._exchange.delayed() if self._exchange and not is_last else nullcontext():
+            with self._sync.delayed() if self._sync and not is_last else nullcontext():
                 results.append(self._pass(step.rows, part, count, batch, is_last=is_last))
-        if self._exchange is not None and step.token_ids is not None:
-            self._exchange.words(step.token_ids)
+        if self._sync is not None and step.token_ids is not None:
+            self._sync.words(step.token_ids)
         if recipe.max_grad_norm:
             torch.nn.utils.clip_grad_norm_(self._network.parameters(), recipe.max_grad_norm)
         self._optimizer.step()
@@ -287,28 +272,24 @@ class Trainer:
         state.step += 1
 
     def _pass(
-        self, rows: int, part: Part, count: int, batch: TrainingBatch, *, is_last: bool
+        self, rows: int, part: RowSlice, count: int, batch: TrainingBatch, *, is_last: bool
     ) -> tuple[Tensor, Tensor]:
-        """Adds the gradients of some rows of a step.
-
-        Returns:
-            The mean loss of a whole step, else the sum of the losses; and the number of right rows.
-        """
+        """Adds gradients; returns the mean loss of a whole step, else the sum; and the hits."""
         recipe, is_whole = self._recipe, self._share.is_whole
         self._seed(part)
         on_cpu = self._accelerator.device.type == "cpu"
-        drawn = nullcontext() if is_whole or not on_cpu else drawn_for(part)
+        drawn = nullcontext() if is_whole or not on_cpu else draw_for_slice(part)
         with drawn:
             logits = self._logits(batch.inputs)
-            disturbed = None if batch.disturbed is None else self._logits(batch.disturbed)
+            perturbed = None if batch.perturbed is None else self._logits(batch.perturbed)
         loss = batch_loss(
             logits, batch.targets, recipe, self._class_weights, leave_out=self._leave_out
         )
         correct = (logits.argmax(dim=-1) == batch.label_ids).sum()
         # Neither divergence nor penalty is part of the loss that is recorded.
         whole = loss
-        if disturbed is not None:
-            whole = loss + recipe.consistency * divergence(logits, disturbed)
+        if perturbed is not None:
+            whole = loss + recipe.consistency * divergence(logits, perturbed)
         if is_whole:
             torch.autograd.backward(whole + weight_penalty(self._network, recipe))
             return loss, correct
@@ -321,14 +302,14 @@ class Trainer:
     def _logits(self, inputs: Batch) -> Tensor:
         """Returns the logits of texts in training, float32 [B, C]."""
         kernel = attention_kernel(inputs.input_ids.shape[1], self._accelerator.device)
-        network = self._network if self._exchange is None else self._exchange.network
+        network = self._network if self._sync is None else self._sync.network
         inputs = self._drop_tokens(inputs)
         with kernel, self._accelerator.autocast():
             logits: Tensor = network(inputs).logits
         return logits
 
-    def _seed(self, part: Part) -> None:
-        """Seeds what a pass draws. On a GPU each pass draws for its own rows alone."""
+    def _seed(self, part: RowSlice) -> None:
+        """Seeds what a pass draws. On a GPU each pass draws only for its own rows."""
         seed = self._recipe.seed * _SEED_STRIDE + self._state.step
         if self._accelerator.device.type != "cpu":
             seed += part.first * _PASS_STRIDE
@@ -342,7 +323,7 @@ class Trainer:
         return f"{epoch}, loss {state.loss_sum / max(state.seen, 1):.4f}"
 
     def _begun(self, epochs: int) -> int:
-        """Returns after how many epochs the schedule began that holds after so many."""
+        """Returns the epoch with which the schedule began that holds after so many epochs."""
         return max((each for each in self._recipe.restarts if each <= epochs), default=0)
 
     def _rate(self, step: int) -> float:
@@ -361,7 +342,7 @@ class Trainer:
         state = self._state
         validation = self._evaluate(self._validation)
         loss_sum, correct, seen = self._sums()
-        training = EvalResult(loss_sum / seen, correct / seen)
+        training = LossAndAccuracy(loss_sum / seen, correct / seen)
         if self._measure_training:
             training = self._evaluate(self._training)
         measurement = Measurement(
@@ -381,7 +362,7 @@ class Trainer:
         state.history.append(measurement)
         state.loss_sum, state.correct, state.seen = 0.0, 0, 0
 
-    def _evaluate(self, rows: Rows) -> EvalResult:
+    def _evaluate(self, rows: EncodedRows) -> LossAndAccuracy:
         return measure_rows(
             self._averaged,
             rows,
@@ -408,4 +389,4 @@ class Trainer:
             return
         position = replace(self._state, loss_sum=loss_sum, correct=correct, seen=seen)
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
-        self._unsaved = keep_state(self._state_dir, position, tensors, self._identity)
+        self._unsaved = write_state(self._state_dir, position, tensors, self._fingerprint)

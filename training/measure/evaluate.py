@@ -1,23 +1,33 @@
-"""Measures a predictor on labelled files, and probes how it behaves."""
+"""Measures a predictor on labelled files, probes how it behaves, and makes records of it.
+
+Legend: N texts.
+"""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from model.checkpoint.baseline import Baseline, count_baseline
+from model.checkpoint.manifest import Precision, PrecisionSet
+from model.checkpoint.opening import Checkpoint
+from model.checkpoint.precision import judge
+from model.checkpoint.record_types import LONGEST_NAME
 from model.checkpoint.thresholds import Thresholds, count_thresholds, threshold_reports
-from model.predictor import Predictor
+from model.predictor import ModelInfo, Predictor
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
+from training.device import processor
+from training.errors import RecipeError
 from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
+from training.measure.plots import Scores
 from training.measure.probe import Probe, find_poles, probe
-from training.measure.reliability import Scores
 from training.measure.report import FileReport, length_reports, to_json
 
 # The most texts that are perturbed, and the most words of each.
@@ -53,7 +63,7 @@ def evaluate(
         predictor: the loaded model.
         dataset: read with the model's labels, or some of them, from one file. With some, the
             probabilities are those of a choice among these.
-        path: of the file, for the report.
+        path: names the file in the report.
         max_batch_tokens: the most tokens in a batch, padding counted.
 
     Returns:
@@ -87,13 +97,7 @@ def evaluate(
 def make_baseline(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
 ) -> Baseline:
-    """Counts the texts of all files together, for the record of a checkpoint.
-
-    Args:
-        measured: each file, at least one.
-        labels: names of the classes, in order.
-        sets: names of the files' sets.
-    """
+    """Counts the texts of all files together, for the record of a checkpoint."""
     answers = [each.answers for each in measured]
     return count_baseline(
         np.concatenate([each.values for each in answers]),
@@ -108,13 +112,7 @@ def make_baseline(
 def make_thresholds(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
 ) -> Thresholds:
-    """Counts what thresholds leave of all files together, for the record of a checkpoint.
-
-    Args:
-        measured: each file, at least one.
-        labels: names of the classes, in order.
-        sets: names of the files' sets.
-    """
+    """Counts what thresholds leave of all files together, for the record of a checkpoint."""
     return count_thresholds(
         np.concatenate([each.answers.values for each in measured]),
         np.concatenate([each.label_ids for each in measured]),
@@ -124,13 +122,7 @@ def make_thresholds(
 
 
 def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
-    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs.
-
-    Args:
-        predictor: the loaded model. Sentences of known label are left out if none of its classes
-            is named negative or positive.
-        datasets: whose texts are perturbed.
-    """
+    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs."""
     texts = [text for dataset in datasets for text in dataset.texts]
     short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
     rng = random.Random(0)  # noqa: S311 - not for secrets
@@ -142,3 +134,81 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
 
     changed = rng.sample(short, min(len(short), _MOST_TEXTS))
     return probe(answers, changed, poles=find_poles(predictor.info.labels))
+
+
+def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
+    """Names the set of each file: its folder and its name, without endings.
+
+    Raises:
+        RecipeError: a name cannot be recorded, or two are the same.
+    """
+    names = list(others)
+    for file in files:
+        stem = file.name.partition(".")[0] or file.name
+        name = "/".join((*file.parts[-2:-1], stem)).removeprefix("//")
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            raise RecipeError(
+                f"a set would be recorded as {name!r}, which has {len(name)} characters: must be "
+                f"printable, with at most {LONGEST_NAME}; rename the file"
+            )
+        if name in names:
+            raise RecipeError(
+                f"two files would be recorded as {name}: give one of them another name or folder"
+            )
+        names.append(name)
+    return names
+
+
+def make_record(
+    checkpoint: Checkpoint,
+    names: Sequence[str],
+    exact: Sequence[Measured],
+    rounded: Sequence[Measured],
+    info: ModelInfo,
+) -> Precision:
+    """Makes the record of a type."""
+    return Precision.model_validate(
+        {
+            "dtype": info.dtype,
+            "weights_sha256": checkpoint.weights_sha256,
+            "processor": processor(),
+            "torch": torch.__version__,
+            "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
+        }
+    )
+
+
+def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:
+    exact_report, report = exact.report, rounded.report
+    was, is_right = exact.scores.correct, rounded.scores.correct  # [N]
+    return PrecisionSet(
+        name=name,
+        rows=report["rows"],
+        accuracy=report["accuracy"],
+        log_loss=report["log_loss"],
+        float32_accuracy=exact_report["accuracy"],
+        float32_log_loss=exact_report["log_loss"],
+        lost=int((was & ~is_right).sum()),
+        gained=int((is_right & ~was).sum()),
+    )
+
+
+def record_to_text(record: Precision) -> str:
+    """Formats a record for people, with what `auto` makes of it.
+
+    Returns:
+        Lines, each ended.
+    """
+    width = max(len(one.name) for one in record.sets)
+    lines = [f"{record.dtype} beside float32"]
+    lines += [
+        f"  {one.name:<{width}}  {one.accuracy:.2%} ({one.float32_accuracy:.2%}) of {one.rows:,}, "
+        f"log-loss {one.log_loss:.4f} ({one.float32_log_loss:.4f}), "
+        f"{one.lost:,} lost, {one.gained:,} gained"
+        for one in record.sets
+    ]
+    if record.dtype == "int8":
+        verdict = judge(record.dtype, [record])
+        may = "may" if verdict.allowed else "does not"
+        lines.append(f"  auto {may} choose it where there is no bfloat16: {verdict.reason}")
+    return "\n".join(lines) + "\n"

@@ -16,12 +16,9 @@ class Measurement:
         step: optimizer steps done.
         epoch: epochs done.
         training_loss: mean over the steps of the epoch, with dropout and smoothing; or measured
-            like the validation loss, if the run was told so.
-        training_accuracy: likewise.
+            like the validation loss, if the run measures its training rows.
         validation_loss: mean negative log-likelihood of the validation rows, in nats.
         validation_accuracy: share of right validation rows.
-        learning_rate: of the last step.
-        seconds: of training since the start, over all parts of a resumed run.
     """
 
     step: int

@@ -1,4 +1,4 @@
-"""Computes metrics of probabilities: accuracy, F1, log-loss, calibration error, confusion.
+"""Computes metrics of probabilities, and fits the temperature that calibrates them.
 
 Legend: N texts, C classes.
 """
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from scipy.stats import binomtest
+from sklearn.metrics import confusion_matrix, f1_score
 
 NUM_BINS = 15
-_Z_95 = 1.959963984540054  # 95 % of a normal distribution lie within this many deviations
 _LEAST_PROBABILITY = 1e-15  # keeps the log-loss of a right class with probability 0 finite
 
 
@@ -45,7 +47,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     """Compares predictions with the true classes.
 
     Args:
-        probabilities: of every class, each row summing to 1 [N, C].
+        probabilities: one for every class, each row summing to 1 [N, C].
         label_ids: the true classes [N].
 
     Raises:
@@ -54,21 +56,22 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     """
     _check(probabilities, label_ids)
     rows, num_labels = probabilities.shape
+    classes = range(num_labels)
     predicted = probabilities.argmax(axis=1)  # [N]
     correct = predicted == label_ids  # [N]
-    confusion = np.zeros((num_labels, num_labels), dtype=np.int64)  # [C, C]
-    np.add.at(confusion, (label_ids, predicted), 1)
-    f1 = _f1(confusion)
+    f1 = f1_score(label_ids, predicted, labels=classes, average=None, zero_division=np.nan)  # [C]
     likelihoods = probabilities[np.arange(rows), label_ids].astype(np.float64)  # [N]
     return Figures(
         rows=rows,
         accuracy=float(correct.mean()),
         interval=wilson_interval(int(correct.sum()), rows),
-        macro_f1=float(np.mean([score for score in f1 if score is not None])),
-        f1=f1,
+        macro_f1=float(np.nanmean(f1)),
+        f1=tuple(None if np.isnan(score) else float(score) for score in f1),
         log_loss=float(-np.log(likelihoods.clip(min=_LEAST_PROBABILITY)).mean()),
         ece=expected_calibration_error(probabilities.max(axis=1), correct),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
+        confusion=tuple(
+            tuple(row) for row in confusion_matrix(label_ids, predicted, labels=classes).tolist()
+        ),
     )
 
 
@@ -77,7 +80,7 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
 
     Args:
         probabilities: calibrated, each row summing to 1 [N, C].
-        temperature: that its logits were divided by.
+        temperature: the divisor of its logits.
 
     Returns:
         [N, C].
@@ -94,7 +97,7 @@ def choose_among(
     """Computes the probabilities of a choice among some of the classes.
 
     Args:
-        probabilities: of every class, each row summing to 1 [N, C].
+        probabilities: one for every class, each row summing to 1 [N, C].
         classes: the classes to choose among, each from 0 to C - 1 [K].
 
     Returns:
@@ -123,29 +126,10 @@ def _check(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) 
         )
 
 
-def _f1(confusion: NDArray[np.int64]) -> tuple[float | None, ...]:
-    occurrences = confusion.sum(axis=0) + confusion.sum(axis=1)  # [C]
-    return tuple(
-        2 * int(hits) / int(total) if total else None
-        for hits, total in zip(confusion.diagonal(), occurrences, strict=True)
-    )
-
-
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Computes the 95 % score interval of a share (Wilson 1927).
-
-    Args:
-        successes: at most `trials`.
-        trials: at least 1.
-    """
-    share = successes / trials
-    spread = _Z_95**2 / trials
-    centre = (share + spread / 2) / (1 + spread)
-    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
-    # Without or with only successes a bound is exactly 0 or 1; rounding would miss it.
-    low = 0.0 if successes == 0 else centre - half
-    high = 1.0 if successes == trials else centre + half
-    return low, high
+    """Computes the 95 % score interval of a share (Wilson 1927) of at least one trial."""
+    interval = binomtest(successes, trials).proportion_ci(0.95, "wilson")
+    return float(interval.low), float(interval.high)
 
 
 def expected_calibration_error(
@@ -162,3 +146,46 @@ def expected_calibration_error(
     # For each bin: its share of all texts, times the gap between mean score and accuracy.
     gaps = np.bincount(bins, weights=scores - correct, minlength=num_bins)  # [num_bins]
     return float(np.abs(gaps).sum() / len(scores))
+
+
+LOWEST, HIGHEST = 0.05, 20.0
+
+
+def fit_temperature(logits: NDArray[np.floating], label_ids: NDArray[np.integer]) -> float:
+    """Finds the temperature between 0.05 and 20 with the least log-loss.
+
+    Args:
+        logits: unnormalised scores of the classes [N, C].
+        label_ids: the true classes [N].
+
+    Returns:
+        The temperature. It is 1 if no temperature is best: the true class has the highest logit
+        in every row, so that lower is always better, or all logits are equal.
+
+    Raises:
+        ValueError: there are no rows, the shapes do not fit, or a logit is not finite.
+    """
+    logits = np.asarray(logits, dtype=np.float64)
+    if logits.ndim != 2 or label_ids.shape != logits.shape[:1] or not label_ids.size:
+        raise ValueError(
+            "logits must have shape [N, C] and label_ids [N] with N at least 1, "
+            f"got {list(logits.shape)} and {list(label_ids.shape)}"
+        )
+    if not np.isfinite(logits).all():
+        raise ValueError("logits must be finite numbers")
+    rows = np.arange(len(logits))
+    if (logits[rows, label_ids] == logits.max(axis=1)).all():
+        return 1.0
+
+    def log_loss(log_temperature: float) -> float:
+        log_probabilities = log_softmax(logits / math.exp(log_temperature), axis=1)  # [N, C]
+        return float(-log_probabilities[rows, label_ids].mean())
+
+    # Log-loss is convex in 1 / temperature, so it has one minimum over the logarithm as well.
+    result = minimize_scalar(
+        log_loss,
+        bounds=(math.log(LOWEST), math.log(HIGHEST)),
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
+    return math.exp(result.x)

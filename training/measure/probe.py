@@ -79,12 +79,11 @@ class Probe:
     Args:
         test: `label` (is the answer right), `change` (does it stay), or `group` (is a group of
             people treated as the mean of all).
-        name: of the capability or the change.
         rows: number of sentences or pairs.
         passed: how many were right or stayed.
-        shift: of a change or a group, the mean probability that moves from some classes to others;
+        shift: for a change or a group, the mean probability that moves from some classes to others;
             else None.
-        lean: of a group, the mean change of the positive class's probability, with its sign; None
+        lean: for a group, the mean change of the positive class's probability, with its sign; None
             if no class is the positive one.
     """
 
@@ -98,23 +97,14 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Poles:
-    """The places of two classes among all.
-
-    Args:
-        negative: of the negative class.
-        positive: of the positive class.
-    """
+    """The places of two classes among all."""
 
     negative: int
     positive: int
 
 
 def find_poles(labels: Sequence[str]) -> Poles | None:
-    """Finds the negative and the positive class by their names.
-
-    Args:
-        labels: of all classes. Of two classes with other names, the second is the positive one.
-    """
+    """Finds the negative and the positive class by their names."""
     names = [label.casefold() for label in labels]
     if "negative" in names and "positive" in names:
         return Poles(names.index("negative"), names.index("positive"))

@@ -1,11 +1,13 @@
-"""Writes the figures of a model as lines for people and as objects for JSON."""
+"""Writes the figures of a model as text for people and as objects for JSON."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict
+from textwrap import indent
 from typing import TypedDict
 
 import numpy as np
+import tabulate
 from numpy.typing import NDArray
 
 from model.checkpoint.manifest import DataSource
@@ -13,8 +15,8 @@ from model.checkpoint.thresholds import ThresholdReport
 from model.predictor import ModelInfo
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
-from training.measure.threshold import threshold_lines
 
+tabulate.MIN_PADDING = 0  # a heading needs no more room than its text
 _PROBE_HEADINGS = {
     "label": "sentences of known label",
     "change": "what must not matter",
@@ -73,18 +75,7 @@ def to_json(
     by_length: Sequence[LengthReport],
     by_threshold: Sequence[ThresholdReport],
 ) -> FileReport:
-    """Builds the JSON of one file.
-
-    Args:
-        path: of the file, as the user gave it.
-        source: its record.
-        figures: its metrics.
-        labels: names of the classes, in their order.
-        truncated: number of truncated texts.
-        ece_uncalibrated: the calibration error without the temperature.
-        by_length: accuracy by length.
-        by_threshold: what each threshold leaves.
-    """
+    """Builds the JSON of one file; `path` is as the user wrote it."""
     return {
         "file": path,
         "sha256": source.sha256,
@@ -104,11 +95,7 @@ def to_json(
 
 
 def to_text(report: FileReport) -> str:
-    """Formats the figures of one file for people.
-
-    Returns:
-        Lines, each ended.
-    """
+    """Formats the figures of one file for people, in lines that are each ended."""
     low, high = report["accuracy_interval"]
     lines = [
         report["file"],
@@ -118,21 +105,18 @@ def to_text(report: FileReport) -> str:
         f"  log-loss   {report['log_loss']:.4f}",
         f"  ECE        {report['ece']:.4f} ({report['ece_uncalibrated']:.4f} uncalibrated)",
         f"  by length  {_lengths(report['by_length'])}",
-        *(f"  {line}" for line in _confusion_lines(list(report["f1"]), report["confusion"])),
-        *(f"  {line}" for line in threshold_lines(report["by_threshold"])),
     ]
-    return "\n".join(lines) + "\n"
+    tables = [
+        _confusion_table(list(report["f1"]), report["confusion"]),
+        threshold_table(report["by_threshold"]),
+    ]
+    return "\n".join([*lines, *(indent(table, "  ") for table in tables)]) + "\n"
 
 
 def length_reports(
     token_counts: NDArray[np.integer], correct: NDArray[np.bool_]
 ) -> list[LengthReport]:
-    """Measures accuracy by length.
-
-    Args:
-        token_counts: tokens that were read of each text [N].
-        correct: whether its predicted class is right [N].
-    """
+    """Measures accuracy by the tokens that were read of each text [N]."""
     reports: list[LengthReport] = []
     for low, high in itertools.pairwise((0, *_LENGTHS, np.iinfo(np.int64).max)):
         chosen = (token_counts > low) & (token_counts <= high)
@@ -146,11 +130,7 @@ def length_reports(
 
 
 def probes_to_text(probes: Sequence[Probe]) -> str:
-    """Formats the results of probes for people.
-
-    Returns:
-        Lines, each ended; none without probes.
-    """
+    """Formats the results of probes for people, in lines that are each ended."""
     lines = []
     for test, heading in _PROBE_HEADINGS.items():
         chosen = [item for item in probes if item.test == test]
@@ -168,13 +148,7 @@ def probes_to_text(probes: Sequence[Probe]) -> str:
 def summarise(
     info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
 ) -> EvaluationReport:
-    """Builds the JSON of a whole evaluation.
-
-    Args:
-        info: of the model.
-        reports: of the files.
-        probes: none if there were none.
-    """
+    """Builds the JSON of a whole evaluation."""
     return {
         "checkpoint": {"name": info.name, "version": info.version},
         "labels": list(info.labels),
@@ -200,24 +174,42 @@ def _scores(f1: dict[str, float | None]) -> str:
     )
 
 
-def _confusion_lines(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> list[str]:
+def plain_table(rows: Sequence[Sequence[str]], head: Sequence[str], *, first: str = "right") -> str:
+    """Formats a table for people; all columns but the first are aligned to the right."""
+    alignment = [first, *("right" for _ in head[1:])]
+    table: str = tabulate.tabulate(rows, head, "plain", colalign=alignment, disable_numparse=True)
+    return table
+
+
+def _confusion_table(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
     """Formats the confusion matrix: true classes in rows, predicted ones in columns."""
-    corner = "true \\ predicted"
-    first = max(len(corner), *map(len, labels))
-    widths = [
-        max(len(label), *(len(f"{row[column]:,}") for row in confusion))
-        for column, label in enumerate(labels)
+    rows = [
+        [label, *(f"{count:,}" for count in row)]
+        for label, row in zip(labels, confusion, strict=True)
     ]
-    header = [label.rjust(width) for label, width in zip(labels, widths, strict=True)]
-    return [
-        "  ".join([corner.ljust(first), *header]),
-        *(
-            "  ".join(
-                [
-                    label.ljust(first),
-                    *(f"{n:,}".rjust(width) for n, width in zip(row, widths, strict=True)),
-                ]
-            )
-            for label, row in zip(labels, confusion, strict=True)
-        ),
+    head = ["true \\ predicted", *labels]
+    return plain_table(rows, head, first="left")
+
+
+def threshold_table(reports: Sequence[ThresholdReport]) -> str:
+    """Formats thresholds as a table for people: a line for each, below two lines of headings."""
+    labels = list(reports[0]["precision"])
+    rows = [
+        [
+            f"{report['threshold']:.2f}",
+            f"{report['share']:.2%}",
+            _percent(report["accuracy"]),
+            *(
+                f"{_percent(report['precision'][label])}, {_percent(report['recall'][label]):>7}"
+                for label in labels
+            ),
+        ]
+        for report in reports
     ]
+    head = ["\nthreshold", "\nanswered", "\naccuracy"]
+    head += [f"{label}\nprecision, recall" for label in labels]
+    return plain_table(rows, head)
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{share:.2%}"

@@ -1,21 +1,17 @@
-"""Writes what a run tells people: its rows, one line an epoch, and the figures at the end."""
+"""Writes the lines of a run: its rows, its epochs, its figures, and warnings about them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from training.data.dataset import Dataset
+from training.data.validation_split import text_key
 from training.measure.history import Measurement
-from training.measure.metrics import Figures
+from training.measure.metrics import HIGHEST, LOWEST, Figures, wilson_interval
 from training.measure.tfidf import MOST_ROWS, TITLE
 
 
 def rows_line(dataset: Dataset, purpose: str) -> str:
-    """Counts the rows of each class.
-
-    Args:
-        dataset: one row or more.
-        purpose: what the rows are for, after "rows to".
-    """
+    """Returns the rows of each class in one line."""
     counts = Counter(dataset.label_ids)
     classes = ", ".join(
         f"{label} {counts[number]:,} ({counts[number] / len(dataset):.1%})"
@@ -25,12 +21,7 @@ def rows_line(dataset: Dataset, purpose: str) -> str:
 
 
 def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
-    """Tells the last epoch of a history.
-
-    Args:
-        history: one measurement or more.
-        epochs: of the whole run, unless it stops early.
-    """
+    """Returns the last epoch of a history in one line."""
     *before, last = history
     is_best = all(last.validation_loss < past.validation_loss for past in before)
     return (
@@ -41,11 +32,11 @@ def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
 
 
 def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -> str:
-    """Tells how long a run took, whether it stopped early, and which weights it keeps.
+    """Returns how long a run took, whether it stopped early, and which weights it keeps.
 
     Args:
-        history: of the whole run.
-        epochs: that it could have had.
+        history: one measurement for each epoch of the run.
+        epochs: the most epochs of the run.
         keeps_best: whether it keeps the weights of the best epoch, else those of the last.
     """
     best = min(history, key=lambda measurement: measurement.validation_loss).epoch
@@ -61,13 +52,7 @@ def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -
 
 
 def figure_lines(name: str, figures: Figures, labels: Sequence[str]) -> list[str]:
-    """Tells the figures of a set, and how many rows of each class were recognised.
-
-    Args:
-        name: of the set.
-        figures: its metrics.
-        labels: names of the classes, in their order.
-    """
+    """Returns the figures of a set, and how many rows of each class were recognised."""
     low, high = figures.interval
     recalls = ", ".join(
         f"{label} {_recall(row, number)}"
@@ -96,16 +81,136 @@ def majority(training: Dataset, validation: Dataset) -> tuple[str, float]:
 
 
 def baseline_line(label: str, share: float, baseline: float | None, *, was_fitted: bool) -> str:
-    """Tells what the accuracy on the validation rows has to beat.
+    """Returns what the accuracy on the validation rows has to beat."""
+    line = f"  to beat: always {label} {share:.2%}"
+    if baseline is not None:
+        return f"{line}, {TITLE} {baseline:.2%}"
+    reason = "the texts have no words" if was_fitted else f"tried up to {MOST_ROWS:,} short rows"
+    return f"{line}; {TITLE} left out ({reason})"
+
+
+FEW_VALIDATION_ROWS = 200
+FEW_ROWS_OF_A_CLASS = 10
+DOMINATING_SHARE = 0.8
+_NEAR_BOUND = 1.01  # the search for a temperature ends this near to a bound
+
+
+def row_warnings(
+    training: Dataset, validation: Dataset, evaluated: Mapping[str, Dataset]
+) -> list[str]:
+    """Looks at the rows before anything is trained on them.
+
+    Returns:
+        Sentences for people.
+    """
+    warnings = []
+    if len(validation) < FEW_VALIDATION_ROWS:
+        low, high = wilson_interval(len(validation) // 2, len(validation))
+        warnings.append(
+            f"{len(validation)} validation rows are few: an accuracy near 50% on them has a 95 % "
+            f"interval of {low:.0%} to {high:.0%}, and they choose the epoch and the temperature; "
+            f"give {FEW_VALIDATION_ROWS} or more with --validation or --validation-share"
+        )
+    warnings += _few_of_a_class(training, "training rows", "the model hardly learns it")
+    warnings += _few_of_a_class(validation, "validation rows", "its recall says little")
+    number, count = Counter(training.label_ids).most_common(1)[0]
+    if count / len(training) > DOMINATING_SHARE:
+        warnings.append(
+            f"{count / len(training):.1%} of the training rows are {training.labels[number]}: "
+            "always answering it would be as accurate, so look at macro F1 and recall"
+        )
+    classes: dict[str, set[int]] = {}
+    for text, label_id in zip(training.texts, training.label_ids, strict=True):
+        classes.setdefault(text_key(text), set()).add(label_id)
+    torn = sum(len(found) > 1 for found in classes.values())
+    if torn:
+        warnings.append(f"{_texts(torn)} in the training rows with more than one label")
+    for name, dataset in {"validation": validation, **evaluated}.items():
+        known = sum(text_key(text) in classes for text in dataset.texts)
+        if known:
+            warnings.append(
+                f"{known:,} of the {len(dataset):,} texts of {name} are training texts too: its "
+                "figures flatter the model"
+            )
+    return warnings
+
+
+def _few_of_a_class(dataset: Dataset, rows: str, effect: str) -> list[str]:
+    counts = Counter(dataset.label_ids)
+    missing = [label for number, label in enumerate(dataset.labels) if not counts[number]]
+    few = [
+        f"{label} {counts[number]}"
+        for number, label in enumerate(dataset.labels)
+        if 0 < counts[number] < FEW_ROWS_OF_A_CLASS
+    ]
+    warnings = []
+    if missing:
+        warnings.append(f"no {rows} are {' or '.join(missing)}: nothing shows how well it is known")
+    if few:
+        warnings.append(
+            f"{rows} below {FEW_ROWS_OF_A_CLASS} for a class ({', '.join(few)}): {effect}"
+        )
+    return warnings
+
+
+def _texts(count: int) -> str:
+    return "1 text is" if count == 1 else f"{count:,} texts are"
+
+
+def result_warnings(
+    figures: Figures,
+    temperature: float,
+    labels: Sequence[str],
+    *,
+    share: float,
+    baseline: float | None,
+) -> list[str]:
+    """Looks at the figures of the validation rows.
 
     Args:
-        label: the most frequent class.
-        share: accuracy of always answering it.
-        baseline: accuracy of TF-IDF; None if it has none.
-        was_fitted: whether the baseline was tried; it is not where there are many rows.
+        figures: the figures of the validation rows.
+        temperature: fitted on these rows.
+        labels: names of the classes, in their order.
+        share: accuracy of always answering the most frequent class.
+        baseline: accuracy of TF-IDF with logistic regression; None if it was not fitted.
+
+    Returns:
+        Sentences for people.
     """
-    told = f"  to beat: always {label} {share:.2%}"
-    if baseline is not None:
-        return f"{told}, {TITLE} {baseline:.2%}"
-    reason = "the texts have no words" if was_fitted else f"tried up to {MOST_ROWS:,} short rows"
-    return f"{told}; {TITLE} left out ({reason})"
+    warnings = []
+    unknown = [
+        label
+        for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
+        if sum(row) >= FEW_ROWS_OF_A_CLASS and not row[number]
+    ]
+    if figures.interval[1] < 1 / len(labels):
+        warnings.append(
+            f"an accuracy of {figures.accuracy:.2%} is worse than guessing: training and "
+            "validation files may number their classes in another order; see --labels"
+        )
+    elif figures.accuracy <= share:
+        warnings.append(
+            f"the model is no better than always answering the most frequent class ({share:.2%}): "
+            "it has learnt nothing of use; try more --epochs, more rows or --init-from"
+        )
+    elif unknown:
+        warnings.append(
+            f"not one validation row of {' or '.join(unknown)} is recognised: try --class-weights "
+            "balanced, more --epochs or more rows of the class"
+        )
+    if baseline is not None and baseline > figures.accuracy:
+        warnings.append(
+            f"{TITLE} is better on the validation rows: {baseline:.2%} against "
+            f"{figures.accuracy:.2%}; try --init-from, more --epochs or more rows"
+        )
+    if temperature == 1.0:
+        warnings.append(
+            "no temperature could be fitted, because every validation row is right (or all answers "
+            "are alike): the probabilities are not calibrated; give harder validation rows"
+        )
+    elif not LOWEST * _NEAR_BOUND < temperature < HIGHEST / _NEAR_BOUND:
+        warnings.append(
+            f"the temperature {temperature:.3f} is at its bound ({LOWEST} to {HIGHEST}): the "
+            "probabilities are not calibrated; look at the validation rows and their labels"
+        )
+    return warnings

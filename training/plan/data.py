@@ -7,9 +7,8 @@ from pathlib import Path
 from model.checkpoint.manifest import DataSource
 from model.files import digest
 from training.data.dataset import Dataset, read_dataset
-from training.data.holdout import choose_held_out, rows_without_overlap
 from training.data.readers import read_texts
-from training.data.splits import text_key
+from training.data.validation_split import choose_held_out, rows_without_overlap, text_key
 from training.plan.plan import Plan, SourceFile
 from training.plan.pool import Pool
 

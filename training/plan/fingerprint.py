@@ -92,11 +92,7 @@ class Fingerprints:
         )
 
     def of_stage(self, number: int) -> str:
-        """Fingerprints the weights that a stage leaves.
-
-        Args:
-            number: of the stage, counted from 0.
-        """
+        """Fingerprints the weights that a stage leaves."""
         stages = self._plan.stages[: number + 1]
         # Without defaults, so that a new option changes no plan that does not use it.
         plans = [stage.model_dump(mode="json", exclude_defaults=True) for stage in stages]
@@ -137,12 +133,7 @@ class Fingerprints:
 
 
 def of_rows(texts: Sequence[str], label_ids: Sequence[int]) -> str:
-    """Fingerprints texts and their classes, in their order.
-
-    Args:
-        texts: N texts.
-        label_ids: N classes, or none.
-    """
+    """Fingerprints texts and their classes, in their order."""
     found = sha256()
     for text in texts:
         found.update(f"{len(text)} {text}".encode())

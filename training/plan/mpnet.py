@@ -82,9 +82,9 @@ def load_mpnet(
     Args:
         folder: `config.json` and `model.safetensors`.
         num_labels: C.
-        dropout: after embeddings and sublayers, and before the classifier, in training.
-        attention_dropout: of attention weights, in training.
-        seed: of the classifier.
+        dropout: dropout after embeddings and sublayers, and before the classifier, in training.
+        attention_dropout: dropout of attention weights, in training.
+        seed: draws the classifier.
 
     Raises:
         CheckpointError: a file or a weight is missing, or the network is not MPNet.

@@ -18,22 +18,18 @@ Count = Annotated[int, Field(ge=0)]
 
 _WITH_NEUTRAL = 3
 # A plan sets the network and the rows held out elsewhere, not in its recipes.
-_OF_A_RUN_ALONE = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
+_ONLY_OF_RUNS = frozenset({"network", "conv_attention", "hold_out", "validation_share"})
 
 
-class _Part(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Pretrained(_Part):
+class Pretrained(_StrictModel):
     """A pretrained encoder.
 
     Args:
-        name: of the encoder and its authors.
-        licence: of its weights.
-        sha256: of its `model.safetensors`.
-        classifies: whether it is a checkpoint that tells the classes of the plan already.
-        weight: of its weights in the mean over the stages, if it classifies; 0: left out.
+        classifies: whether it is a checkpoint that predicts the classes of the plan already.
     """
 
     name: str
@@ -49,7 +45,7 @@ class Pretrained(_Part):
         return self
 
 
-class SourceFile(_Part):
+class SourceFile(_StrictModel):
     """A file of texts.
 
     Args:
@@ -59,7 +55,6 @@ class SourceFile(_Part):
             lacks classes of the plan teaches only which of its own classes is the right one.
         hold_out: number of labelled rows that are not trained on but fit the temperature, chosen
             at random from the longer ones.
-        licence: of the file.
         origin: its publisher.
     """
 
@@ -71,13 +66,13 @@ class SourceFile(_Part):
     origin: str = ""
 
 
-class StageRows(_Part):
+class StageRows(_StrictModel):
     """What a stage learns from.
 
     Args:
-        passes: for each labelled source, the passes over its rows in an epoch. With 0.3 the seed
+        passes: passes of each labelled source over its rows in an epoch. With 0.3 the seed
             of the stage chooses a part of them.
-        sentences: for each source, the number of sentences that are cut out of its texts and
+        sentences: number of sentences of each source that are cut out of its texts and
             labelled by the teacher.
         rules: number of sentences made by rule (see `training.synth.templates`).
         templates: the template files of the rules; each gives the same number.
@@ -123,15 +118,12 @@ class StageRows(_Part):
         return self.is_taught and self.taught_by == "teacher"
 
 
-class Stage(_Part):
+class Stage(_StrictModel):
     """One run over rows of its own.
 
     Args:
-        name: of the stage and its files.
         rows: what it learns from.
         recipe: how it learns.
-        weight: of its weights in the result, the mean over the stages; 0: left out.
-        begin: with the weights of the stage before, or with the mean of all stages before.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
@@ -141,7 +133,7 @@ class Stage(_Part):
     begin: Literal["last", "mean"] = "last"
 
 
-class TeacherPlan(_Part):
+class TeacherPlan(_StrictModel):
     """The larger network that labels texts.
 
     Args:
@@ -161,14 +153,13 @@ class TeacherPlan(_Part):
         return self
 
 
-class Plan(_Part):
+class Plan(_StrictModel):
     """All stages of a checkpoint.
 
     Args:
         labels: names of the classes, in the order of the numbers in the files. The first and the
             last are opposites: sentences made by rule have one or the other.
         max_length: the most tokens that the result reads.
-        seed: of the rows held out.
         keep_out: labelled files that the result is measured on. Rows of the sources that equal one
             of their texts by letters and digits are dropped.
         emoji: whether common emoji are read as words (see `training.synth.emoji`).
@@ -178,7 +169,6 @@ class Plan(_Part):
         expert: a finished checkpoint that knows some of the classes better than the teacher does;
             None if no stage asks one. The teacher says how probable the other classes are, and the
             expert shares the rest.
-        stages: in their order.
     """
 
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
@@ -272,7 +262,7 @@ class Plan(_Part):
         recipes = [(f"stage {stage.name}", stage.recipe) for stage in self.stages]
         recipes += [("the teacher", self.teacher.recipe)] if self.teacher else []
         for place, recipe in recipes:
-            unused = sorted(_OF_A_RUN_ALONE & recipe.model_fields_set)
+            unused = sorted(_ONLY_OF_RUNS & recipe.model_fields_set)
             if unused:
                 raise ValueError(f"{place}: {unused[0]} decides nothing in a plan: leave it out")
         first = self.stages[0].recipe

@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
 
 from training.errors import RecipeError
 from training.fit.rows import LEFT_OUT
 from training.plan.plan import StageRows
-from training.synth.augment import perturb_share, undo_penn_in_share
+from training.synth.augment import detokenize_share, perturb_share
 from training.synth.names import fill_masked_names
 from training.synth.templates import Example, make_examples, make_group_sets
 
 Targets = NDArray[np.float32]
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
 _FEWEST_WORDS, _MOST_WORDS = 4, 40
-_TOLD_OF_EACH = 4
+_DRAWN_OF_EACH = 4
 _NAMES_FILLED = 0.5
 
 
@@ -30,10 +31,7 @@ class Pool:
     """The rows that stages draw from.
 
     Args:
-        texts: of each source.
-        label_ids: of each labelled source.
         num_labels: C. The first class and the last are opposites.
-        known: for a source that lacks classes, those that it has.
     """
 
     texts: Mapping[str, Sequence[str]]
@@ -91,7 +89,7 @@ def draw_rows(
         sources += [name] * len(places)
         label_ids = [pool.label_ids[name][at] for at in places]
         targets = np.concatenate([targets, _one_hot(pool, label_ids, pool.known.get(name))])
-    texts = list(undo_penn_in_share(texts, share=undo_penn_share, seed=seed))
+    texts = list(detokenize_share(texts, share=undo_penn_share, seed=seed))
     texts = list(fill_masked_names(texts, share=_NAMES_FILLED, seed=seed))
     if rows.soft and teach is not None and fits_teacher is not None:
         short = [at for at, text in enumerate(texts) if fits_teacher(text)]
@@ -119,20 +117,20 @@ def draw_rows(
         owners = [name for _, name in cut]
         parts.append(_taught(sentences, owners, rows.expert, teach, ask_expert))
     if rows.groups and teach is not None:
-        told, alike = _tell_of_groups(rows.groups, teach, seed)
-        texts += told
+        sentences, alike = _group_sentences(rows.groups, teach, seed)
+        texts += sentences
         parts.append(alike)
     if not texts:
         raise RecipeError("there are no rows: raise passes, sentences, rules or groups")
     # Changed after the teacher has read them, so that the network learns to ignore the changes.
-    disturbed = perturb_share(texts, share=rows.noise, seed=seed)
-    return SoftDataset(disturbed, np.concatenate(parts))
+    perturbed = perturb_share(texts, share=rows.noise, seed=seed)
+    return SoftDataset(perturbed, np.concatenate(parts))
 
 
 def mix_targets(taught: Targets, labelled: Targets, hard: NDArray[np.float64]) -> Targets:
     """Mixes the teacher's probabilities with labels.
 
-    Where a label says nothing of a class, the teacher alone says how probable that class is, and
+    Where a label says nothing of a class, only the teacher says how probable that class is, and
     the label counts for the rest.
 
     Args:
@@ -199,10 +197,8 @@ def _agreement(taught: Targets, labelled: Targets, owners: Sequence[str]) -> NDA
         truth = labelled[mine]
         said = np.where(truth == LEFT_OUT, -1.0, taught[mine]).argmax(axis=1)
         right = truth.argmax(axis=1)
-        classes = range(taught.shape[1])
-        chance = sum(float((said == each).mean() * (right == each).mean()) for each in classes)
-        observed = float((said == right).mean())
-        result[mine] = max(0.0, (observed - chance) / (1.0 - chance)) if chance < 1.0 else 1.0
+        kappa = cohen_kappa_score(said, right, replace_undefined_by=1.0)
+        result[mine] = max(0.0, kappa)
     return result
 
 
@@ -214,7 +210,7 @@ def _one_hot(pool: Pool, label_ids: Sequence[int], known: Sequence[int] | None) 
     return hot
 
 
-def _tell_of_groups(
+def _group_sentences(
     count: int, teach: Callable[[Sequence[str]], Targets], seed: int
 ) -> tuple[list[str], Targets]:
     """Makes sentences about groups of people; the target is the teacher's mean over all groups.
@@ -224,10 +220,10 @@ def _tell_of_groups(
     """
     sets = make_group_sets(count, seed=seed)
     rng = random.Random(f"{seed}/groups")  # noqa: S311 - not for secrets
-    said = teach([text for told in sets for text in told])
+    said = teach([text for texts in sets for text in texts])
     means = said.reshape(len(sets), -1, said.shape[1]).mean(axis=1)  # [sets, C]
-    texts = [text for told in sets for text in rng.sample(told, _TOLD_OF_EACH)]
-    return texts, means.repeat(_TOLD_OF_EACH, axis=0)
+    texts = [text for texts in sets for text in rng.sample(texts, _DRAWN_OF_EACH)]
+    return texts, means.repeat(_DRAWN_OF_EACH, axis=0)
 
 
 def _places(count: int, passes: float, rng: random.Random) -> list[int]:
@@ -237,13 +233,7 @@ def _places(count: int, passes: float, rng: random.Random) -> list[int]:
 
 
 def cut_sentences(texts: Sequence[str], count: int, rng: random.Random) -> list[str]:
-    """Cuts different sentences of 4 to 40 words out of texts.
-
-    Args:
-        texts: whole reviews.
-        count: how many sentences; fewer if the texts have no more.
-        rng: decides which.
-    """
+    """Cuts different sentences of 4 to 40 words out of texts."""
     order = list(range(len(texts)))
     rng.shuffle(order)
     found: dict[str, None] = {}

@@ -15,16 +15,16 @@ from torch import Tensor, nn
 from model.files import digest, sync, write_whole
 from model.tokenization.tokenizer import Encoding, Tokenizer
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.pool import SoftDataset
-from training.synth.augment import disturb_all
+from training.synth.augment import perturb_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,10 @@ class RunContext:
     """What all stages of a run share.
 
     Args:
-        run_dir: where weights, histories and states go.
-        accelerator: where the networks run.
         save_every: steps between two states on disk.
         stop: called after each step; the number of a signal ends the run.
         say: called with lines for people.
-        ranks: processes that run the plan together; the first one alone writes files.
+        ranks: processes that run the plan together; only the first one writes files.
     """
 
     run_dir: Path
@@ -45,7 +43,7 @@ class RunContext:
     save_every: int
     stop: Callable[[], int | None]
     say: Callable[[str], None]
-    ranks: Ranks = ALONE
+    ranks: Ranks = SINGLE_PROCESS
 
 
 class StageRunner:
@@ -62,20 +60,15 @@ class StageRunner:
         self._context = context
         self._validation = validation
 
-    def load(self, name: str, identity: str) -> dict[str, Tensor] | None:
-        """Loads the weights of a finished stage; None if they are missing, damaged or outdated.
-
-        Args:
-            name: of the stage.
-            identity: its fingerprint.
-        """
+    def load(self, name: str, fingerprint: str) -> dict[str, Tensor] | None:
+        """Loads the weights of a finished stage; None if they are missing, damaged or outdated."""
         ranks = self._context.ranks
-        weights = self._read(name, identity) if ranks.is_first else None
+        weights = self._read(name, fingerprint) if ranks.is_first else None
         if not ranks.share_object(weights is not None):
             return None
         return ranks.share_tensors(weights)
 
-    def _read(self, name: str, identity: str) -> dict[str, Tensor] | None:
+    def _read(self, name: str, fingerprint: str) -> dict[str, Tensor] | None:
         path = self._weights(name)
         note = path.with_suffix(".json")
         if not (path.is_file() and note.is_file()):
@@ -84,7 +77,7 @@ class StageRunner:
             content = json.loads(note.read_text(encoding="utf-8"))
         except ValueError:
             return None
-        if content != {"fingerprint": identity, "sha256": digest(path)}:
+        if content != {"fingerprint": fingerprint, "sha256": digest(path)}:
             return None
         remove_state(self._state(name))  # the run may have been killed between the two
         return safetensors.torch.load_file(path)
@@ -96,7 +89,7 @@ class StageRunner:
         tokenizer: Tokenizer,
         recipe: Recipe,
         rows: SoftDataset,
-        identity: str,
+        fingerprint: str,
     ) -> dict[str, Tensor]:
         """Trains a network, resuming its state if there is one, and keeps its weights.
 
@@ -106,7 +99,7 @@ class StageRunner:
             tokenizer: of the network.
             recipe: what to do.
             rows: the training rows.
-            identity: fingerprint of the stage.
+            fingerprint: fingerprint of the stage.
 
         Returns:
             The weights, on the CPU.
@@ -121,16 +114,16 @@ class StageRunner:
             network,
             tokenizer,
             recipe,
-            training=Rows(
+            training=EncodedRows(
                 [tokenizer.encode(text) for text in rows.texts],
                 rows.targets.argmax(axis=1).tolist(),
                 rows.targets,
-                _disturbed(tokenizer, recipe, rows.texts),
+                _perturbed(tokenizer, recipe, rows.texts),
             ),
-            validation=Rows([tokenizer.encode(text) for text in texts], label_ids),
+            validation=EncodedRows([tokenizer.encode(text) for text in texts], label_ids),
             accelerator=self._context.accelerator,
             state_dir=state,
-            identity={"fingerprint": identity},
+            fingerprint={"fingerprint": fingerprint},
             label=name,
             ranks=ranks,
         )
@@ -161,7 +154,7 @@ class StageRunner:
             for key, value in network.state_dict().items()
         }
         if ranks.is_first:
-            self._keep(name, weights, identity)
+            self._keep(name, weights, fingerprint)
         ranks.wait()
         return weights
 
@@ -170,7 +163,7 @@ class StageRunner:
             trainer.resume()
         except ResumeError:
             self._context.say(
-                f"{name} begins anew: its state is damaged or of another plan or data"
+                f"{name} starts again: its state is damaged or of another plan or data"
             )
             if self._context.ranks.is_first:
                 remove_state(self._state(name))
@@ -183,19 +176,19 @@ class StageRunner:
     def _weights(self, name: str) -> Path:
         return self._context.run_dir / f"{name}.safetensors"
 
-    def _keep(self, name: str, weights: dict[str, Tensor], identity: str) -> None:
+    def _keep(self, name: str, weights: dict[str, Tensor], fingerprint: str) -> None:
         """Writes the weights, and only then removes the state that they came from."""
         path = self._weights(name)
         write_whole(path, safetensors.torch.save(weights))
-        note = json.dumps({"fingerprint": identity, "sha256": digest(path)})
+        note = json.dumps({"fingerprint": fingerprint, "sha256": digest(path)})
         write_whole(path.with_suffix(".json"), note.encode())
         sync(path.parent)
         remove_state(self._state(name))
 
 
-def _disturbed(
+def _perturbed(
     tokenizer: Tokenizer, recipe: Recipe, texts: Sequence[str]
 ) -> Sequence[Encoding] | None:
     if not recipe.consistency:
         return None
-    return [tokenizer.encode(text) for text in disturb_all(texts, seed=recipe.seed)]
+    return [tokenizer.encode(text) for text in perturb_all(texts, seed=recipe.seed)]

@@ -69,9 +69,6 @@ class PlanRun:
     def run(self, network: nn.Module) -> None:
         """Runs every unfinished stage, and loads the mean of all weights into the network.
 
-        Args:
-            network: the pretrained encoder, on the device.
-
         Raises:
             InterruptedRunError: a signal came; the same command resumes the run.
             DivergedRunError: a loss is not a finite number.
@@ -82,8 +79,8 @@ class PlanRun:
             left.append((self._plan.pretrained.weight, begun))
         for number, stage in enumerate(self._plan.stages):
             name = f"{number + 1}-{stage.name}"
-            identity = self._fingerprints.of_stage(number)
-            weights = self._runner.load(name, identity)
+            fingerprint = self._fingerprints.of_stage(number)
+            weights = self._runner.load(name, fingerprint)
             if weights is None:
                 self._context.say(f"stage {name}")
                 if stage.begin == "mean":
@@ -92,18 +89,20 @@ class PlanRun:
                     self._plan, self._student, max_length=stage.recipe.max_length
                 )
                 rows = self._rows(
-                    stage, self._teacher_of(stage, name, network, tokenizer, identity)
+                    stage, self._teacher_of(stage, name, network, tokenizer, fingerprint)
                 )
-                weights = self._runner.fit(name, network, tokenizer, stage.recipe, rows, identity)
+                weights = self._runner.fit(
+                    name, network, tokenizer, stage.recipe, rows, fingerprint
+                )
             else:
                 self._context.say(f"stage {name} is done already")
                 network.load_state_dict(weights)
             left.append((stage.weight, weights))
-            self._end_if_told(number + 1)
+            self._stop_if_asked(number + 1)
         network.load_state_dict(average_weights(left))
         network.eval()
 
-    def _end_if_told(self, done: int) -> None:
+    def _stop_if_asked(self, done: int) -> None:
         signal = self._context.stop()
         if signal is not None:
             raise InterruptedRunError(signal, done, len(self._plan.stages), of="stage")
@@ -123,14 +122,14 @@ class PlanRun:
             raise RecipeError(f"stage {stage.name}: {error}") from error
 
     def _teacher_of(
-        self, stage: Stage, name: str, network: nn.Module, tokenizer: Tokenizer, identity: str
+        self, stage: Stage, name: str, network: nn.Module, tokenizer: Tokenizer, fingerprint: str
     ) -> Teacher | None:
         """Returns who teaches a stage. The network teaches itself before it is trained further."""
         if not stage.rows.is_taught:
             return None
         if stage.rows.taught_by == "teacher":
             return self._ask_teacher()
-        return self._taught_by(network, tokenizer, f"{name}-labels", identity)
+        return self._taught_by(network, tokenizer, f"{name}-labels", fingerprint)
 
     def _ask_expert(self) -> Callable[[Sequence[str]], Targets]:
         """Returns what gives the expert's probabilities as targets of the plan's classes."""
@@ -160,7 +159,7 @@ class PlanRun:
         network: nn.Module,
         tokenizer: Tokenizer,
         labels: str,
-        identity: str,
+        fingerprint: str,
         *,
         num_labels: int | None = None,
         temperature: float = 1.0,
@@ -169,7 +168,7 @@ class PlanRun:
             network,
             tokenizer,
             TeacherLabels(
-                self._context.run_dir / f"{labels}.safetensors", identity, self._context.ranks
+                self._context.run_dir / f"{labels}.safetensors", fingerprint, self._context.ranks
             ),
             num_labels=num_labels or len(self._plan.labels),
             temperature=temperature,
@@ -187,8 +186,8 @@ class PlanRun:
             network, tokenizer = load_teacher(
                 self._teacher, teacher, num_labels=len(self._plan.labels)
             )
-            identity = self._fingerprints.of_teacher()
-            weights = self._runner.load(_TEACHER, identity)
+            fingerprint = self._fingerprints.of_teacher()
+            weights = self._runner.load(_TEACHER, fingerprint)
             if weights is None:
                 self._context.say("the teacher")
                 rows = draw_rows(
@@ -199,32 +198,22 @@ class PlanRun:
                     teach=None,
                 )
                 network.to(self._context.accelerator.device)
-                self._runner.fit(_TEACHER, network, tokenizer, teacher.recipe, rows, identity)
+                self._runner.fit(_TEACHER, network, tokenizer, teacher.recipe, rows, fingerprint)
             else:
                 network.load_state_dict(weights)
             network.to(self._context.accelerator.device)
-            self._asked_teacher = self._taught_by(network, tokenizer, "teacher-labels", identity)
+            self._asked_teacher = self._taught_by(network, tokenizer, "teacher-labels", fingerprint)
         return self._asked_teacher
 
 
 def plan_tokenizer(plan: Plan, folder: Path, *, max_length: int) -> Tokenizer:
-    """Loads the tokenizer of the pretrained encoder, with emoji if the plan says so.
-
-    Args:
-        plan: what to do.
-        folder: of the pretrained encoder.
-        max_length: the most tokens of a text.
-    """
+    """Loads the tokenizer of the pretrained encoder, with emoji if the plan says so."""
     tokenizer = load_tokenizer(folder, max_length=max_length)
     return read_emoji(tokenizer, max_length=max_length) if plan.emoji else tokenizer
 
 
 def average_weights(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> dict[str, Tensor]:
-    """Averages several sets of weights (Wortsman et al. 2022, "Model soups").
-
-    Args:
-        weighted: sets with their factors, at least one of them above 0.
-    """
+    """Averages several sets of weights (Wortsman et al. 2022, "Model soups")."""
     total = sum(weight for weight, _ in weighted)
     names = weighted[0][1].keys()
     return {

@@ -20,7 +20,7 @@ from torch import nn
 from model.files import write_whole
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.device import Accelerator
-from training.distributed import ALONE, Ranks
+from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError
 from training.measure.inference import predict_together
 from training.plan.mpnet import MPNetClassifier, load_mpnet
@@ -34,11 +34,6 @@ def load_teacher(
     folder: Path, plan: TeacherPlan, *, num_labels: int
 ) -> tuple[MPNetClassifier, Tokenizer]:
     """Loads the pretrained network that the teacher begins with.
-
-    Args:
-        folder: in the layout of transformers.
-        plan: of the teacher.
-        num_labels: C.
 
     Raises:
         CheckpointError: a file or a weight is missing, or the network is not MPNet.
@@ -59,12 +54,12 @@ class TeacherLabels:
     """The answers of one teacher, by digests of texts. Texts are not written.
 
     Args:
-        path: of the file; None: nothing is kept.
+        path: the file; None: nothing is kept.
         teacher: fingerprint of the teacher. A file of another teacher is ignored.
-        ranks: processes that label together; the first one alone reads and writes the file.
+        ranks: processes that label together; only the first one reads and writes the file.
     """
 
-    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = ALONE) -> None:
+    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = SINGLE_PROCESS) -> None:
         self._path = path
         self._teacher = teacher
         self._known: dict[int, NDArray[np.float32]] = {}
@@ -79,9 +74,6 @@ class TeacherLabels:
     def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns the known probabilities of texts.
 
-        Args:
-            texts: N texts.
-
         Returns:
             [N, C].
 
@@ -91,12 +83,7 @@ class TeacherLabels:
         return np.stack([self._known[_key(text)] for text in texts])
 
     def add(self, texts: Sequence[str], probabilities: NDArray[np.float32]) -> None:
-        """Adds answers, and writes them to disk.
-
-        Args:
-            texts: N texts.
-            probabilities: [N, C].
-        """
+        """Adds answers, and writes them to disk."""
         self._known.update(zip(map(_key, texts), probabilities, strict=True))
         if self._path is None or not self._ranks.is_first:
             return
@@ -135,12 +122,9 @@ class Teacher:
     """A network that labels texts: the trained teacher, or the network of a stage itself.
 
     Args:
-        network: on the device; set to evaluation mode when it is asked.
-        tokenizer: of the network.
         labels: its earlier answers.
         num_labels: C.
         temperature: logits are divided by it.
-        accelerator: where the network runs.
         stop: called before each batch of texts; the number of a signal ends the run.
         ranks: processes that compute together, each some of the texts.
     """
@@ -155,7 +139,7 @@ class Teacher:
         temperature: float = 1.0,
         accelerator: Accelerator,
         stop: Callable[[], int | None],
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
         self._ranks = ranks
         self._network = network
@@ -172,9 +156,6 @@ class Teacher:
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Returns the probabilities of texts; each different text is computed once in a run.
-
-        Args:
-            texts: N texts.
 
         Returns:
             [N, C].

@@ -123,34 +123,29 @@ def perturb(text: str, rng: random.Random) -> str:
     return text
 
 
-_DISTURBANCES: tuple[Callable[[str, random.Random], str], ...] = (
+_PERTURBATIONS: tuple[Callable[[str, random.Random], str], ...] = (
     add_typo, add_typo, add_typo, change_case, drop_apostrophes, contract, end, add_link, elongate,
     drop_marks, add_emoji, swap_names, swap_names,
 )  # fmt: skip
 
 
-def disturb_all(texts: Sequence[str], *, seed: int) -> tuple[str, ...]:
-    """Makes one to three changes to every text, of more kinds than `perturb_share`.
-
-    Args:
-        texts: of the training rows.
-        seed: decides which changes.
-    """
+def perturb_all(texts: Sequence[str], *, seed: int) -> tuple[str, ...]:
+    """Makes one to three changes to every text, of more kinds than `perturb_share`."""
     rng = random.Random(f"{seed}/disturbed")  # noqa: S311 - not for secrets
-    disturbed = []
+    perturbed = []
     for text in texts:
-        for change in rng.sample(_DISTURBANCES, rng.choice((1, 2, 2, 3))):
+        for change in rng.sample(_PERTURBATIONS, rng.choice((1, 2, 2, 3))):
             text = change(text, rng)
-        disturbed.append(text)
-    return tuple(disturbed)
+        perturbed.append(text)
+    return tuple(perturbed)
 
 
 def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
     """Changes a share of the texts.
 
     Args:
-        texts: of the training rows.
-        share: of them.
+        texts: the texts of the training rows.
+        share: how many of them are changed.
         seed: decides which, and how.
     """
     rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
@@ -163,7 +158,7 @@ def _alike(found: str, table: dict[str, str]) -> str:
     return other[0].upper() + other[1:] if found[0].isupper() else other
 
 
-def undo_penn(text: str) -> str:
+def detokenize_ptb(text: str) -> str:
     """Writes a text of the Penn style (`do n't`, `-lrb-`) as people do (`don't`, `(`)."""
     if not _PENN.search(text):
         return text
@@ -173,15 +168,10 @@ def undo_penn(text: str) -> str:
     return _AFTER_BRACKET.sub("", text)
 
 
-def undo_penn_in_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
-    """Rewrites a share of the texts that are in the Penn style.
-
-    Args:
-        texts: of the training rows.
-        share: of those in the Penn style.
-        seed: decides which.
-    """
+def detokenize_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
+    """Rewrites a share of the texts that are in the Penn style."""
     rng = random.Random(f"{seed}/penn")  # noqa: S311 - not for secrets
     return tuple(
-        undo_penn(text) if _PENN.search(text) and rng.random() < share else text for text in texts
+        detokenize_ptb(text) if _PENN.search(text) and rng.random() < share else text
+        for text in texts
     )

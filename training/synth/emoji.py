@@ -25,12 +25,7 @@ _BEHIND = "[\N{VARIATION SELECTOR-16}\U0001f3fb-\U0001f3ff]"
 
 
 def read_emoji(tokenizer: Tokenizer, *, max_length: int) -> Tokenizer:
-    """Returns a tokenizer that reads common emoji as words.
-
-    Args:
-        tokenizer: is not changed.
-        max_length: of the new tokenizer.
-    """
+    """Returns a tokenizer that reads common emoji as words."""
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     backend.normalizer = normalizers.Sequence(
         [

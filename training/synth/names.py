@@ -35,13 +35,7 @@ def swap_names(text: str, rng: random.Random) -> str:
 
 
 def fill_masked_names(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
-    """Writes given names for `[NAME]`, by which some data sets hide who was named.
-
-    Args:
-        texts: of the training rows.
-        share: of those with a mask that are filled. The others keep their masks.
-        seed: decides which, and by what names.
-    """
+    """Writes given names for `[NAME]`, by which some data sets hide who was named."""
     rng = random.Random(f"{seed}/names")  # noqa: S311 - not for secrets
     return tuple(
         _MASK.sub(lambda _: rng.choice(GIVEN_NAMES), text)

@@ -24,7 +24,6 @@ class Kind(BaseModel):
     """Templates of one kind of sentence.
 
     Args:
-        name: of the kind.
         positive: templates of pleased sentences.
         negative: templates of their opposites.
         neutral: templates of sentences that are neither.
@@ -64,7 +63,6 @@ class Example:
     """A sentence made by rule.
 
     Args:
-        kind: of the sentence.
         text: the sentence.
         positive: its label; None: it is neither positive nor negative.
     """
@@ -85,7 +83,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
     Args:
         count: how many; fewer if the templates of a kind run out.
         seed: decides which.
-        name: of the file of templates in `training/synth/rules`.
+        name: a file of templates in `training/synth/rules`.
     """
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
@@ -107,10 +105,6 @@ def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
 
     The group should not change what a network predicts.
 
-    Args:
-        count: how many sets; fewer if the templates run out.
-        seed: decides which.
-
     Returns:
         For each set its texts, always in the same order of people.
     """
@@ -126,13 +120,7 @@ def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
 
 
 def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) -> str:
-    """Fills the gaps of a template.
-
-    Args:
-        template: with names of lists in braces.
-        lists: what may fill a gap.
-        rng: decides what does.
-    """
+    """Fills the gaps of a template."""
     filled = _GAP.sub(lambda gap: rng.choice(lists[gap[1]]), template)
     # Drops an "a" before another article, and turns it to "an" before a vowel.
     filled = _TWO_ARTICLES.sub("", filled)
@@ -143,14 +131,7 @@ def fill(template: str, lists: Mapping[str, Sequence[str]], rng: random.Random) 
 def fill_for_each(
     template: str, people: Sequence[str], lists: Mapping[str, Sequence[str]], rng: random.Random
 ) -> list[str]:
-    """Makes one sentence for each of several people, with nothing else that differs.
-
-    Args:
-        template: as for `fill`, with `{who}` for the person.
-        people: who fill that gap.
-        lists: what may fill the other gaps.
-        rng: decides what does.
-    """
+    """Makes one sentence for each of several people, with nothing else that differs."""
     sentence = fill(template.replace("{who}", "\0"), lists, rng)
-    told = [sentence.replace("\0", person) for person in people]
-    return [text[0].upper() + text[1:] for text in told]
+    texts = [sentence.replace("\0", person) for person in people]
+    return [text[0].upper() + text[1:] for text in texts]

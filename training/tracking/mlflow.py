@@ -16,7 +16,7 @@ from model.cli.progress import say
 from model.files import write_whole
 from training.errors import RecipeError
 from training.measure.history import Measurement
-from training.tracking.run_log import STEP_LOSS, STEP_RATE, Parameter, epoch_values
+from training.tracking.logs import STEP_LOSS, STEP_RATE, Parameter, epoch_values
 
 EXPERIMENT = "headlight"
 RECORD = "mlflow.json"
@@ -27,12 +27,10 @@ _NOT_IN_NAMES = re.compile(r"[^\w\-. /]")
 
 
 class MlflowLog:
-    """A run of MLflow. A fault of the server is told once, and does not end the run.
+    """A run of MLflow. An error of the server is reported once, and does not end the run.
 
     Args:
-        uri: of the tracking server or store; None: MLflow's own choice.
-        name: of the run.
-        folder: of the run on this machine, which keeps the id for a run that goes on.
+        uri: the tracking server or store; None: MLflow's own choice.
         first_step: steps that a resumed run has done; 0 for a new one.
 
     Raises:
@@ -40,7 +38,7 @@ class MlflowLog:
     """
 
     def __init__(self, uri: str | None, name: str, *, folder: Path, first_step: int) -> None:
-        self._is_lost = self._has_ended = self._is_taken_up = False
+        self._is_lost = self._has_ended = self._is_resumed = False
         self._waiting: list[Metric] = []
         self._known: dict[str, set[int]] = {}
         try:
@@ -51,20 +49,22 @@ class MlflowLog:
 
     def _open(self, name: str, record: Path, *, is_resumed: bool) -> str:
         experiment = MLFLOW_EXPERIMENT_NAME.get() or EXPERIMENT
-        found = self._client.get_experiment_by_name(experiment)
+        existing = self._client.get_experiment_by_name(experiment)
         number = (
-            self._client.create_experiment(experiment) if found is None else found.experiment_id
+            self._client.create_experiment(experiment)
+            if existing is None
+            else existing.experiment_id
         )
         known = _read_run(record) if is_resumed else None
-        if known is not None and self._take_up(known):
+        if known is not None and self._resume(known):
             return known
         run_id = str(self._client.create_run(number, run_name=name).info.run_id)
         record.parent.mkdir(parents=True, exist_ok=True)
         write_whole(record, (json.dumps({"run_id": run_id}) + "\n").encode())
         return run_id
 
-    def _take_up(self, run_id: str) -> bool:
-        """Goes on with a run, unless it has been deleted; notes the steps that it has."""
+    def _resume(self, run_id: str) -> bool:
+        """Resumes a run, unless it has been deleted; notes the steps that it has."""
         try:
             self._client.update_run(run_id, status="RUNNING")
             series = self._client.get_run(run_id).data.metrics
@@ -73,12 +73,12 @@ class MlflowLog:
         for key in series:
             history = self._client.get_metric_history(run_id, key)
             self._known[key] = {metric.step for metric in history}
-        self._is_taken_up = True
+        self._is_resumed = True
         return True
 
     def begin(self, parameters: Mapping[str, Parameter]) -> None:
-        """Writes the parameters of a new run. MLflow takes no others for a run that goes on."""
-        if self._is_taken_up:
+        """Writes the parameters of a new run. MLflow takes no others for a resumed run."""
+        if self._is_resumed:
             return
         values = [Param(name, str(value)) for name, value in parameters.items()]
         self._try(lambda: self._client.log_batch(self._run_id, params=values))

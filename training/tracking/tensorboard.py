@@ -9,7 +9,7 @@ from torch.utils.tensorboard.summary import hparams
 
 from training.errors import RecipeError
 from training.measure.history import Measurement
-from training.tracking.run_log import STEP_LOSS, STEP_RATE, Parameter, epoch_values, final_names
+from training.tracking.logs import STEP_LOSS, STEP_RATE, Parameter, epoch_values, final_names
 
 _SECONDS_BETWEEN_FLUSHES = 10
 
@@ -18,7 +18,6 @@ class TensorBoardLog:
     """A run in a folder of its own.
 
     Args:
-        folder: of its event files. What an earlier run has left there is no longer shown.
         first_step: steps that a resumed run has done; 0 for a new one.
 
     Raises:

@@ -1,7 +1,4 @@
-/**
- * Sends requests to the service and reads its answers; whatever goes wrong is a Problem.
- * Only this module's memory holds the key.
- */
+/** Sends requests to the service and reads its answers; whatever goes wrong is a Problem. */
 
 let key = "";
 
@@ -12,14 +9,6 @@ export function useKey(given) {
 
 /** What went wrong, in the service's words if it gave any. */
 export class Problem extends Error {
-  /**
-   * @param {string} type the last word of the problem's type, such as `overloaded`;
-   *   `unreachable` if no answer came, `unknown` if the answer is not the service's
-   * @param {string} detail for people
-   * @param {object} more
-   * @param {?number} [more.retryAfter] seconds
-   * @param {boolean} [more.isFinal] whether the same request would fail again
-   */
   constructor(type, detail, { retryAfter = null, isFinal = false } = {}) {
     super(detail);
     this.type = type;
@@ -69,7 +58,7 @@ async function problemOf(response, hasKey) {
     const seconds = Number.parseInt(response.headers.get("Retry-After"), 10);
     const type = { 401: "unauthorized", 503: "overloaded", 504: "timeout" }[status] ?? "unknown";
     const retryAfter = Number.isNaN(seconds) ? null : seconds;
-    const detail = `The answer has status ${status} and says no more.`;
+    const detail = `The answer has status ${status} and no explanation.`;
     return new Problem(named(type), detail, { retryAfter, isFinal });
   }
 }
@@ -83,16 +72,20 @@ async function read(response, form) {
   }
 }
 
-/** The JSON answer of a GET. */
 export async function get(path, signal) {
   return read(await send(path, { signal }), "json");
 }
 
-/**
- * The answer of a POST.
- * @param {string} form how to read the answer: `json` or `blob`
- */
 export async function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };
   return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
+}
+
+export const isSameModel = (one, other) => one.name === other.name && one.version === other.version;
+
+/** Throws a Problem if an answer is from another model. */
+export function requireModel(answer, model) {
+  if (isSameModel(answer.model, model)) return;
+  const from = `The answer came from ${answer.model.name} ${answer.model.version}`;
+  throw new Problem("model-changed", `${from}, not from ${model.name} ${model.version}.`);
 }

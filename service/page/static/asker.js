@@ -1,33 +1,26 @@
 /**
- * Asks for the Weights of each sentence, all of one version of the model. If the model was
+ * Asks for all that a view of some sentences needs, from one version of the model. If the model was
  * replaced, it reads the new one's description and asks again.
  */
 
-import { get } from "./api.js";
-import { askAttention, askMap } from "./attention.js";
-import { askDocuments, documentOf, UNTOLD } from "./documents.js";
-import { drawnPlaces } from "./overlay.js";
+import { get, isSameModel } from "./api.js";
+import { askAttention, askDocuments, askMap, NO_DOCUMENT } from "./attention.js";
+import { drawnPlaces } from "./picture.js";
 import { fitted, questionOf } from "./question.js";
-import { isSame } from "./version.js";
-
-/** @import { Weights } from "./weights.js" */
 
 export class Asker {
-  /** @param {function(object): void} onModel gets the description of each model that is new here */
+  /** `onModel` gets the description of each model that is new here. */
   constructor(onModel) {
     this.onModel = onModel;
     this.model = null;
   }
 
   /**
-   * Asks for all that a view of some sentences needs.
-   * @param {AbortSignal} signal cancels the question
-   * @param {function(number, number): void} onProgress gets the index of a sentence and the share that is there
-   * @param {(object|null)[]} changes what each sentence is read with: a head mask, omitted tokens
-   * @returns {Promise<{model: object, questions: object[], results: Weights[]}>}
+   * The model, and of each sentence its question and its Weights. `onProgress` gets the index of a
+   * sentence and the share of its answer; `changes` are what each sentence is read with, or null.
    */
-  async ask(sentences, view, signal, onProgress, changes = []) {
-    if (this.model === null) await this.#learn(signal);
+  async ask(sentences, view, signal, onProgress, changes) {
+    await this.describe(signal);
     try {
       return await this.#once(sentences, view, signal, onProgress, changes);
     } catch (problem) {
@@ -54,15 +47,15 @@ export class Asker {
       // Which window can be asked for is known only then.
       const counts = next.whole ? (await asking).map(({ windows }) => windows) : [];
       const questions = sentences.map((sentence, at) =>
-        questionOf(sentence, next, model, counts[at] ?? 1, changes[at] ?? null),
+        questionOf(sentence, next, model, counts[at] ?? 1, changes[at]),
       );
       const asked = questions.map((question, at) =>
         askAttention(question, own.signal, (share) => own.signal.aborted || onProgress(at, share)),
       );
       const [documents, ...results] = await Promise.all([asking, ...asked]);
       results.forEach((weights, at) => {
-        const told = questions[at].changes ? UNTOLD : documents[at];
-        weights.document = documentOf(told, questions[at], weights);
+        const document = questions[at].changes ? NO_DOCUMENT : documents[at];
+        weights.describe(document, questions[at]);
       });
       return { model, questions, results };
     } finally {
@@ -72,10 +65,7 @@ export class Asker {
     }
   }
 
-  /**
-   * Asks for the whole maps that a view shows large, where they are not there.
-   * @param {{questions: object[], results: Weights[]}} answer of `ask`
-   */
+  /** Asks for the whole maps that a view shows large, where they are not there. */
   async complete({ questions, results }, view, signal) {
     const asked = results.flatMap((weights, at) =>
       placesOf(weights, view).map((place) => askMap(questions[at], weights, place, signal)),
@@ -83,7 +73,6 @@ export class Asker {
     await Promise.all(asked);
   }
 
-  /** Whether all of them are there. */
   static isComplete({ results }, view) {
     return results.every((weights) =>
       placesOf(weights, view).every(({ row, column }) => weights.has(row, column)),
@@ -92,7 +81,7 @@ export class Asker {
 
   async #learn(signal) {
     const model = await get("/model", signal);
-    if (this.model === null || !isSame(model, this.model)) this.onModel(model);
+    if (this.model === null || !isSameModel(model, this.model)) this.onModel(model);
     this.model = model;
   }
 
@@ -103,7 +92,7 @@ export class Asker {
     // A smaller model refuses layers or heads that it does not have.
     if (!isChanged && problem.type !== "invalid-request") return false;
     await this.#learn(signal);
-    return isChanged || !isSame(before, this.model);
+    return isChanged || !isSameModel(before, this.model);
   }
 }
 

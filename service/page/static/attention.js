@@ -1,21 +1,17 @@
 /**
- * Asks for the Weights of a sentence: thumbnails of all maps in as many parts as the service's limit
- * requires, and the whole maps of a long text one at a time.
+ * Asks the service: for the weights of a sentence, thumbnails first and whole maps one at a time;
+ * for the prediction of a long text and of each of its sentences; for the importance of heads.
  */
 
-import { post } from "./api.js";
+import { post, Problem, requireModel } from "./api.js";
+import { range } from "./elements.js";
 import { readNpz } from "./npz.js";
-import { requireModel } from "./version.js";
 import { Weights } from "./weights.js";
 
 const SIDE = 48; // of a thumbnail; a text with no more tokens is there whole
 const LEAST_SIDE = 8; // that the service takes
 
-/**
- * The fields of a request, without those that have the service's default.
- * @param {object} question sentence, reduce, level, the window, and the numbers of all layers and
- *   heads
- */
+/** The fields of a request, without those that have the service's default. */
 export function fields(question, layers, heads) {
   const { sentence, reduce, level, model, windows, window, changes } = question;
   const body = { sentence, ...changes?.fields };
@@ -27,42 +23,24 @@ export function fields(question, layers, heads) {
   return body;
 }
 
-/** The fields of a request for one map of a question. */
-export function fieldsOfOne(question, weights, row, column) {
-  const layers = weights.oneRow ? weights.layers : [weights.layers[row]];
-  const heads = weights.oneColumn ? weights.heads : [weights.heads[column]];
-  return fields(question, layers, heads);
-}
-
 /**
- * Divides a question into parts that each hold no more numbers than one answer may.
- * @param {{layers: number[], heads: number[], reduce: string}} question
- * @param {number} each numbers of one map
- * @param {number} most numbers of one answer
- * @returns {{layers: number[], heads: number[]}[]} start and end of each part, in order
+ * Divides a question into parts that hold at most `most` numbers, each map having `each`: the start
+ * and the end of each part's layers and heads.
  */
 export function partsOf({ layers, heads, reduce }, each, most) {
-  const cut = (count, size) => {
-    const starts = Array.from({ length: Math.ceil(count / size) }, (_, at) => at * size);
-    return starts.map((start) => [start, Math.min(start + size, count)]);
-  };
+  const cut = (count, size) =>
+    range(Math.ceil(count / size)).map((at) => [at * size, Math.min((at + 1) * size, count)]);
   // A rollout needs all layers at once, and a mean all heads.
   if (reduce === "rollout") return [{ layers: [0, layers.length], heads: [0, heads.length] }];
   const columns = reduce === "none" ? heads.length : 1;
   const rows = Math.floor(most / (each * columns));
   const size = reduce === "none" && rows === 0 ? Math.max(Math.floor(most / each), 1) : heads.length;
-  return cut(layers.length, Math.max(rows, 1)).flatMap((range) =>
-    cut(heads.length, size).map((some) => ({ layers: range, heads: some })),
+  return cut(layers.length, Math.max(rows, 1)).flatMap((some) =>
+    cut(heads.length, size).map((others) => ({ layers: some, heads: others })),
   );
 }
 
-/**
- * Asks for the weights of a sentence; a part from another model is a Problem.
- * @param {object} question sentence, reduce, level, layers, heads, special, and the model's
- *   description
- * @param {AbortSignal} signal cancels the question
- * @param {function(number): void} onProgress gets the share that is there, between 0 and 1
- */
+/** Asks for the weights of a sentence; a part from another model is a Problem. */
 export async function askAttention(question, signal, onProgress) {
   const plain = () => askThumbnails(question, { special: false }, signal, onProgress);
   // A word has a token or more, so these are too many to be there whole.
@@ -72,12 +50,11 @@ export async function askAttention(question, signal, onProgress) {
 }
 
 async function askThumbnails(question, more, signal, onProgress) {
-  const { layers, heads, reduce, model } = question;
-  /** @type {[boolean, boolean]} */
-  const reduced = [reduce === "rollout", reduce !== "none"];
+  const { layers, heads, model } = question;
   const most = model.limits.max_attention_weights;
   const side = Math.max(Math.min(SIDE, Math.floor(Math.sqrt(most))), LEAST_SIDE);
   const parts = partsOf(question, side ** 2, most);
+  const count = layers.length * heads.length;
   let whole = null;
   let done = 0;
   for (const part of parts) {
@@ -86,10 +63,10 @@ async function askThumbnails(question, more, signal, onProgress) {
     const body = { ...fields(question, partLayers, partHeads), thumbnail: side, ...more };
     const answer = await post("/attention", body, signal);
     requireModel(answer, model);
-    whole ??= new Weights(answer, layers, heads, reduced);
+    whole ??= new Weights(answer, question);
     whole.place(answer, part.layers, part.heads);
     done += partLayers.length * partHeads.length;
-    if (done < layers.length * heads.length) onProgress(done / (layers.length * heads.length));
+    if (done < count) onProgress(done / count);
   }
   return whole;
 }
@@ -97,9 +74,70 @@ async function askThumbnails(question, more, signal, onProgress) {
 /** Asks for the whole map of a place, unless it is there. */
 export async function askMap(question, weights, { row, column }, signal) {
   if (weights.has(row, column)) return;
-  const body = { ...fieldsOfOne(question, weights, row, column), format: "npz" };
+  const { layers, heads } = weights.numbersOf(row, column);
+  const body = { ...fields(question, layers, heads), format: "npz" };
   const archive = readNpz(await post("/attention", body, signal, "arrayBuffer"));
   const [name, version] = archive.get("model")?.values ?? [];
   requireModel({ model: { name, version } }, question.model);
   weights.keep(row, column, archive.get("attention")?.values ?? []);
+}
+
+const END = /[\p{Sentence_Terminal}…\n\u2028\u2029]/u;
+const MORE = /[^\s\p{Sentence_Terminal}…\p{Pe}\p{Pf}"'’]/u;
+/** Of a text of which nothing but its weights was asked. */
+export const NO_DOCUMENT = Object.freeze({ prediction: null, windows: 1, sentences: [], refused: "" });
+
+/** Whether a text may have several sentences: something follows what could end one. */
+function maySplit(text) {
+  const end = text.search(END);
+  return end >= 0 && MORE.test(text.slice(end));
+}
+
+/**
+ * Asks about all texts in one request, if a view needs that. Of each text: its prediction, the
+ * number of its windows, its sentences, or why they were refused.
+ */
+export async function askDocuments(texts, view, model, signal) {
+  const isSplit = view.sentences && texts.some(maySplit);
+  if (!view.whole && !isSplit) return texts.map(() => NO_DOCUMENT);
+  const body = { sentences: texts, on_error: "item" };
+  if (view.whole) body.truncation = "window";
+  if (isSplit) body.granularity = "sentence";
+  const answer = await post("/predict", body, signal);
+  requireModel(answer, model);
+  return answer.predictions.map((item) => {
+    if (item.error) return refusal(item.error, view.whole);
+    const { windows = 1, sentences = [] } = item;
+    return { prediction: item, windows, sentences, refused: "" };
+  });
+}
+
+/** Without its sentences a text can still be shown; one that cannot be read whole cannot. */
+function refusal({ type, status, detail, errors }, isWhole) {
+  if (isWhole) throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
+  return { ...NO_DOCUMENT, refused: errors?.[0]?.msg ?? detail };
+}
+
+let known = { key: "" };
+
+/** Whether a view shows single heads of the beginning of a text: only these have a measure. */
+export const hasImportance = ({ reduce, whole, window }) =>
+  reduce === "none" && !(whole && window > 0);
+
+/** The importance of the heads in each answer, as [row][column]. */
+export async function askImportance(sentences, results, signal) {
+  const { model } = results[0];
+  const key = JSON.stringify([model.name, model.version, sentences]);
+  if (key !== known.key) {
+    const asked = sentences.map((sentence) => post("/importance", { sentence }, signal));
+    const answers = await Promise.all(asked);
+    answers.forEach((answer) => requireModel(answer, model));
+    known = { key, answers };
+  }
+  return results.map((weights, at) => {
+    const { layers, heads, importance } = known.answers[at];
+    return weights.layers.map((layer) =>
+      weights.heads.map((head) => importance[layers.indexOf(layer)][heads.indexOf(head)]),
+    );
+  });
 }

@@ -1,6 +1,7 @@
 /**
- * Asks for the verdicts on many rows, one request after the other. Each holds as many as the service
- * takes; a full service is asked again, and a request that is refused as too large is halved.
+ * Asks for the predictions of many rows, one request after the other. Each holds as many as the
+ * service takes; a full service is asked again, and a request that is refused as too large is
+ * halved.
  */
 
 import { post, Problem } from "./api.js";
@@ -13,69 +14,51 @@ const TOO_MUCH = ["payload-too-large", "timeout", "invalid-request"];
 
 const bytes = new TextEncoder();
 
-/** The bytes of a text in the body of a request, with a comma. */
 const bytesOf = (text) => bytes.encode(JSON.stringify(text)).length + 1;
 const FRAME = bytesOf({ sentences: [], on_error: "item" });
 
-/**
- * Divides rows into requests, in their order.
- * @param {{text: string}[]} rows
- * @param {number} most rows of a request
- * @param {number} mostBytes of the body of a request; a row with more is alone
- */
-export function divide(rows, most, mostBytes) {
-  const batches = [];
-  let size = Infinity;
-  for (const row of rows) {
-    const own = bytesOf(row.text);
-    if (size + own > mostBytes || batches.at(-1).length >= most) {
-      batches.push([]);
-      size = FRAME;
-    }
-    batches.at(-1).push(row);
-    size += own;
-  }
-  return batches;
-}
-
-/** Waits; throws an AbortError as soon as the signal says so. */
-export function pause(seconds, signal) {
+function pause(seconds, signal) {
   return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
+    const timer = setTimeout(resolve, 1000 * seconds);
     const stop = () => {
       clearTimeout(timer);
       reject(signal.reason);
     };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, 1000 * seconds);
-    signal.addEventListener("abort", stop);
+    signal.addEventListener("abort", stop, { once: true });
   });
 }
 
 export class Batches {
   /**
-   * @param {object} limits of the service: `max_sentences`, `max_body_bytes`
-   * @param {AbortSignal} signal ends the run
-   * @param {object} told `onAnswer(rows, model)` after each answer, when the rows have their verdict or
-   *   their `reason`; `onWait(seconds)` before a wait
+   * `onAnswer(rows, model)` comes after each answer, when the rows have their prediction or their
+   * `reason`; `onWait(seconds)` before a wait.
    */
-  constructor({ max_sentences: sentences, max_body_bytes: body }, signal, told) {
+  constructor({ max_sentences: sentences, max_body_bytes: body }, signal, events) {
     this.most = Math.min(MOST, sentences);
     this.mostBytes = body;
     this.signal = signal;
-    this.told = told;
+    this.events = events;
   }
 
   /** Asks for all; throws a Problem that ends the run, and an AbortError when it is stopped. */
   async run(rows) {
     let left = rows;
     while (left.length > 0) {
-      const [batch] = divide(left.slice(0, this.most), this.most, this.mostBytes);
-      await this.#answer(batch);
-      left = left.slice(batch.length);
+      const count = this.#fitting(left.slice(0, this.most));
+      await this.#answer(left.slice(0, count));
+      left = left.slice(count);
     }
+  }
+
+  /** How many of the next rows fit in a request; one goes in any case. */
+  #fitting(rows) {
+    let size = FRAME;
+    const isOver = ({ text }) => {
+      size += bytesOf(text);
+      return size > this.mostBytes;
+    };
+    const count = rows.findIndex(isOver);
+    return count < 0 ? rows.length : Math.max(count, 1);
   }
 
   async #answer(rows) {
@@ -95,7 +78,7 @@ export class Batches {
       throw new Problem("unknown", detail);
     }
     rows.forEach((row, at) => take(row, predictions[at], model));
-    this.told.onAnswer(rows, model);
+    this.events.onAnswer(rows, model);
   }
 
   async #halve(rows, problem) {
@@ -108,7 +91,7 @@ export class Batches {
 
   #refuse(rows, { message }) {
     for (const row of rows) row.reason = message;
-    this.told.onAnswer(rows, null);
+    this.events.onAnswer(rows, null);
   }
 
   /** Asks, and again while the service has no room. */
@@ -120,14 +103,14 @@ export class Batches {
       } catch (problem) {
         const seconds = problem.retryAfter ?? 1;
         if (!BUSY.includes(problem.type) || left === 0 || seconds > LONGEST) throw problem;
-        this.told.onWait(seconds);
+        this.events.onWait(seconds);
         await pause(seconds, this.signal);
       }
     }
   }
 }
 
-/** Gives a row its verdict, or the reason why it has none. */
+/** Gives a row its prediction, or the reason why it has none. */
 function take(row, prediction, model) {
   if (prediction.error) {
     const { detail, errors } = prediction.error;

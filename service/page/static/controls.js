@@ -1,9 +1,8 @@
-/** Ticks the controls above the panels to match a view, and tells what the user changes. */
+/** Ticks the controls above the panels to match a view, and reports what the user changes. */
 
-import { byId, make } from "./elements.js";
-import { hasImportance } from "./importance.js";
-import { ThresholdTable } from "./thresholds.js";
-import { asShare } from "./verdict.js";
+import { hasImportance } from "./attention.js";
+import { byId, heading, make, range, table } from "./elements.js";
+import { asShare, grouped, percent } from "./words.js";
 
 const NOTES = {
   mean: "Mean: the chosen heads of each layer, averaged by the service.",
@@ -20,7 +19,7 @@ const NOTES = {
 };
 
 export class Controls {
-  /** @param {function(object): void} onChange gets the fields of the view that the user changed */
+  /** `onChange` gets the fields of the view that the user changed. */
   constructor(onChange) {
     this.form = byId("controls");
     this.onChange = onChange;
@@ -35,7 +34,7 @@ export class Controls {
     this.thresholds.offer(model);
     this.counts = { layers: model.num_layers, heads: model.num_heads };
     for (const [name, count] of Object.entries(this.counts)) {
-      const choices = Array.from({ length: count }, (_, number) => {
+      const choices = range(count).map((number) => {
         const box = make("input", { type: "checkbox", name, value: String(number) });
         return make("label", {}, box, make("span", { textContent: String(number) }));
       });
@@ -43,7 +42,6 @@ export class Controls {
     }
   }
 
-  /** Ticks the controls that match a view. */
   set(view) {
     const { elements } = this.form;
     for (const name of ["reduce", "level", "picture"]) elements[name].value = view[name];
@@ -58,8 +56,8 @@ export class Controls {
         box.checked = view[name]?.includes(Number(box.value)) ?? true;
       }
     }
-    const told = ["layers", "heads"].map((name) => view[name] && `${name} ${view[name].join(", ")}`);
-    byId("some-told").textContent = told.filter(Boolean).join("; ") || "all";
+    const some = ["layers", "heads"].map((name) => view[name] && `${name} ${view[name].join(", ")}`);
+    byId("some-chosen").textContent = some.filter(Boolean).join("; ") || "all";
     const notes = [
       NOTES[view.reduce],
       NOTES[view.level],
@@ -90,5 +88,67 @@ export class Controls {
     } else {
       this.onChange({ [name]: control.value });
     }
+  }
+}
+
+const share = (value) => (value === null ? "none" : percent(value));
+
+/** Shows what each threshold leaves of the answers to the validation texts. */
+class ThresholdTable {
+  /** `onChoose` gets a threshold in percent, or null for none. */
+  constructor(details, onChoose) {
+    this.details = details;
+    this.buttons = [];
+    details.addEventListener("click", (event) => {
+      const target = /** @type {HTMLButtonElement} */ (event.target);
+      if (!this.buttons.includes(target)) return;
+      const isOff = target.getAttribute("aria-pressed") === "true";
+      onChoose(isOff ? null : Number(target.value));
+    });
+  }
+
+  /** Writes the record of a model, or that it has none. */
+  offer({ labels, thresholds }) {
+    const body = this.details.querySelector("div");
+    const note = this.details.querySelector(".note");
+    body.hidden = !thresholds;
+    this.buttons = [];
+    if (!thresholds) {
+      note.textContent =
+        "This model has no record of its own. headlight-train evaluate --record-baseline makes one.";
+      body.replaceChildren();
+      return;
+    }
+    note.textContent =
+      "A higher threshold leaves fewer answers, and more of them are right. Texts of another kind may have other figures. Click a threshold to set it, and again to remove it.";
+    const lines = thresholds.by_threshold.map((left) => this.#line(left, labels));
+    const { sets, rows } = thresholds;
+    const caption = `What is left of ${grouped(rows)} texts of ${sets.join(", ")}`;
+    body.setAttribute("aria-label", "What thresholds leave");
+    body.replaceChildren(table(caption, this.#top(labels), lines));
+  }
+
+  mark(below) {
+    for (const button of this.buttons) {
+      button.setAttribute("aria-pressed", below !== null && Number(button.value) === below);
+    }
+  }
+
+  #top(labels) {
+    const names = ["threshold", "answered", "accuracy"];
+    const tall = names.map((name) => heading(name, "col", { rowSpan: 2 }));
+    const wide = labels.map((label) => heading(label, "colgroup", { colSpan: 2 }));
+    const halves = labels.flatMap(() => [heading("precision"), heading("recall")]);
+    return [make("tr", {}, ...tall, ...wide), make("tr", {}, ...halves)];
+  }
+
+  #line(left, labels) {
+    const below = Number((100 * left.threshold).toFixed(6));
+    const value = asShare(below) === left.threshold ? below : 100 * left.threshold;
+    const button = make("button", { type: "button", className: "quiet", value: String(value) });
+    button.textContent = `${below} %`;
+    this.buttons.push(button);
+    const figures = labels.flatMap((label) => [left.precision[label], left.recall[label]]);
+    return { name: button, cells: [left.share, left.accuracy, ...figures].map(share) };
   }
 }

@@ -3,16 +3,14 @@
  * first, for tokens that belong together.
  */
 
-import { byId, find, make } from "./elements.js";
-import { drawMap, mapAt, mapLayout } from "./heatmap.js";
-import { prepare } from "./palette.js";
-import { signed } from "./reasons.js";
-import { fillTable } from "./table.js";
-import { ranked } from "./weights.js";
-import { full, POINT, quoted, short } from "./words.js";
+import { pointOn, prepare } from "./canvas.js";
+import { drawMap, mapAt, mapLayout } from "./drawing.js";
+import { byId, figure, find, make } from "./elements.js";
+import { fillTable } from "./tokens.js";
+import { largestOf, NOTHING, ranked, reader } from "./weights.js";
+import { full, POINT, quoted, short, signed } from "./words.js";
 
 const LISTED = 5;
-const NOTHING = { query: null, key: null };
 
 export class Difference {
   constructor() {
@@ -22,11 +20,9 @@ export class Difference {
     this.part(".table").addEventListener("toggle", () => this.#fillTable());
     const canvas = this.part("canvas");
     canvas.addEventListener("pointermove", (event) => {
-      const box = canvas.getBoundingClientRect();
-      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-      this.#tell(mapAt(this.plan, this.head.shown, x, y));
+      this.#read(mapAt(this.plan, this.head.shown, ...pointOn(canvas, event)));
     });
-    canvas.addEventListener("pointerleave", () => this.#tell(NOTHING));
+    canvas.addEventListener("pointerleave", () => this.#read(NOTHING));
   }
 
   /** Hides the part: there is one text. */
@@ -37,10 +33,8 @@ export class Difference {
 
   /**
    * Draws the difference.
-   * @param {object[]} sides of each text its `weights`, the `place` of the head, the positions
-   *   `shown`
+   * @param {object[]} sides head of each text
    * @param {(number|null)[]} alignment for each position of the first text that of the second
-   * @param {string} name of the place
    */
   show(sides, alignment, name, palette) {
     const [first, second] = sides;
@@ -49,19 +43,15 @@ export class Difference {
       .filter(([, to]) => to !== null && second.shown.includes(to));
     this.element.hidden = this.pairs.length === 0;
     if (this.element.hidden) return;
-    const [before, after] = sides.map(({ weights, place }) => weights.map(place.row, place.column));
-    const numbers = new Float64Array(this.pairs.length ** 2);
-    this.pairs.forEach(([query, its], row) => {
-      this.pairs.forEach(([key, other], column) => {
-        const was = before[query * first.weights.size + key];
-        numbers[row * this.pairs.length + column] = after[its * second.weights.size + other] - was;
-      });
-    });
+    const [before, after] = sides.map(reader);
+    const numbers = this.pairs.flatMap(([query, its]) =>
+      this.pairs.map(([key, other]) => after(its, other) - before(query, key)),
+    );
     const tokens = this.pairs.map(([from, to]) => {
       const [one, other] = [first.weights.tokens[from].text, second.weights.tokens[to].text];
       return { text: one === other ? one : `${one}→${other}` };
     });
-    this.before = { map: before, size: first.weights.size };
+    this.before = before;
     this.palette = palette;
     this.name = name;
     this.head = {
@@ -69,7 +59,7 @@ export class Difference {
       row: 0,
       column: 0,
       shown: [...tokens.keys()],
-      largest: numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0),
+      largest: largestOf(numbers.map(Math.abs)),
       isSigned: true,
     };
     this.part(".name").textContent = name;
@@ -77,7 +67,7 @@ export class Difference {
     this.part(".largest").title = full(this.head.largest);
     this.#draw();
     this.#fillLists(numbers);
-    this.#tell(NOTHING);
+    this.#read(NOTHING);
     this.#fillTable();
   }
 
@@ -86,7 +76,7 @@ export class Difference {
     const width = Math.floor(this.part(".map").clientWidth);
     this.plan = mapLayout(canvas.getContext("2d"), this.head.weights, this.head.shown, width);
     const context = prepare(canvas, this.plan.width, this.plan.height);
-    canvas.setAttribute("aria-label", `${this.name}: difference as a heat map. ${this.part(".told").textContent}`);
+    canvas.setAttribute("aria-label", `${this.name}: difference as a heat map. ${this.part(".legend").textContent}`);
     drawMap(context, this.plan, this.head, NOTHING, this.palette);
   }
 
@@ -98,10 +88,9 @@ export class Difference {
         .filter(([, worth]) => worth > 0)
         .map(([at, worth]) => {
           const [query, key] = [Math.floor(at / size), at % size];
-          const names = [tokens[query], tokens[key]].map(({ text }) => make("bdi", { textContent: text }));
-          const figure = make("span", { className: "figure", textContent: signed(sign * worth, 4) });
-          figure.title = signed(sign * worth, 8);
-          return make("li", {}, make("span", { className: "name" }, names[0], " → ", names[1]), figure);
+          const names = [tokens[query], tokens[key]].map(({ text }) => make("bdi", {}, text));
+          const name = make("span", { className: "name" }, names[0], " → ", names[1]);
+          return make("li", {}, name, figure(signed(sign * worth, 4), signed(sign * worth, 8)));
         });
       this.part(`${part} ol`).replaceChildren(...items);
       this.part(part).hidden = items.length === 0;
@@ -110,13 +99,14 @@ export class Difference {
     fill(".less", -1);
   }
 
-  #tell({ query, key }) {
+  #read(chosen) {
     const readout = this.part(".readout");
     readout.textContent = `${POINT} a cell to read both weights.`;
-    if (query === null || key === null) return;
-    const { tokens, size } = this.head.weights;
-    const change = this.head.weights.map()[query * size + key];
-    const was = this.before.map[this.pairs[query][0] * this.before.size + this.pairs[key][0]];
+    if (chosen.query === null || chosen.key === null) return;
+    const { query, key } = chosen;
+    const { tokens } = this.head.weights;
+    const change = reader(this.head)(query, key);
+    const was = this.before(this.pairs[query][0], this.pairs[key][0]);
     readout.textContent =
       `${quoted(tokens[query])} gives ${quoted(tokens[key])} ${short(was)} in the first, ` +
       `${short(was + change)} in the second: ${signed(change, 4)}.`;
@@ -125,4 +115,48 @@ export class Difference {
   #fillTable() {
     if (this.head) fillTable(this.part(".table"), this.head, `${this.name}, second less first`);
   }
+}
+
+/**
+ * For each position of the first text the one of the second that belongs to it, or null.
+ *
+ * Tokens of the common subsequence belong together. Between two of them, tokens that were replaced
+ * by as many others do too; tokens that were put in or left out belong to none.
+ */
+export function aligned(first, second) {
+  const pairs = [...common(first, second), [first.length, second.length]];
+  const found = new Array(first.length).fill(null);
+  let [from, to] = [0, 0];
+  for (const [one, other] of pairs) {
+    if (one - from === other - to) for (let at = from; at < one; at += 1) found[at] = to + at - from;
+    if (one < first.length) found[one] = other;
+    [from, to] = [one + 1, other + 1];
+  }
+  return found;
+}
+
+function common(first, second) {
+  const same = (one, other) => first[one].text === second[other].text;
+  const width = second.length + 1;
+  // How many pairs the rest of both texts has, from each two places on.
+  const counts = new Uint16Array((first.length + 1) * width);
+  for (let one = first.length - 1; one >= 0; one -= 1) {
+    for (let other = second.length - 1; other >= 0; other -= 1) {
+      const below = counts[(one + 1) * width + other];
+      const right = counts[one * width + other + 1];
+      counts[one * width + other] = same(one, other)
+        ? counts[(one + 1) * width + other + 1] + 1
+        : Math.max(below, right);
+    }
+  }
+  const pairs = [];
+  let [one, other] = [0, 0];
+  while (one < first.length && other < second.length) {
+    if (same(one, other)) {
+      pairs.push([one, other]);
+      [one, other] = [one + 1, other + 1];
+    } else if (counts[(one + 1) * width + other] >= counts[one * width + other + 1]) one += 1;
+    else other += 1;
+  }
+  return pairs;
 }

@@ -19,10 +19,31 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Sets several attributes. */
-export function attributes(element, values) {
-  for (const [name, value] of Object.entries(values)) element.setAttribute(name, value);
-  return element;
+/** A number with more about it in its title. */
+export const figure = (text, title) =>
+  make("span", { className: "figure", textContent: text, title });
+
+/** Options of a `select`: their texts, with their places as values. */
+export const options = (texts) =>
+  texts.map((textContent, at) => make("option", { value: String(at), textContent }));
+
+export const range = (count) => Array.from({ length: count }, (_, at) => at);
+
+export const heading = (textContent, scope = "col", more = {}) =>
+  make("th", { textContent, scope, ...more });
+
+/**
+ * A table whose rows begin with a heading.
+ * @param {Element[]} top rows of the head
+ * @param {{name: string | Element, cells: (string | Element)[]}[]} rows
+ */
+export function table(caption, top, rows) {
+  const lines = rows.map(({ name, cells }) => {
+    const all = cells.map((cell) => make("td", {}, cell));
+    return make("tr", {}, make("th", { scope: "row" }, name), ...all);
+  });
+  const title = caption === null ? [] : [make("caption", { textContent: caption })];
+  return make("table", {}, ...title, make("thead", {}, ...top), make("tbody", {}, ...lines));
 }
 
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };

@@ -3,8 +3,8 @@
  * map, and the map with the focus is the chosen one.
  */
 
-import { attributes, make, rove } from "./elements.js";
-import { drawSmall } from "./heatmap.js";
+import { drawSmall } from "./drawing.js";
+import { make, rove } from "./elements.js";
 import { full, pattern, patternText, placeName } from "./words.js";
 
 const STEPS = {
@@ -17,10 +17,6 @@ const STEPS = {
 const sum = ([down, right]) => down + right;
 
 export class Grid {
-  /**
-   * @param {HTMLElement} element where the grid goes
-   * @param {function(number, number): void} onChoose gets the chosen row and column
-   */
   constructor(element, onChoose) {
     this.element = element;
     this.onChoose = onChoose;
@@ -29,10 +25,6 @@ export class Grid {
     element.addEventListener("keydown", (event) => this.#move(event));
   }
 
-  /**
-   * Draws all maps of a view.
-   * @param {function(number, number): number} scaleOf gives the end of the scale of a row and column
-   */
   show(weights, shown, view, palette, scaleOf) {
     this.#build(weights, view.reduce);
     this.names = this.buttons.map((button, at) => {
@@ -45,7 +37,6 @@ export class Grid {
     this.mark(null);
   }
 
-  /** Marks the chosen map. */
   choose({ row, column }) {
     const current = row * this.columns + column;
     rove(this.buttons, current);
@@ -54,18 +45,14 @@ export class Grid {
     });
   }
 
-  /**
-   * Marks each map by how much its head matters for the prediction.
-   * @param {?number[][]} importance [row][column], or null for no marks
-   * @param {number} largest end of the scale
-   */
+  /** Marks each map by how much its head matters for the prediction. */
   mark(importance, largest = 0) {
     this.element.classList.toggle("marked", importance !== null);
     this.buttons.forEach((button, at) => {
       const [name, words] = this.names[at];
       const value = importance?.[Math.floor(at / this.columns)][at % this.columns] ?? null;
-      const told = value === null ? "" : ` Importance ${full(value)}.`;
-      button.title = `${name}. ${words}${told}`;
+      const figure = value === null ? "" : ` Importance ${full(value)}.`;
+      button.title = `${name}. ${words}${figure}`;
       button.setAttribute("aria-label", button.title);
       const share = value === null || largest === 0 ? 0 : Math.max(value, 0) / largest;
       button.lastChild.style.width = `${(100 * share).toFixed(1)}%`;
@@ -81,7 +68,7 @@ export class Grid {
     this.columns = weights.columns;
     this.buttons = [];
     const { layers, heads, oneRow, oneColumn } = weights;
-    const corner = attributes(make("span", { className: "corner" }), { role: "columnheader" });
+    const corner = make("span", { className: "corner", role: "columnheader" });
     corner.append(make("span", { className: "aside", textContent: "Layer" }));
     const header = this.#line("top");
     const columnNames = oneColumn ? [reduce] : heads.map(String);
@@ -99,21 +86,20 @@ export class Grid {
   }
 
   #line(name) {
-    return attributes(make("div", { className: name }), { role: "row" });
+    return make("div", { className: name, role: "row" });
   }
 
   #header(name, role, unit) {
-    const header = attributes(make("span", { className: role }), { role });
-    header.append(make("span", { className: "aside", textContent: unit }), name);
-    return header;
+    const aside = make("span", { className: "aside", textContent: unit });
+    return make("span", { className: role, role }, aside, name);
   }
 
   #cell(row, column) {
-    const canvas = attributes(make("canvas"), { "aria-hidden": "true" });
+    const canvas = make("canvas", { ariaHidden: "true" });
     const button = make("button", { type: "button" }, canvas, make("span", { className: "mark" }));
     button.addEventListener("click", () => this.onChoose(row, column));
     this.buttons.push(button);
-    return attributes(make("div", { className: "cell" }, button), { role: "gridcell" });
+    return make("div", { className: "cell", role: "gridcell" }, button);
   }
 
   #move(event) {

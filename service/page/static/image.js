@@ -1,14 +1,9 @@
-/**
- * Draws PNGs of a panel: the pictures on screen, or all maps of the grid, with titles, a scale and the
- * model.
- */
+/** Draws pictures to save: PNG of what is on screen or of all maps, and SVG of long texts. */
 
-import { paint } from "./heatmap.js";
-import { font } from "./label.js";
-import { shadeOf } from "./palette.js";
-import { KINDS } from "./picture.js";
-import { verdictText } from "./verdict.js";
-import { placeName, short } from "./words.js";
+import { font, shadeOf } from "./canvas.js";
+import { paint } from "./drawing.js";
+import { largestOf, shownCells } from "./weights.js";
+import { placeName, short, verdictText } from "./words.js";
 
 const SCALE = 2; // pixels for each CSS pixel
 const MARGIN = 24;
@@ -28,21 +23,9 @@ function drawScale(context, x, y, largest, palette) {
   context.fillText(short(largest), x + width + 24, y);
 }
 
-/**
- * Draws the image.
- * @param {object} panel head, name, palette, and its picture as it is on screen
- * @returns {Blob}
- */
-export function drawImage(panel) {
-  const { head, name, palette } = panel;
-  const { chosen } = panel.picture;
-  const plans = panel.picture.views
-    .filter(({ frame }) => !frame.hidden)
-    .map((view) => ({ plan: view.plan, draw: KINDS[view.name].draw }));
-  const width = plans.reduce((sum, { plan }) => sum + plan.width + MARGIN, MARGIN);
-  const height = HEADER + Math.max(...plans.map(({ plan }) => plan.height)) + FOOTER;
+/** A canvas of a size in CSS pixels on paper, and what to draw on it with. */
+function sheet(width, height, scale, palette) {
   const canvas = document.createElement("canvas");
-  const scale = Math.min(SCALE, 16000 / Math.max(width, height));
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   const context = canvas.getContext("2d");
@@ -51,64 +34,72 @@ export function drawImage(panel) {
   context.fillRect(0, 0, width, height);
   context.textBaseline = "middle";
   context.fillStyle = palette.ink;
+  return { canvas, context };
+}
+
+function mapOf(cells, palette) {
+  const canvas = document.createElement("canvas");
+  const largest = largestOf(cells);
+  paint(canvas, Math.sqrt(cells.length), (cell) => palette.pixels[shadeOf(cells[cell], largest)]);
+  return { canvas, largest };
+}
+
+function source({ head, view }) {
+  const { model, document: about } = head.weights;
+  return `${verdictText(about.prediction, view.abstain)}; ${model.name} ${model.version}`;
+}
+
+/** PNG of the pictures of a panel that are on screen, with a title and a scale. */
+export function drawImage(panel) {
+  const { head, name, palette, picture } = panel;
+  const plans = picture.visible.map(({ plan }) => plan);
+  const width = plans.reduce((sum, plan) => sum + plan.width + MARGIN, MARGIN);
+  const height = HEADER + Math.max(...plans.map((plan) => plan.height)) + FOOTER;
+  const scale = Math.min(SCALE, 16000 / Math.max(width, height));
+  const { canvas, context } = sheet(width, height, scale, palette);
   context.font = font(16, { weight: "600" });
   context.fillText(name, MARGIN, 26);
   context.font = font(12);
   drawScale(context, MARGIN, 52, head.largest, palette);
-  const { model, document: told } = head.weights;
-  const verdict = verdictText(told.prediction, panel.view.abstain);
-  const said = `${verdict}; ${model.name} ${model.version}`;
-  context.fillText(said, MARGIN, height - FOOTER / 2);
+  context.fillText(source(panel), MARGIN, height - FOOTER / 2);
   let left = MARGIN;
-  for (const { plan, draw } of plans) {
+  for (const { plan, draw } of picture.visible) {
     context.save();
     context.translate(left, HEADER);
-    draw(context, plan, head, chosen, palette);
+    draw(context, plan, head, picture.chosen, palette);
     context.restore();
     left += plan.width + MARGIN;
   }
   return pngOf(canvas);
 }
 
-/**
- * Draws all maps of the grid, each on a scale of its own.
- * @param {object} panel head, view, palette
- * @returns {Blob}
- */
-export function drawGrid({ head, view, palette }) {
+/** PNG of all maps of the grid, each on a scale of its own. */
+export function drawGrid(panel) {
+  const { head, view, palette } = panel;
   const { weights, shown } = head;
-  const canvas = document.createElement("canvas");
-  const context = canvas.getContext("2d");
-  context.font = font(12, { weight: "600" });
-  const names = Array.from({ length: weights.rows * weights.columns }, (_, at) =>
-    placeName(weights, Math.floor(at / weights.columns), at % weights.columns, view.reduce),
-  );
-  const told = `${verdictText(weights.document.prediction, view.abstain)}; ${weights.model.name} ${weights.model.version}. Each map is on a scale of its own.`;
-  const pitch = Math.max(SMALL, ...names.map((name) => context.measureText(name).width)) + MARGIN;
-  const wide = Math.max(weights.columns * pitch, context.measureText(told).width + MARGIN) + MARGIN;
-  canvas.width = Math.ceil(wide);
-  canvas.height = weights.rows * (SMALL + TITLE + MARGIN) + MARGIN + FOOTER;
-  context.fillStyle = palette.paper;
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  context.textBaseline = "middle";
+  const bold = font(12, { weight: "600" });
+  const note = `${source(panel)}. Each map is on a scale of its own.`;
+  const places = weights.places();
+  const names = places.map(({ row, column }) => placeName(weights, row, column, view.reduce));
+  const { context: measure } = sheet(1, 1, 1, palette);
+  measure.font = bold;
+  const wide = (text) => measure.measureText(text).width;
+  const pitch = Math.max(SMALL, ...names.map(wide)) + MARGIN;
+  const width = Math.ceil(Math.max(weights.columns * pitch, wide(note) + MARGIN) + MARGIN);
+  const height = weights.rows * (SMALL + TITLE + MARGIN) + MARGIN + FOOTER;
+  const { canvas, context } = sheet(width, height, 1, palette);
   context.imageSmoothingEnabled = false;
-  names.forEach((name, at) => {
-    const [row, column] = [Math.floor(at / weights.columns), at % weights.columns];
+  context.strokeStyle = palette.line;
+  context.font = bold;
+  places.forEach(({ row, column }, at) => {
     const [x, y] = [MARGIN + column * pitch, MARGIN + row * (SMALL + TITLE + MARGIN)];
-    const cells = weights.cells(row, column, shown);
-    const largest = cells.reduce((most, weight) => Math.max(most, weight), 0);
-    const map = document.createElement("canvas");
-    paint(map, Math.sqrt(cells.length), (cell) => palette.pixels[shadeOf(cells[cell], largest)]);
-    context.fillStyle = palette.ink;
-    context.font = font(12, { weight: "600" });
-    context.fillText(name, x, y + TITLE / 2);
-    context.drawImage(map, x, y + TITLE, SMALL, SMALL);
-    context.strokeStyle = palette.line;
+    context.fillText(names[at], x, y + TITLE / 2);
+    context.drawImage(mapOf(weights.cells(row, column, shown), palette).canvas, x, y + TITLE, SMALL, SMALL);
     context.strokeRect(x + 0.5, y + TITLE + 0.5, SMALL - 1, SMALL - 1);
   });
   context.fillStyle = palette.quiet;
   context.font = font(12);
-  context.fillText(told, MARGIN, canvas.height - FOOTER / 2 - 6);
+  context.fillText(note, MARGIN, height - FOOTER / 2 - 6);
   return pngOf(canvas);
 }
 
@@ -118,5 +109,58 @@ function pngOf(canvas) {
   return new Blob([bytes], { type: "image/png" });
 }
 
-/** What a canvas shows as PNG, in Base64. */
-export const encodedPng = (canvas) => canvas.toDataURL("image/png").split(",")[1];
+const encodedPng = (canvas) => canvas.toDataURL("image/png").split(",")[1];
+
+const SIDE = 480; // of a single map, in pixels; those of a grid are a quarter
+const GAP = 24;
+const TOP = 64;
+const CHARACTER = 7; // pixels, of the monospaced font
+
+/**
+ * SVG with a picture of each map: a square for each weight of a long text would make a file that
+ * hardly opens. It has only the chosen map, or all maps of the grid as thumbnails.
+ */
+export function rasterSvg(panel, isOne) {
+  const { head, view, palette } = panel;
+  const { weights, shown } = head;
+  const places = isOne ? [{ row: head.row, column: head.column }] : weights.places();
+  const side = isOne ? SIDE : SIDE / 4;
+  const columns = isOne ? 1 : weights.columns;
+  const notes = [source(panel), sizeNote(shown.length, isOne)];
+  const titles = places.map(({ row, column }) => placeName(weights, row, column, view.reduce));
+  const wide = (text) => CHARACTER * text.length;
+  const pitch = Math.max(side, ...titles.map(wide)) + GAP;
+  const maps = places.map(({ row, column }, at) => {
+    const cells = isOne ? shownCells(head) : weights.cells(row, column, shown);
+    const [x, y] = [GAP + (at % columns) * pitch, TOP + Math.floor(at / columns) * (side + GAP + 36)];
+    return mapElement(mapOf(cells, palette), titles[at], x, y, side);
+  });
+  const width = Math.ceil(Math.max(columns * pitch, ...notes.map(wide))) + 2 * GAP;
+  const height = TOP + Math.ceil(places.length / columns) * (side + GAP + 36) + GAP;
+  const lines = notes.map((line, at) => `<text x="${GAP}" y="${24 + 18 * at}">${escaped(line)}</text>`);
+  const root =
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
+    `viewBox="0 0 ${width} ${height}" role="img" font-family="ui-monospace, monospace" font-size="11">`;
+  const paper = `<rect width="100%" height="100%" fill="${palette.paper}"/>`;
+  const ink = `<g fill="${palette.ink}">`;
+  const file = [root, "<title>Attention weights</title>", paper, ink, ...lines, ...maps, "</g></svg>\n"];
+  return new Blob(file, { type: "image/svg+xml" });
+}
+
+function mapElement({ canvas, largest }, title, x, y, side) {
+  return (
+    `<g transform="translate(${x} ${y})"><text y="11" font-weight="bold">${escaped(title)}</text>` +
+    `<text y="${side + 34}" fill="#666666">0 to ${short(largest)}</text>` +
+    `<image y="18" width="${side}" height="${side}" image-rendering="pixelated" ` +
+    `href="data:image/png;base64,${encodedPng(canvas)}"/></g>`
+  );
+}
+
+function sizeNote(tokens, isOne) {
+  const count = `${tokens} × ${tokens}`;
+  if (isOne) return `${count} weights: each row looks, each column is looked at.`;
+  return `Thumbnails of ${count} weights: each cell is the largest of several.`;
+}
+
+const NAMES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+const escaped = (text) => text.replaceAll(/[&<>]/g, (character) => NAMES[character]);

@@ -1,15 +1,12 @@
 /**
- * Reads sentences from pasted lines and from files: CSV, TSV, JSON Lines, and plain lines. A row that
- * cannot be read stays among the rows, with the reason.
+ * Reads sentences from pasted lines and from files: CSV, TSV, JSON Lines, and plain lines. A row
+ * that cannot be read stays among the rows, with the reason. Also writes CSV.
  */
 
-import { delimiterOf, readCsv } from "./csv.js";
 import { grouped } from "./words.js";
 
-/** @typedef {{row: number, line: number, text: string, reason: string}} Row `row` counts from 1 */
-
-export const MOST_ROWS = 10_000;
-export const MOST_BYTES = 50_000_000;
+const MOST_ROWS = 10_000;
+const MOST_BYTES = 50_000_000;
 
 const KINDS = {
   csv: "csv",
@@ -41,11 +38,6 @@ export function readPasted(text) {
   return sheetOf("The text", "pasted", linesOf(text));
 }
 
-/**
- * Reads a file.
- * @param {File} file
- * @returns {Promise<Sheet>} throws a SourceError if it is no file of a known kind, too large, or not UTF-8
- */
 export async function readFile(file) {
   const kind = KINDS[file.name.split(".").pop().toLowerCase()];
   if (kind === undefined || !file.name.includes(".")) {
@@ -75,7 +67,6 @@ function decode(name, buffer) {
   throw new SourceError(`${name} is not text in UTF-8: save it as UTF-8 and choose it again.`);
 }
 
-/** Reads the content of a file of a kind. */
 export function readContent(name, kind, text) {
   if (kind === "csv") return sheetOf(name, kind, readCsv(text, delimiterOf(text)));
   const lines = linesOf(text);
@@ -101,7 +92,6 @@ function parsed({ line, value }) {
   }
 }
 
-/** @returns {Sheet} with a guess of its header and its column of texts */
 function sheetOf(name, kind, records) {
   const sheet = { name, kind, records, columns: [], column: 0, hasHeader: false };
   if (kind === "json") {
@@ -124,7 +114,7 @@ function nameColumns(sheet) {
   sheet.columns = cells.map((cell, at) => (sheet.hasHeader && cell.trim()) || `column ${at + 1}`);
 }
 
-/** Says whether the first record of a table has the names, and guesses the column anew. */
+/** Says whether the first record of a table has the names, and guesses the column again. */
 export function setHeader(sheet, hasHeader) {
   sheet.hasHeader = hasHeader;
   nameColumns(sheet);
@@ -161,11 +151,7 @@ function cellOf({ kind, columns }, { cells, value }, column) {
   return typeof found === "string" ? found : undefined;
 }
 
-/**
- * The rows of a source; throws a SourceError if there are none or too many.
- * @param {Sheet} sheet
- * @returns {Row[]}
- */
+/** The rows of a source; throws a SourceError if there are none or too many. */
 export function rowsOf(sheet) {
   const { name } = sheet;
   const body = bodyOf(sheet);
@@ -180,13 +166,13 @@ export function rowsOf(sheet) {
   const width = sheet.records[0].cells?.length;
   return body.map((record, at) => {
     const text = cellOf(sheet, record, sheet.column);
-    const reason = record.reason || faultOf(sheet, record, text, width);
+    const reason = record.reason || reasonOf(sheet, record, text, width);
     return { row: at + 1, line: record.line, text: text ?? "", reason };
   });
 }
 
 /** Why a record has no text; empty if it has one. */
-function faultOf(sheet, { cells }, text, width) {
+function reasonOf(sheet, { cells }, text, width) {
   if (cells && cells.length !== width) {
     const count = cells.length === 1 ? "1 cell" : `${cells.length} cells`;
     return `The row has ${count}, the first one has ${width}.`;
@@ -196,4 +182,78 @@ function faultOf(sheet, { cells }, text, width) {
     return column === undefined ? "The line is no string." : `There is no string named “${column}”.`;
   }
   return text.trim() === "" ? "The text is blank." : "";
+}
+
+const BREAKS = /\r\n|\r|\n/g;
+// Before what a spreadsheet takes for a formula, where it may begin a cell, and before an apostrophe
+// there. The service's CSV also marks every blank behind a comma: that would spoil whole sentences.
+const RISKY =
+  /(?<=^|[;,|\t\r\n])(?='|[\0-\x20"\ufeff]{0,100}[=+\-@\uff0b\uff0d\uff1d\uff20])/g;
+
+/** Reads records; an empty line between them is none. */
+export function readCsv(text, delimiter = ",", most = Infinity) {
+  const records = [];
+  const place = { text, at: 0, line: 1, plain: new RegExp(`[^${delimiter}\\r\\n]*`, "y") };
+  while (place.at < text.length && records.length < most) {
+    const begin = place.at;
+    const record = { line: place.line, cells: [], reason: "" };
+    do record.cells.push(readCell(place, record));
+    while (text[place.at] === delimiter && (place.at += 1));
+    const isEmpty = place.at === begin;
+    place.at += text.startsWith("\r\n", place.at) ? 2 : 1;
+    place.line += 1;
+    if (!isEmpty) records.push(record);
+  }
+  return records;
+}
+
+/** Reads one cell and leaves the place at what follows it; notes an error in the record. */
+function readCell(place, record) {
+  const { text } = place;
+  if (text[place.at] !== '"') return readPlain(place);
+  const begin = place.at;
+  let cell = "";
+  let from = begin + 1;
+  for (;;) {
+    const end = text.indexOf('"', from);
+    if (end < 0) {
+      record.reason = "A quote is opened and never closed: the rest of the file cannot be read.";
+      place.at = text.length;
+      return text.slice(begin + 1);
+    }
+    cell += text.slice(from, end);
+    from = end + 2;
+    if (text[end + 1] !== '"') break;
+    cell += '"';
+  }
+  place.at = from - 1;
+  place.line += text.slice(begin, place.at).match(BREAKS)?.length ?? 0;
+  if (readPlain(place) !== "") record.reason = "Text follows a closing quote.";
+  return cell;
+}
+
+function readPlain(place) {
+  place.plain.lastIndex = place.at;
+  const [cell] = place.plain.exec(place.text);
+  place.at += cell.length;
+  return cell;
+}
+
+/** The character between the cells of a text: one that divides its first records alike. */
+function delimiterOf(text) {
+  for (const delimiter of [",", ";", "\t"]) {
+    const counts = readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
+    if (counts[0] > 1 && counts.every((count) => count === counts[0])) return delimiter;
+  }
+  return ",";
+}
+
+/** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
+export function writeRecord(cells) {
+  const written = cells.map((cell) => {
+    if (typeof cell !== "string") return String(cell);
+    const safe = cell.replace(RISKY, "'");
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  });
+  return `${written.join(",")}\r\n`;
 }

@@ -1,28 +1,18 @@
 /**
- * Shows many rows with their verdicts as a table, a page of them at a time: sorted, filtered, and
- * each to be opened. Only the rows of one page are elements.
+ * Shows many rows with their predictions: counted by label, as bars, and as a table of which one
+ * page at a time is there, sorted and filtered.
  */
 
-import { paint } from "./classes.js";
-import { byId, make } from "./elements.js";
-import { readPalette } from "./palette.js";
-import { asShare } from "./verdict.js";
-import { grouped, percent } from "./words.js";
+import { paintClass, readPalette } from "./canvas.js";
+import { byId, heading, make, table } from "./elements.js";
+import { asShare, grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
 const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
 
-/**
- * The rows that are scored or bad, and fit a filter.
- * @param {object[]} rows
- * @param {object} filter
- * @param {string} filter.label "" for all, "bad", or "=" and a label
- * @param {?number} filter.least share that the score is not below; null for any
- * @param {?number} filter.most likewise, that it is not above
- * @param {string} filter.text what the text contains, in any case
- */
-export function filtered(rows, { label, least, most, text }) {
+/** The rows that are scored or bad, and fit a filter. */
+function filtered(rows, { label, least, most, text }) {
   const wanted = text.toLowerCase();
   return rows.filter((row) => {
     if (!row.reason && row.label === undefined) return false;
@@ -33,42 +23,25 @@ export function filtered(rows, { label, least, most, text }) {
   });
 }
 
-/**
- * Sorts rows; those that are equal keep the order of the source, and those without a verdict are last.
- * @param {string} key `row`, `text`, `label` or `score`
- * @param {Map<object, number>} ranks of the texts of the rows in the order of the alphabet
- */
-export function sorted(rows, key, isDown, ranks) {
-  const value = key === "text" ? (row) => ranks.get(row) : (row) => row[key];
+const { compare } = new Intl.Collator("en");
+
+/** Sorts rows by a key; equal ones keep the order of the source, those without a value are last. */
+function sorted(rows, key, isDown) {
   return [...rows].sort((one, other) => {
-    const [a, b] = [value(one), value(other)];
-    if (a === b) return one.row - other.row;
-    if (a === undefined || b === undefined) return a === undefined ? 1 : -1;
-    return a < b === isDown ? 1 : -1;
+    const [a, b] = [one[key], other[key]];
+    if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
+    const order = key === "text" ? compare(a, b) : Number(a > b) - Number(a < b);
+    return (isDown ? -order : order) || one.row - other.row;
   });
 }
 
-/** The places of texts in the order of the alphabet: to sort by these is fast. */
-export function rankTexts(rows) {
-  const { compare } = new Intl.Collator("en");
-  const ranks = new Map();
-  let before = null;
-  for (const row of [...rows].sort((one, other) => compare(one.text, other.text))) {
-    const isSame = before !== null && before.text === row.text;
-    ranks.set(row, isSame ? ranks.get(before) : ranks.size);
-    before = row;
-  }
-  return ranks;
-}
-
 export class Ledger {
-  /** @param {function(object): void} onOpen gets the row that the user wants to see above */
+  /** `onOpen` gets the row that the user wants to see above. */
   constructor(onOpen) {
     this.rows = [];
     this.labels = [];
     this.shown = []; // the rows of the page
     this.page = 0;
-    this.ranks = null;
     this.key = "row";
     this.isDown = false;
     this.body = byId("rows").tBodies[0];
@@ -89,7 +62,7 @@ export class Ledger {
 
   /** Begins with other rows, and the labels in the order of the classes. */
   begin(rows, labels) {
-    Object.assign(this, { rows, labels, ranks: null, shown: [], page: 0 });
+    Object.assign(this, { rows, labels, shown: [], page: 0 });
     this.filters.reset();
     const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
     const options = choices.map(([value, textContent]) => make("option", { value, textContent }));
@@ -98,13 +71,11 @@ export class Ledger {
     this.#sortBy("row", false);
   }
 
-  /** Shows what was scored meanwhile. */
   update() {
     const { label, least, most, text } = this.filters.elements;
     const share = ({ value }) => (value === "" ? null : asShare(value));
     const filter = { label: label.value, least: share(least), most: share(most), text: text.value };
-    if (this.key === "text") this.ranks ??= rankTexts(this.rows);
-    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown, this.ranks);
+    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown);
     const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
     const from = this.page * PAGE;
@@ -171,7 +142,7 @@ export class Ledger {
     if (reason) verdict.append(make("span", { className: "reason", textContent: `bad row: ${reason}` }));
     else {
       const name = make("span", { className: "name", textContent: label });
-      paint(name, label, this.labels, score, palette);
+      paintClass(name, label, this.labels, score, palette);
       verdict.append(name);
     }
     const figure = make("td", { className: "figure", textContent: reason ? "" : percent(score) });
@@ -189,5 +160,85 @@ export class Ledger {
       make("td", { textContent: row.truncated ? "yes" : "" }),
       make("td", {}, open),
     );
+  }
+}
+
+const BINS = 20;
+
+/** How many of some shares from 0 to 1 fall in each of the bins; 1 falls in the last one. */
+function histogram(shares, bins = BINS) {
+  const counts = new Array(bins).fill(0);
+  for (const share of shares) counts[Math.min(bins - 1, Math.floor(share * bins))] += 1;
+  return counts;
+}
+
+/** How many rows have each label, how many are bad, and how many are left. */
+function countRows(rows, labels) {
+  const counts = Object.fromEntries(labels.map((label) => [label, 0]));
+  let bad = 0;
+  let left = 0;
+  for (const { label, reason } of rows) {
+    if (reason) bad += 1;
+    else if (label === undefined) left += 1;
+    else counts[label] = (counts[label] ?? 0) + 1;
+  }
+  return { counts, bad, left };
+}
+
+export class Tally {
+  constructor() {
+    this.select = byId("spread-label");
+    this.select.addEventListener("change", () => this.#draw());
+  }
+
+  /** Begins with other rows, and the labels in the order of the classes. */
+  begin(rows, labels) {
+    this.rows = rows;
+    this.labels = labels;
+    this.select.replaceChildren(...labels.map((label) => make("option", { textContent: label })));
+    this.select.selectedIndex = labels.length - 1;
+    this.update();
+  }
+
+  update() {
+    const { counts, bad, left } = countRows(this.rows, this.labels);
+    const scored = this.rows.length - bad - left;
+    const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
+    const items = Object.entries(counts).map(([label, count]) => [label, of(count)]);
+    if (bad > 0) items.push(["bad rows", grouped(bad)]);
+    if (left > 0) items.push(["not scored", grouped(left)]);
+    const parts = items.map(([name, count]) =>
+      make("div", {}, make("dt", {}, name), make("dd", { className: "figure" }, count)),
+    );
+    byId("counts").replaceChildren(...parts);
+    this.#draw();
+  }
+
+  #draw() {
+    const label = this.select.value;
+    const shares = this.rows.flatMap(({ probabilities }) => probabilities?.[label] ?? []);
+    const counts = histogram(shares);
+    const most = Math.max(...counts, 1);
+    const names = counts.map((_, at) => `${(100 * at) / BINS} to ${(100 * (at + 1)) / BINS} %`);
+    const bars = counts.map((count, at) => {
+      const bar = make("span", { title: `${names[at]}: ${grouped(count)}` });
+      bar.style.height = `${(100 * count) / most}%`;
+      bar.style.minHeight = count > 0 ? "2px" : "0"; // or a few would be none
+      return bar;
+    });
+    const fullest = names[counts.indexOf(most)];
+    const what = `Probability of ${label}, of ${grouped(shares.length)} sentences`;
+    const said = shares.length > 0 ? `${what}. Most, ${grouped(most)}, have ${fullest}.` : what;
+    const box = byId("spread");
+    box.setAttribute("aria-label", said);
+    box.replaceChildren(...bars);
+    byId("spread-most").textContent = `highest bar: ${grouped(shares.length > 0 ? most : 0)}`;
+    this.#table(names, counts, what);
+  }
+
+  #table(names, counts, what) {
+    const rows = counts.map((count, at) => ({ name: names[at], cells: [grouped(count)] }));
+    const top = make("tr", {}, heading("probability"), heading("sentences"));
+    byId("spread-table").replaceChildren(table(what, [top], rows));
   }
 }

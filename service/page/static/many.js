@@ -1,49 +1,40 @@
 /**
- * Scores many sentences, pasted or from a file: the section's fields, the run with its progress, and
- * the table that it fills and saves.
+ * Scores many sentences, pasted or from a file: the section's fields, the run with its progress,
+ * and the table that it fills and saves.
  */
 
 import { useKey } from "./api.js";
 import { Batches } from "./batches.js";
-import { writeRecord } from "./csv.js";
 import { byId, make } from "./elements.js";
-import { readFile, readPasted, rowsOf, setHeader, SourceError } from "./intake.js";
-import { Ledger } from "./ledger.js";
+import { readFile, readPasted, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
+import { Ledger, Tally } from "./ledger.js";
 import { offer } from "./save.js";
-import { Tally } from "./tally.js";
 import { grouped } from "./words.js";
 
 const STEPS = 4; // times that the progress is announced
 const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 const isLeft = ({ label, reason }) => label === undefined && !reason;
 
-/** The table as CSV, with the columns of headlight-score; a bad row has its reason in `error`. */
-export function tableOf(rows, labels) {
+/** The table as CSV, with the columns of headlight-score. */
+function csvOf(rows, labels) {
   const shares = labels.map((label) => `probability_${label}`);
-  const header = ["row", "line", "text", "label", "score", ...shares, "token_count", "truncated"];
-  const records = rows.map((row) => [
-    row.row,
-    row.line,
-    row.text,
-    row.label ?? "",
-    row.score ?? "",
-    ...labels.map((label) => row.probabilities?.[label] ?? ""),
-    row.tokens ?? "",
-    row.truncated ?? "",
-    row.version ?? "",
-    row.reason,
-  ]);
-  return [[...header, "model_version", "error"], ...records].map(writeRecord);
+  const names = ["row", "line", "text", "label", "score", ...shares, "token_count", "truncated"];
+  const records = rows.map((row) => {
+    const { line, text, label, score, probabilities, tokens, truncated, version, reason } = row;
+    const each = labels.map((name) => probabilities?.[name]);
+    const cells = [row.row, line, text, label, score, ...each, tokens, truncated, version, reason];
+    return cells.map((cell) => cell ?? "");
+  });
+  return [[...names, "model_version", "error"], ...records].map(writeRecord);
 }
 
 export class Many {
   /**
-   * @param {object} told what the section needs of the page: `describe(signal)` returns the model's
-   *   description, `announce(text)`, `onBegin()`, `onProblem(problem, retry)`; `onOpen(text)` returns
-   *   whether the answer to the text is shown
+   * `describe(signal)` returns the model's description, `onOpen(text)` whether the answer to the
+   * text is shown; the others are `announce(text)`, `onBegin()` and `onProblem(problem, retry)`.
    */
-  constructor(told) {
-    this.told = told;
+  constructor(events) {
+    this.events = events;
     this.sheet = null; // of the chosen file
     this.rows = [];
     this.labels = [];
@@ -92,38 +83,39 @@ export class Many {
     });
   }
 
-  /** Reads a file and shows what is in it. */
   async #choose(file) {
     this.sheet = null;
     try {
       this.sheet = await readFile(file);
     } catch (error) {
       this.#forget();
-      this.#fault(error);
+      this.#showError(error);
       return;
     }
-    byId("many-typed").hidden = true;
-    byId("many-chosen").hidden = false;
-    byId("many-file-field").hidden = true;
+    this.#offer(true);
     byId("many-name").textContent = file.name;
     this.#describe();
-    this.told.announce(byId("many-told").textContent);
+    this.events.announce(byId("many-note").textContent);
     byId("many-go").focus();
   }
 
-  /** Goes back to pasted lines. */
   #forget() {
     const isFocused = byId("many-chosen").contains(document.activeElement);
     this.sheet = null;
     byId("many-file").value = "";
-    byId("many-typed").hidden = false;
-    byId("many-file-field").hidden = false;
-    byId("many-chosen").hidden = true;
-    this.#tell("");
+    this.#offer(false);
+    this.#note("");
     if (isFocused) byId("many-lines").focus();
   }
 
-  /** Offers the columns of the chosen file, and tells what it holds. */
+  /** Offers what can be done with a file, or to type lines or choose one. */
+  #offer(hasFile) {
+    byId("many-typed").hidden = hasFile;
+    byId("many-file-field").hidden = hasFile;
+    byId("many-chosen").hidden = !hasFile;
+  }
+
+  /** Offers the columns of the chosen file, and says what it holds. */
   #describe() {
     const { kind, columns, column, hasHeader } = this.sheet;
     const select = byId("many-column");
@@ -137,35 +129,33 @@ export class Many {
       const bad = rows.filter(({ reason }) => reason);
       const first = bad.slice(0, 3).map(({ line, reason }) => `Line ${grouped(line)}: ${reason}`);
       const more = bad.length > first.length ? ` And ${grouped(bad.length - first.length)} more.` : "";
-      const told = bad.length > 0 ? `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}` : ".";
-      this.#tell(`${plural(rows.length, "row")}${told}`);
+      const why = `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}`;
+      this.#note(`${plural(rows.length, "row")}${bad.length > 0 ? why : "."}`);
     } catch (error) {
-      this.#fault(error);
+      this.#showError(error);
     }
   }
 
-  #tell(text, isFault = false) {
-    byId("many-told").textContent = text;
-    byId("many-told").classList.toggle("fault", isFault);
+  #note(text, isError = false) {
+    byId("many-note").textContent = text;
+    byId("many-note").classList.toggle("error", isError);
   }
 
-  /** Says why a source cannot be read. */
-  #fault(error) {
+  #showError(error) {
     if (!(error instanceof SourceError) && !(error instanceof DOMException)) throw error;
     const text = error instanceof SourceError ? error.message : "The file cannot be read. Choose it again.";
-    this.#tell(text, true);
-    this.told.announce(text);
+    this.#note(text, true);
+    this.events.announce(text);
   }
 
-  /** Begins a run with the rows of the source. */
   #score() {
     try {
       this.rows = rowsOf(this.sheet ?? readPasted(byId("many-lines").value));
     } catch (error) {
-      this.#fault(error);
+      this.#showError(error);
       return;
     }
-    if (!this.sheet) this.#tell("");
+    if (!this.sheet) this.#note("");
     this.versions = new Map();
     this.labels = [];
     byId("scored").hidden = true;
@@ -173,19 +163,18 @@ export class Many {
     this.#go();
   }
 
-  /** Scores the rows that are left. */
   async #go() {
     this.run?.abort();
     const run = new AbortController();
     this.run = run;
-    this.told.onBegin();
+    this.events.onBegin();
     useKey(byId("key").value);
     this.#show(true);
-    this.told.announce(`Scoring ${plural(this.rows.length, "row")}.`);
+    this.events.announce(`Scoring ${plural(this.rows.length, "row")}.`);
     const said = { step: Math.floor(STEPS * this.#share()) };
     let end = "Done";
     try {
-      const model = await this.told.describe(run.signal);
+      const model = await this.events.describe(run.signal);
       if (this.labels.length === 0) this.#begin(model.labels);
       const batches = new Batches(model.limits, run.signal, {
         onAnswer: (rows, answered) => this.run === run && this.#took(rows, answered, said),
@@ -195,13 +184,13 @@ export class Many {
     } catch (problem) {
       if (this.run !== run) return;
       end = "Stopped";
-      if (!run.signal.aborted) this.told.onProblem(problem, () => this.#go());
+      if (!run.signal.aborted) this.events.onProblem(problem, () => this.#go());
     }
     if (this.run !== run) return;
     this.run = null;
     this.#show(false);
     this.#progress("", `${end}: `);
-    if (end === "Done" || run.signal.aborted) this.told.announce(byId("many-state").textContent);
+    if (end === "Done" || run.signal.aborted) this.events.announce(byId("many-state").textContent);
   }
 
   #begin(labels) {
@@ -211,13 +200,12 @@ export class Many {
     this.ledger.begin(this.rows, labels);
   }
 
-  /** Shows what an answer brought. */
   #took(rows, model, said) {
     if (model !== null) {
       const name = `${model.name} ${model.version}`;
       const count = rows.filter(({ reason }) => !reason).length;
       this.versions.set(name, (this.versions.get(name) ?? 0) + count);
-      this.#tellVersions();
+      this.#noteVersions();
       const other = rows.find(({ label, reason }) => !reason && !this.labels.includes(label));
       if (other) {
         // Another model has other classes: the table gets theirs too.
@@ -228,22 +216,21 @@ export class Many {
     this.ledger.update();
     this.#progress("");
     const step = Math.floor(STEPS * this.#share());
-    if (step > said.step && step < STEPS) this.told.announce(byId("many-state").textContent);
+    if (step > said.step && step < STEPS) this.events.announce(byId("many-state").textContent);
     said.step = step;
   }
 
-  #tellVersions() {
-    const told = [...this.versions].map(([name, count]) => `${plural(count, "row")} by ${name}`);
+  #noteVersions() {
+    const parts = [...this.versions].map(([name, count]) => `${plural(count, "row")} by ${name}`);
     const note = byId("many-versions");
-    note.hidden = told.length < 2;
-    note.textContent = `The model was replaced during the run: ${told.join(", ")}. Score again to have all rows of one model.`;
+    note.hidden = parts.length < 2;
+    note.textContent = `The model was replaced during the run: ${parts.join(", ")}. Score again to have all rows of one model.`;
   }
 
   #share() {
     return 1 - this.rows.filter(isLeft).length / this.rows.length;
   }
 
-  /** Says how far the run is. */
   #progress(more, begin = "") {
     const left = this.rows.filter(isLeft).length;
     const bad = this.rows.filter(({ reason }) => reason).length;
@@ -251,8 +238,8 @@ export class Many {
     bar.max = this.rows.length;
     bar.value = this.rows.length - left;
     const scored = this.rows.length - left - bad;
-    const told = `${begin}${grouped(scored)} of ${plural(this.rows.length, "row")} scored`;
-    byId("many-state").textContent = `${told}${bad > 0 ? `, ${grouped(bad)} bad` : ""}.${more}`;
+    const done = `${begin}${grouped(scored)} of ${plural(this.rows.length, "row")} scored`;
+    byId("many-state").textContent = `${done}${bad > 0 ? `, ${grouped(bad)} bad` : ""}.${more}`;
   }
 
   /** Shows the controls of a run, or of what it left. */
@@ -269,15 +256,15 @@ export class Many {
 
   #save() {
     const done = this.rows.filter((row) => !isLeft(row));
-    offer(new Blob(tableOf(done, this.labels), { type: "text/csv" }), "headlight-sentences.csv");
-    this.told.announce(`Saved ${plural(done.length, "row")}.`);
+    offer(new Blob(csvOf(done, this.labels), { type: "text/csv" }), "headlight-sentences.csv");
+    this.events.announce(`Saved ${plural(done.length, "row")}.`);
   }
 
   /** Shows a row in the views above, and a way back to it. */
   async #open(row) {
     this.opened = row;
     byId("back").hidden = true;
-    if (!(await this.told.onOpen(row.text))) return;
+    if (!(await this.events.onOpen(row.text))) return;
     byId("back").textContent = `Back to row ${grouped(row.row)} of the table`;
     byId("back").hidden = false;
   }

@@ -10,13 +10,10 @@ const END = 0x06054b50;
 const ENTRY = 0x02014b50;
 const SIZED_ELSEWHERE = 0xffffffff;
 const KINDS = { "<f4": Float32Array, "<i4": Int32Array, "<f8": Float64Array };
-const text = new TextDecoder();
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
 
-/**
- * The arrays with numbers and the texts of an archive.
- * @param {ArrayBuffer} archive as the service writes it
- * @returns {Map<string, {shape: number[], values: any}>} values are a typed array, or strings
- */
+/** The arrays with numbers and the texts of an archive. */
 export function readNpz(archive) {
   const view = new DataView(archive);
   const arrays = new Map();
@@ -27,12 +24,7 @@ export function readNpz(archive) {
   return arrays;
 }
 
-/**
- * Joins archives of some layers, or of some heads of one layer, to one of all.
- * @param {ArrayBuffer[]} archives in order
- * @param {number[]} layers of all; likewise `heads`
- * @returns {BlobPart[]}
- */
+/** Joins archives of some layers, or of some heads of one layer, to one of all. */
 export function joinNpz(archives, layers, heads) {
   const [first] = archives;
   const parts = archives.map((archive) => {
@@ -44,8 +36,7 @@ export function joinNpz(archives, layers, heads) {
   });
   const [{ kind, shape }] = parts;
   const maps = parts.reduce((sum, part) => sum + part.shape[0] * part.shape[1], 0);
-  const columns = shape[0] > 1 || parts.length === layers.length ? shape[1] : maps / layers.length;
-  const whole = [maps / columns, columns, ...shape.slice(2)];
+  const whole = [layers.length, maps / layers.length, ...shape.slice(2)];
   const numbers = (list) => [header("<i4", [list.length]), new Uint8Array(Int32Array.from(list).buffer)];
   const replaced = {
     attention: [header(kind, whole), ...parts.map(({ bytes }) => bytes)],
@@ -69,7 +60,7 @@ function entriesOf(archive, view) {
     if (view.getUint32(at, true) !== ENTRY || view.getUint16(at + 10, true) !== 0) throw damaged();
     const size = view.getUint32(at + 24, true);
     const [named, extra, comment] = [28, 30, 32].map((place) => view.getUint16(at + place, true));
-    const name = text.decode(new Uint8Array(archive, at + 46, named)).replace(/\.npy$/, "");
+    const name = decoder.decode(new Uint8Array(archive, at + 46, named)).replace(/\.npy$/, "");
     const local = view.getUint32(at + 42, true);
     // Nothing that the page asks for has 4 GiB.
     if (local === SIZED_ELSEWHERE || size === SIZED_ELSEWHERE) throw damaged();
@@ -85,10 +76,10 @@ function headerOf(archive, view, start) {
   const isLong = view.getUint8(start + 6) > 1;
   const from = start + (isLong ? 12 : 10);
   const size = isLong ? view.getUint32(start + 8, true) : view.getUint16(start + 8, true);
-  const told = text.decode(new Uint8Array(archive, from, size));
-  if (!told.includes("'fortran_order': False")) throw damaged();
-  const kind = /'descr': '([^']*)'/.exec(told)?.[1] ?? "";
-  const shape = (/'shape': \(([^)]*)\)/.exec(told)?.[1].match(/\d+/g) ?? []).map(Number);
+  const text = decoder.decode(new Uint8Array(archive, from, size));
+  if (!text.includes("'fortran_order': False")) throw damaged();
+  const kind = /'descr': '([^']*)'/.exec(text)?.[1] ?? "";
+  const shape = (/'shape': \(([^)]*)\)/.exec(text)?.[1].match(/\d+/g) ?? []).map(Number);
   return { begin: from + size, kind, shape };
 }
 
@@ -112,25 +103,24 @@ function readArray(archive, view, start) {
   return { shape, values };
 }
 
-/** The header of an array. */
 function header(kind, shape) {
-  const told = `{'descr': '${kind}', 'fortran_order': False, 'shape': (${shape.join(", ")}${shape.length === 1 ? "," : ""}), }`;
-  const room = 64 * Math.ceil((10 + told.length + 1) / 64) - 10;
-  const mark = [0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, room & 255, room >> 8];
-  return Uint8Array.from([...mark, ...new TextEncoder().encode(`${told.padEnd(room - 1)}\n`)]);
+  const sizes = `${shape.join(", ")}${shape.length === 1 ? "," : ""}`;
+  const text = `{'descr': '${kind}', 'fortran_order': False, 'shape': (${sizes}), }`;
+  const room = 64 * Math.ceil((10 + text.length + 1) / 64) - 10;
+  const mark = [0x93, ...encoder.encode("NUMPY"), 1, 0, room & 255, room >> 8];
+  return Uint8Array.from([...mark, ...encoder.encode(`${text.padEnd(room - 1)}\n`)]);
 }
 
-/** A ZIP file of files that are not compressed. */
 function zip(files) {
   const [body, directory] = [[], []];
   let at = 0;
   let listed = 0;
   for (const { name, pieces } of files) {
-    const spelled = new TextEncoder().encode(name);
+    const spelled = encoder.encode(name);
     const size = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    const told = [20, 0, 0, 0, 33, checksum(pieces), size, size, spelled.length, 0];
-    const local = record([[LOCAL, 4], ...widths(told)]);
-    const entry = record([[ENTRY, 4], [20, 2], ...widths(told), [0, 2], [0, 2], [0, 2], [0, 4], [at, 4]]);
+    const fields = [20, 0, 0, 0, 33, checksum(pieces), size, size, spelled.length, 0];
+    const local = record([[LOCAL, 4], ...widths(fields)]);
+    const entry = record([[ENTRY, 4], [20, 2], ...widths(fields), [0, 2], [0, 2], [0, 2], [0, 4], [at, 4]]);
     body.push(local, spelled, ...pieces);
     directory.push(entry, spelled);
     at += local.length + spelled.length + size;
@@ -142,12 +132,12 @@ function zip(files) {
 }
 
 /** The fields that a file has both before it and in the directory, with their widths. */
-const widths = (told) => told.map((number, at) => [number, at >= 5 && at <= 7 ? 4 : 2]);
+const widths = (fields) => fields.map((number, at) => [number, at >= 5 && at <= 7 ? 4 : 2]);
 
 /** Numbers with their widths in bytes, the lowest byte first. */
-const record = (fields) =>
+const record = (numbers) =>
   Uint8Array.from(
-    fields.flatMap(([number, width]) =>
+    numbers.flatMap(([number, width]) =>
       Array.from({ length: width }, (_, byte) => (number >>> (8 * byte)) & 255),
     ),
   );
@@ -158,7 +148,6 @@ const CHECKS = Uint32Array.from({ length: 256 }, (_, byte) => {
   return check;
 });
 
-/** CRC-32 of some pieces. */
 function checksum(pieces) {
   let check = 0xffffffff;
   for (const piece of pieces) for (const byte of piece) check = CHECKS[(check ^ byte) & 255] ^ (check >>> 8);

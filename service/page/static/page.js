@@ -4,20 +4,27 @@
 
 import { useKey } from "./api.js";
 import { Asker } from "./asker.js";
+import { askImportance, hasImportance } from "./attention.js";
 import { Controls } from "./controls.js";
-import { byId, find } from "./elements.js";
-import { offerExamples } from "./examples.js";
-import { askImportance, hasImportance } from "./importance.js";
-import { readFragment } from "./link.js";
+import { byId, find, make } from "./elements.js";
+import { readFragment, Share } from "./link.js";
 import { Many } from "./many.js";
-import { ProblemBox } from "./problem.js";
-import { difference, fitted, withHead } from "./question.js";
-import { Share } from "./share.js";
+import { beginWaiting, endWaiting, ProblemBox, progressOf } from "./notices.js";
+import { difference, fitted, isSame, withHead } from "./question.js";
 import { Stage } from "./stage.js";
-import { beginWaiting, endWaiting, progressOf } from "./waiting.js";
-import { verdictText } from "./verdict.js";
+import { verdictText } from "./words.js";
 
-const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "window"]; // fields of a view that the service computes
+// Fields of a view that the service computes.
+const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "window"];
+
+// What each shows, the sentence, and for a comparison the second one.
+const EXAMPLES = [
+  ["a change of mind", "The plot drags, but the cast is superb."],
+  ["a negation", "It is not bad at all, and I would not miss it."],
+  ["a product", "The battery lasts two days, yet the charger broke within a week."],
+  ["a restaurant", "We waited an hour for soup that came cold."],
+  ["one word changed", "The staff was friendly and quick.", "The staff was rude and quick."],
+];
 
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
@@ -56,7 +63,6 @@ const stage = new Stage({
   },
 });
 
-/** The last question, on its way or answered. */
 function latest() {
   return asking ?? shown;
 }
@@ -71,7 +77,7 @@ const textsOf = ({ sentences, changes }) => (changes ? sentences.slice(0, 1) : s
 
 /** Says that the answer is not that of the text in the fields, as soon as one is edited. */
 function markOld() {
-  const isOld = shown !== null && JSON.stringify(typed()) !== JSON.stringify(textsOf(shown));
+  const isOld = shown !== null && !isSame(typed(), textsOf(shown));
   byId("results").classList.toggle("old", isOld);
   byId("old").textContent = isOld ? "This is the answer to the text before your change." : "";
 }
@@ -83,10 +89,9 @@ function setCompare(isOn) {
 }
 
 /**
- * Asks for all that a view of some sentences needs; a later question cancels this one.
- * @param {?object} changes what the second sentence, which is the first one again, is read with
- * @param {boolean} isExample whether the page asks by itself: with a head that matters, and without
- *   a complaint
+ * Asks for all that a view of some sentences needs; a later question cancels this one. With
+ * `changes` the second sentence is the first one, read with these. The page asks for an example by
+ * itself, with a head that matters, and without a complaint.
  */
 async function ask(sentences, view, changes = null, isExample = false) {
   asking?.controller.abort();
@@ -127,7 +132,9 @@ async function ask(sentences, view, changes = null, isExample = false) {
   }
 }
 
-/** How much each head matters for the first answer, as [row][column]; null if that is not to be had. */
+/**
+ * How much each head matters for the first answer, as [row][column]; null if that is not to be had.
+ */
 async function marksOf(sentences, results, signal) {
   try {
     return (await askImportance(sentences, results, signal))[0];
@@ -138,32 +145,29 @@ async function marksOf(sentences, results, signal) {
 
 /** What a screen reader hears of the answers. */
 function summaries() {
-  const told = shown.results.map(({ document: { prediction, windows, window, sentences }, size }) => {
+  const texts = shown.results.map(({ document: { prediction, windows, window, sentences }, size }) => {
     const verdict = verdictText(prediction, wish.abstain);
     const place = windows > 1 ? `, window ${window} of ${windows}` : "";
     const parts = wish.sentences && sentences.length > 1 ? ` ${sentences.length} sentences.` : "";
     return `${verdict}, ${size} ${wish.level}s${place}.${parts}`;
   });
-  return told.join(" ");
+  return texts.join(" ");
 }
 
-function tellModel({ name, version }) {
+const nameModel = ({ name, version }) => {
   byId("model").textContent = `${name} ${version}`;
-}
+};
 
 function draw() {
   byId("results").hidden = false;
   markOld();
-  tellModel(shown.model);
+  nameModel(shown.model);
   controls.set(wish);
   stage.show(shown, shown.view);
   share.update();
 }
 
-/**
- * Shows another place of the grid large, or several, once their maps are there.
- * @param {object} place the fields of the view that change
- */
+/** Shows another place of the grid large, or several, once their maps are there. */
 async function choosePlace(place) {
   choosing.abort();
   choosing = new AbortController();
@@ -187,7 +191,6 @@ async function choosePlace(place) {
 /**
  * Keeps the texts and what is tried with them in the history of this tab, for Back, Forward and a
  * reload. It does not leave the browser.
- * @param {boolean} isNew whether Back leads to what was before
  */
 function remember(isNew) {
   const state = { texts: textsOf(shown), trials: stage.trials };
@@ -199,10 +202,9 @@ function remember(isNew) {
 function recall() {
   const { state } = history;
   if (shown === null || asking !== null || shown.changes) return;
-  if (JSON.stringify(state?.texts) === JSON.stringify(textsOf(shown))) stage.restore(state.trials);
+  if (state !== null && isSame(state.texts, textsOf(shown))) stage.restore(state.trials);
 }
 
-/** Scrolls to the first answer if it is below the window. */
 function showResults() {
   const results = byId("results");
   if (results.getBoundingClientRect().top > window.innerHeight * 0.6) results.scrollIntoView();
@@ -228,10 +230,6 @@ async function mark() {
   }
 }
 
-/**
- * @param {?function(): void} retry repeats what failed
- * @param {Element} [place] the part that it failed in
- */
 function fail(problem, retry, place) {
   const isOfForm = ABOUT_KEYS.includes(problem.type);
   if (isOfForm) {
@@ -250,7 +248,7 @@ function failBeside(problem, retry, place) {
 /** After a failure, goes back to the last view, or removes the answer of other sentences. */
 function goBack(sentences, changes, problem) {
   let lost = {};
-  const isShown = shown !== null && JSON.stringify(textsOf(shown)) === JSON.stringify(textsOf({ sentences, changes }));
+  const isShown = shown !== null && isSame(textsOf(shown), textsOf({ sentences, changes }));
   if (isShown) {
     lost = difference(wish, shown.view);
     wish = shown.view;
@@ -323,7 +321,7 @@ function restore() {
   } else wish = view;
 }
 
-function choose(sentence, second) {
+function choose(sentence, second = undefined) {
   byId("sentence").value = sentence;
   if (second) byId("second").value = second;
   setCompare(second !== undefined);
@@ -373,11 +371,15 @@ window.addEventListener("resize", () => {
   resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
 byId("unloaded").remove();
-offerExamples(choose);
+for (const [name, ...texts] of EXAMPLES) {
+  const button = make("button", { type: "button", className: "quiet", title: texts.join(" / ") }, name);
+  button.addEventListener("click", () => choose(...texts));
+  byId("examples").append(button);
+}
 new Many({
   async describe(signal) {
     const model = await asker.describe(signal);
-    if (shown === null) tellModel(model);
+    if (shown === null) nameModel(model);
     return model;
   },
   announce,

@@ -1,25 +1,20 @@
 /**
  * Shows one sentence: its prediction, its grid of heads, and the chosen head in full. It draws what
- * it is given, and tells the page what the user chooses or points at.
+ * it is given, and reports what the user chooses or points at.
  */
 
-import { Attributions } from "./attributions.js";
+import { Attributions, Reasons } from "./attributions.js";
 import { byId, find } from "./elements.js";
 import { Grid } from "./grid.js";
-import { fillLists, spoken } from "./lists.js";
-import { Overlay } from "./overlay.js";
-import { Picture } from "./picture.js";
-import { Prediction } from "./prediction.js";
+import { Overlay, Picture } from "./picture.js";
+import { Prediction, Sentences } from "./prediction.js";
 import { save } from "./save.js";
-import { Reasons } from "./reasons.js";
-import { Sentences } from "./sentences.js";
 import { Steps } from "./steps.js";
-import { fillTable } from "./table.js";
-import { Strip } from "./tokens.js";
+import { fillLists, fillTable, spoken, Strip } from "./tokens.js";
 import { Trials } from "./trials.js";
-import { full, hintOf, pattern, patternText, placeName, quoted, short } from "./words.js";
+import { isNothing, NOTHING, reader } from "./weights.js";
+import { full, gives, hintOf, pattern, patternText, placeName } from "./words.js";
 
-const NOTHING = { query: null, key: null };
 const NOTES = {
   heads: "Layers from top to bottom, heads from left to right, counted from 0. ",
   one: "Each square is a small heat map on a scale of its own.",
@@ -29,55 +24,46 @@ const HINT = hintOf("a token");
 
 export class Panel {
   /**
-   * @param {object} told what the page wants to hear:
-   *   `onChoose(row, column)`, `onPoint(chosen, stays)`, `onRead(fields)`,
-   *   `onProblem(problem, retry, place)`, `announce(text)`
+   * `events` are the page's answers to what happens here: `onChoose(row, column)`, `onPoint(chosen,
+   * stays)`, `onRead(fields of the view)`, `onProblem(problem, retry, place)`,
+   * `onCompare(changes)`, `onTrial()`, `onMoved()`, `announce(text)`.
    */
-  constructor(told) {
-    this.told = told;
+  constructor(events) {
+    this.events = events;
     this.element = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => find(this.element, name);
-    this.prediction = new Prediction(this.part(".prediction"), told.onRead);
-    this.sentences = new Sentences(this.part(".sentences"), told.announce);
-    this.trials = new Trials(this.part(".trials"), told);
+    this.prediction = new Prediction(this.part(".prediction"), events.onRead);
+    this.sentences = new Sentences(this.part(".sentences"), events.announce);
+    this.trials = new Trials(this.part(".trials"), events);
     this.moved = { words: null, tokens: null };
-    this.reasons = new Reasons(this.part(".reasons"), (answer) => {
-      this.moved.words = answer;
-      told.onMoved();
-    });
-    this.grid = new Grid(this.part(".grid"), told.onChoose);
-    this.strip = new Strip(this.part(".strip"), (position, stays) => {
-      told.onPoint({ query: position, key: position }, stays);
-    });
-    this.picture = new Picture(this.part(".pictures"), told.onPoint);
-    this.overlay = new Overlay(this.part(".overlay"), told);
-    const onTokens = (answer) => {
-      this.moved.tokens = answer;
-      told.onMoved();
+    const onMoved = (name) => (answer) => {
+      this.moved[name] = answer;
+      events.onMoved();
     };
-    const { onProblem, announce } = told;
-    this.attributions = new Attributions(this.part(".attributions"), onProblem, onTokens, announce);
-    this.steps = new Steps(this.part(".how-made"), this.part(".made"), told);
+    this.reasons = new Reasons(this.part(".reasons"), onMoved("words"));
+    this.attributions = new Attributions(this.part(".attributions"), onMoved("tokens"), events);
+    this.grid = new Grid(this.part(".grid"), events.onChoose);
+    this.strip = new Strip(this.part(".strip"), (position, stays) => {
+      events.onPoint({ query: position, key: position }, stays);
+    });
+    this.picture = new Picture(this.part(".pictures"), events.onPoint);
+    this.overlay = new Overlay(this.part(".overlay"), events);
+    this.steps = new Steps(this.part(".how-made"), this.part(".made"), events);
     this.pinned = NOTHING;
     this.saving = new AbortController();
     this.question = this.weights = this.view = this.palette = null;
     this.element.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") told.onPoint(NOTHING, true);
+      if (event.key === "Escape") events.onPoint(NOTHING, true);
     });
     this.part(".table").addEventListener("toggle", () => this.#fillTable());
-    this.part(".close").addEventListener("click", () => told.onCompare(null));
+    this.part(".close").addEventListener("click", () => events.onCompare(null));
     this.part(".save").addEventListener("click", ({ target }) => {
       if (target.matches(".stop")) this.saving.abort();
       else if (target.matches("button")) this.#save(target.value, this.part(".scope").value);
     });
   }
 
-  /**
-   * Draws an answer.
-   * @param {object} question as it was asked, with the sentence
-   * @param {Set<number>} changed positions whose token differs in the other sentence
-   * @param {function(number, number): number} scaleOf the end of the scale of a place of the grid
-   */
+  /** Draws an answer; `scaleOf(row, column)` is the end of the scale of a small map. */
   show(title, question, weights, view, palette, changed, scaleOf) {
     const texts = ({ tokens }) => tokens.map((token) => token.text).join("\n");
     if (!this.weights || texts(weights) !== texts(this.weights)) this.pinned = NOTHING;
@@ -102,10 +88,7 @@ export class Panel {
     this.attributions.about(question, palette);
   }
 
-  /**
-   * Shows one place of the grid large, on a scale that ends at `largest`.
-   * @param {{row: number, column: number}[]} drawn the place, or several that are drawn over each other
-   */
+  /** Shows one place of the grid large, on a scale that ends at `largest`. */
   choose(place, largest, view, drawn) {
     const { weights, shown } = this;
     this.view = view;
@@ -114,10 +97,8 @@ export class Panel {
     const words = patternText(pattern(weights, place.row, place.column, shown), view.level);
     this.grid.choose(place);
     const isOne = !weights.oneRow && !weights.oneColumn;
-    this.trials.choose(
-      isOne ? weights.layers[place.row] : null,
-      isOne ? weights.heads[place.column] : null,
-    );
+    const head = { layer: weights.layers[place.row], head: weights.heads[place.column] };
+    this.trials.choose(isOne ? head : null);
     this.part(".place").textContent = this.name;
     this.part(".pattern").textContent = words;
     this.picture.chosen = this.pinned;
@@ -131,7 +112,7 @@ export class Panel {
       map: `${this.name} as a heat map. ${words}`,
       region: `${this.part(".panel-title").textContent}: heat map`,
     });
-    this.#tell(this.pinned);
+    this.#show(this.pinned);
     this.#fillTable();
     this.steps.choose(this.question, this.head, isOne, this.pinned, this.palette);
   }
@@ -148,12 +129,11 @@ export class Panel {
       this.pinned = chosen;
       this.steps.pin(chosen);
     }
-    const now = chosen.query === null && chosen.key === null ? this.pinned : chosen;
+    const now = isNothing(chosen) ? this.pinned : chosen;
     this.picture.point(now);
-    this.#tell(now);
+    this.#show(now);
   }
 
-  /** What a screen reader says when a token is chosen with the keys. */
   spoken(position) {
     return spoken(this.head, position);
   }
@@ -165,24 +145,21 @@ export class Panel {
     this.part(".overview-title").textContent = view.reduce === "none" ? `${count} heads` : title;
     this.part(".overview-note").textContent =
       (view.reduce === "none" ? NOTES.heads : "") + (this.isOneOfTwo ? NOTES.two : NOTES.one);
-    this.part(".grid").setAttribute("aria-label", "Layers and heads; arrow keys go from map to map");
     const unit = view.level === "word" ? "Words" : "Tokens";
     this.part(".strip").setAttribute("aria-label", `${unit}; arrow keys go from one to the next`);
   }
 
-  #tell(chosen) {
+  #show(chosen) {
     const { head, palette } = this;
     const { query, key } = chosen;
     this.strip.colour(head, chosen, palette);
     fillLists(this.part(".lists"), head, chosen, palette);
     const readout = this.part(".readout");
-    readout.textContent = query === null && key === null ? HINT : "";
+    readout.textContent = isNothing(chosen) ? HINT : "";
     readout.title = "";
     if (query === null || key === null) return;
-    const { tokens, size } = head.weights;
-    const weight = head.weights.map(head.row, head.column)[query * size + key];
-    const to = query === key ? "itself" : quoted(tokens[key]);
-    readout.textContent = `${quoted(tokens[query])} gives ${to} ${short(weight)}`;
+    const weight = reader(head)(query, key);
+    readout.textContent = gives(head.weights.tokens, query, key, weight);
     readout.title = full(weight);
   }
 
@@ -199,13 +176,13 @@ export class Panel {
       progress.hidden = share === 1;
       this.part(".saved").value = share;
     };
-    this.told.announce("Saving …");
+    this.events.announce("Saving …");
     try {
       const name = await save(format, scope, this, signal, onProgress);
-      this.told.announce(`Saved as ${name}.`);
+      this.events.announce(`Saved as ${name}.`);
     } catch (problem) {
-      if (!signal.aborted) this.told.onProblem(problem, () => this.#save(format, scope), this.part(".save"));
-      else if (signal === this.saving.signal) this.told.announce("Nothing was saved.");
+      if (!signal.aborted) this.events.onProblem(problem, () => this.#save(format, scope), this.part(".save"));
+      else if (signal === this.saving.signal) this.events.announce("Nothing was saved.");
     } finally {
       if (signal === this.saving.signal) progress.hidden = true;
     }

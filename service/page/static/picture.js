@@ -1,19 +1,19 @@
 /**
- * Draws one head large on canvases: as lines, heat map or both, with a scale. It tells its owner
- * what the pointer is on.
+ * Shows one head large, as lines, heat map or both, or several heads of a layer over each other as
+ * the head view of BertViz does (Vig 2019, "A multiscale visualization of attention in the
+ * transformer model").
  */
 
-import { attributes, find } from "./elements.js";
-import { drawHead, drawHeads, headAt, headLayout } from "./headview.js";
-import { drawMap, mapAt, mapLayout } from "./heatmap.js";
-import { prepare } from "./palette.js";
+import { pointOn, prepare, tint } from "./canvas.js";
+import { drawHead, drawHeads, drawMap, headAt, headLayout, mapAt, mapLayout } from "./drawing.js";
+import { find, make, moveFocus, rove } from "./elements.js";
+import { isNothing, NOTHING } from "./weights.js";
 import { full, grouped, POINT, short } from "./words.js";
 
-const NOTHING = { query: null, key: null };
 const same = (a, b) => a.query === b.query && a.key === b.key;
 
 /** How each kind is laid out and drawn, and what is at a point of it. */
-export const KINDS = {
+const KINDS = {
   lines: { layout: headLayout, draw: drawHead, at: headAt },
   map: { layout: mapLayout, draw: drawMap, at: mapAt },
   several: { layout: headLayout, draw: drawHeads, at: headAt },
@@ -22,16 +22,12 @@ const BOTH = ["lines", "map"];
 
 /** Lets a picture that is wider than its frame be scrolled, with the keys too. */
 function letScroll(frame, isWide, name) {
-  const values = { tabindex: "0", role: "region", "aria-label": name };
-  if (isWide) attributes(frame, values);
-  else for (const attribute of Object.keys(values)) frame.removeAttribute(attribute);
+  for (const attribute of ["tabindex", "role", "aria-label"]) frame.removeAttribute(attribute);
+  if (isWide) Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: name });
 }
 
 export class Picture {
-  /**
-   * @param {HTMLElement} element holds a canvas for each kind and the scale
-   * @param {function(object, boolean): void} onPoint gets {query, key}, and whether the choice stays
-   */
+  /** `onPoint` gets what is chosen, and whether the choice stays. */
   constructor(element, onPoint) {
     this.element = element;
     this.views = Object.keys(KINDS).map((name) => {
@@ -44,14 +40,14 @@ export class Picture {
     this.waiting = false;
   }
 
-  /** Draws a head anew: other weights, another size or other colours. */
+  /** Draws a head: other weights, another size or other colours. */
   show(head, picture, palette, label) {
     this.head = head;
     this.palette = palette;
     const names = picture === "both" ? BOTH : [picture];
     for (const view of this.views) view.frame.hidden = !names.includes(view.name);
     find(this.element, ".lines-note").hidden = true;
-    for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
+    for (const view of this.visible) {
       const context = view.canvas.getContext("2d");
       const width = Math.floor(view.frame.clientWidth);
       view.plan = view.layout(context, head.weights, head.shown, width);
@@ -63,6 +59,10 @@ export class Picture {
     largest.textContent = short(head.largest);
     largest.title = full(head.largest);
     this.#draw();
+  }
+
+  get visible() {
+    return this.views.filter(({ frame }) => !frame.hidden);
   }
 
   /** Shows what belongs to a token, or all; draws with the next frame. */
@@ -80,14 +80,14 @@ export class Picture {
   #draw() {
     const isThere = (position) => (this.head.shown.includes(position) ? position : null);
     const chosen = { query: isThere(this.chosen.query), key: isThere(this.chosen.key) };
-    for (const view of this.views.filter(({ frame }) => !frame.hidden)) {
+    for (const view of this.visible) {
       view.context.clearRect(0, 0, view.plan.width, view.plan.height);
       const lines = view.draw(view.context, view.plan, this.head, chosen, this.palette);
-      if (lines && chosen.query === null && chosen.key === null) this.#tell(lines);
+      if (lines && isNothing(chosen)) this.#noteLines(lines);
     }
   }
 
-  #tell({ drawn, all }) {
+  #noteLines({ drawn, all }) {
     const isThinned = this.head.shown.length > 60;
     const note = find(this.element, ".lines-note");
     note.hidden = !isThinned;
@@ -95,12 +95,82 @@ export class Picture {
   }
 
   #listen(view, onPoint) {
-    const under = (event) => {
-      const box = view.canvas.getBoundingClientRect();
-      return view.at(view.plan, this.head.shown, event.clientX - box.left, event.clientY - box.top);
-    };
+    const under = (event) =>
+      view.at(view.plan, this.head.shown, ...pointOn(view.canvas, event));
     view.canvas.addEventListener("pointermove", (event) => onPoint(under(event), false));
     view.canvas.addEventListener("pointerleave", () => onPoint(NOTHING, false));
     view.canvas.addEventListener("click", (event) => onPoint(under(event), true));
+  }
+}
+
+/**
+ * The places of the grid whose maps a view draws large: the chosen one, or several of its layer. A
+ * long text begins with only the chosen one, because each whole map is asked for; so does a narrow
+ * window, in which many lines cannot be told apart.
+ */
+export function drawnPlaces({ picture, overlay }, weights, place) {
+  if (picture !== "several" || weights.oneColumn) return [place];
+  const isEvery = weights.isWhole && window.matchMedia("(min-width: 40rem)").matches;
+  const columns = weights.heads.flatMap((head, column) =>
+    (overlay?.includes(head) ?? (isEvery || column === place.column)) ? [column] : [],
+  );
+  return columns.length > 0 ? columns.map((column) => ({ row: place.row, column })) : [place];
+}
+
+export class Overlay {
+  constructor(element, events) {
+    this.element = element;
+    this.events = events;
+    this.buttons = [];
+    this.part = (name) => find(element, name);
+    this.part("select").addEventListener("change", ({ target }) =>
+      events.onChoose(target.selectedIndex, this.place.column),
+    );
+    this.part(".every").addEventListener("click", () => events.onRead({ overlay: this.weights.heads }));
+    this.part(".only").addEventListener("click", () =>
+      events.onRead({ overlay: [this.weights.heads[this.place.column]] }),
+    );
+    this.part(".heads").addEventListener("keydown", (event) => moveFocus(event, this.buttons));
+  }
+
+  /** Shows what can be chosen; hidden where a view has no single heads. */
+  show(weights, view, place, drawn, palette) {
+    this.element.hidden = view.picture !== "several" || weights.oneColumn;
+    if (this.element.hidden) return;
+    this.weights = weights;
+    this.place = place;
+    const layers = weights.layers.map((layer) => make("option", {}, String(layer)));
+    this.part("select").replaceChildren(...layers);
+    this.part("select").selectedIndex = place.row;
+    this.columns = drawn.map(({ column }) => column);
+    const heads = weights.heads.map(String);
+    if (heads.join() !== this.buttons.map(({ textContent }) => textContent).join()) {
+      this.buttons = heads.map((textContent, column) => this.#button(textContent, column));
+      this.part(".heads").replaceChildren(...this.buttons);
+      rove(this.buttons, 0);
+    }
+    this.buttons.forEach((button, column) => {
+      const isDrawn = this.columns.includes(column);
+      const colour = palette.head(column, heads.length);
+      button.setAttribute("aria-pressed", isDrawn);
+      button.style.borderColor = tint(colour, 1);
+      button.style.backgroundColor = isDrawn ? tint(colour, 0.25) : "";
+    });
+    this.part(".only").textContent =
+      `Only layer ${weights.layers[place.row]}, head ${weights.heads[place.column]}`;
+  }
+
+  #button(textContent, column) {
+    const ariaLabel = `Head ${textContent}`;
+    const button = make("button", { type: "button", textContent, ariaLabel });
+    button.addEventListener("click", () => {
+      rove(this.buttons, column);
+      const isDrawn = this.columns.includes(column);
+      const left = this.columns.filter((other) => other !== column);
+      if (isDrawn && left.length === 0) return; // nothing would be drawn
+      const columns = isDrawn ? left : [...this.columns, column].sort((one, other) => one - other);
+      this.events.onRead({ overlay: columns.map((each) => this.weights.heads[each]) });
+    });
+    return button;
   }
 }

@@ -1,8 +1,17 @@
-/** Makes the question for a sentence and a view, and the view that an answer begins with. */
+/**
+ * Makes the question for a sentence and a view, and the view that an answer begins with.
+ *
+ * Words of all modules: a `view` is what the user wants to see (FIELDS in link.js has its fields);
+ * a `question` is one sentence with all that its answer depends on; `weights` hold the answer; a
+ * `place` is a row and a column of the grid; `shown` are the token positions that are drawn; a
+ * `head` is a place with its weights, what is shown, and `largest`, the end of its scale; `chosen`
+ * is {query, key}, the positions that the user points at, or null.
+ */
 
-import { plainest, telling } from "./words.js";
+import { range } from "./elements.js";
+import { pattern } from "./words.js";
 
-const all = (count) => Array.from({ length: count }, (_, number) => number);
+export const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /** A view without layers and heads that the model lacks; a link may come from another model. */
 export function fitted(view, model) {
@@ -22,23 +31,22 @@ export function fitted(view, model) {
 
 /** The fields of a view that differ from another's. */
 export function difference(view, other) {
-  const isOther = ([name, value]) => JSON.stringify(value) !== JSON.stringify(other[name]);
-  return Object.fromEntries(Object.entries(view).filter(isOther));
+  const entries = Object.entries(view);
+  return Object.fromEntries(entries.filter(([name, value]) => !isSame(value, other[name])));
 }
 
 /**
- * The question for one sentence.
- * @param {number} windows how many the text is read in, 1 if it is not; a view of a later one
- *   shows the last
- * @param {?object} changes fields of a request that say what the text is read with, and its `name`
+ * The question for one sentence. `windows` says how many the text is read in; a view of a later one
+ * shows the last. `changes` are fields of a request that say what the text is read with, and their
+ * `name`.
  */
-export function questionOf(sentence, view, model, windows, changes = null) {
+export function questionOf(sentence, view, model, windows, changes) {
   return {
     sentence,
     reduce: view.reduce,
     level: view.level,
-    layers: view.layers ?? all(model.num_layers),
-    heads: view.heads ?? all(model.num_heads),
+    layers: view.layers ?? range(model.num_layers),
+    heads: view.heads ?? range(model.num_heads),
     special: view.special,
     changes,
     model,
@@ -48,16 +56,22 @@ export function questionOf(sentence, view, model, windows, changes = null) {
 }
 
 /**
- * The view with a head to begin with if it names none: one that matters and tells something, or if
- * it is not known how much they matter the one with the plainest pattern.
+ * The view with a head to begin with if it names none: the one that matters most, of those that do
+ * not merely look at neighbours, themselves, special tokens or everywhere; or if it is not known
+ * how much they matter, the one with the plainest pattern.
  * @param {?number[][]} importance of each place, [row][column]
  */
 export function withHead(view, weights, importance) {
   if ((view.layer !== null && view.head !== null) || weights.oneColumn) return view;
   const shown = weights.shown(view.special);
-  const { row, column } = importance
-    ? telling(weights, shown, importance)
-    : plainest(weights, shown);
+  const worth = ({ row, column }) => {
+    const { kind, count } = pattern(weights, row, column, shown);
+    if (importance) return [kind === "mixed" ? 1 : 0, importance[row][column]];
+    return [["before", "after"].includes(kind) ? count : 0, 0];
+  };
+  const places = weights.places().map((place) => ({ ...place, worth: worth(place) }));
+  const order = (one, other) => other.worth[0] - one.worth[0] || other.worth[1] - one.worth[1];
+  const [{ row, column }] = places.sort(order);
   return {
     ...view,
     layer: view.layer ?? weights.layers[row],

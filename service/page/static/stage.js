@@ -3,28 +3,24 @@
  * have it.
  */
 
-import { aligned } from "./alignment.js";
-import { Difference } from "./difference.js";
+import { readPalette } from "./canvas.js";
+import { aligned, Difference } from "./difference.js";
 import { byId } from "./elements.js";
-import { drawnPlaces } from "./overlay.js";
-import { readPalette } from "./palette.js";
 import { Panel } from "./panel.js";
+import { largestOf } from "./weights.js";
+import { drawnPlaces } from "./picture.js";
 import { placeName } from "./words.js";
 
 const TITLES = ["First sentence", "Second sentence"];
 
 export class Stage {
-  /**
-   * @param {object} told what the page wants to hear: `onChoose(weights, row, column)`,
-   *   `onRead(fields)`, `onProblem(problem, retry, place)`, `announce(text)`
-   */
-  constructor(told) {
-    this.told = told;
+  constructor(events) {
+    this.events = events;
     this.panels = [0, 1].map(
       (at) =>
         new Panel({
-          ...told,
-          onChoose: (row, column) => told.onChoose(this.results[at], row, column),
+          ...events,
+          onChoose: (row, column) => events.onChoose(this.results[at], row, column),
           onPoint: (chosen, stays) => this.#point(at, chosen, stays),
           onMoved: () => this.#colourMoved(),
         }),
@@ -43,14 +39,14 @@ export class Stage {
     this.alignment = isTwo ? bothWays(aligned(tokens[0], tokens[1]), tokens[1].length) : [];
     this.palette = palette;
     const elements = results.map((_, at) => this.panels[at].element);
-    // What is put in anew loses the focus.
+    // What is put in again loses the focus.
     if (elements.length !== byId("panels").childElementCount) {
       byId("panels").replaceChildren(...elements);
     }
     byId("panels").classList.toggle("two", isTwo);
     const shown = results.map((weights) => weights.shown(view.special));
     const scaleOf = (row, column) =>
-      Math.max(...results.map((weights, at) => most(weights.cells(row, column, shown[at]))));
+      Math.max(...results.map((weights, at) => largestOf(weights.cells(row, column, shown[at]))));
     results.forEach((weights, at) => {
       const { changes } = questions[at];
       const titles = questions[1]?.changes ? ["As it is", changes?.name] : TITLES;
@@ -69,7 +65,6 @@ export class Stage {
     });
   }
 
-  /** Draws the chosen head of each sentence. */
   choose(view) {
     const heads = this.results.map((weights) => {
       const place = weights.find(view.layer, view.head);
@@ -83,7 +78,7 @@ export class Stage {
     );
     if (heads.length === 1) this.difference.hide();
     else {
-      const sides = heads.map((head, at) => ({ ...head, weights: this.results[at] }));
+      const sides = heads.map(({ place, shown }, at) => ({ weights: this.results[at], ...place, shown }));
       const { row, column } = heads[0].place;
       const name = placeName(this.results[0], row, column, view.reduce);
       this.difference.show(sides, this.alignment[0], name, this.palette);
@@ -100,7 +95,7 @@ export class Stage {
   #colourMoved() {
     const panels = this.results.map((_, at) => this.panels[at]);
     const scale = (name) =>
-      Math.max(...panels.map(({ moved }) => most((moved[name]?.attributions ?? []).map(Math.abs))), 0);
+      Math.max(...panels.map(({ moved }) => largestOf((moved[name]?.attributions ?? []).map(Math.abs))), 0);
     const scales = { words: scale("words"), tokens: scale("tokens") };
     for (const panel of panels) if (panel.palette) panel.colourMoved(scales);
   }
@@ -114,17 +109,14 @@ export class Stage {
     return new Set(way.flatMap((to, from) => (isLike(to, from) ? [] : [from])));
   }
 
-  /** The part of the first panel that has the grid. */
   get overview() {
     return this.panels[0].part(".overview");
   }
 
-  /** What is tried with each text. */
   get trials() {
     return this.results.map((_, at) => this.panels[at].trials.trial);
   }
 
-  /** Tries again what was tried before with each text. */
   restore(trials) {
     this.results.forEach((_, at) => this.panels[at].trials.restore(trials?.[at] ?? null));
   }
@@ -137,16 +129,9 @@ export class Stage {
       this.panels[at].point(there, stays);
     });
     if (stays && chosen.query !== null && chosen.query === chosen.key) {
-      this.told.announce(this.panels[from].spoken(chosen.query));
+      this.events.announce(this.panels[from].spoken(chosen.query));
     }
   }
-}
-
-/** The largest of some numbers that are not negative. */
-function most(numbers) {
-  let largest = 0;
-  for (const number of numbers) if (number > largest) largest = number;
-  return largest;
 }
 
 /** An alignment, and the same from the second text to the first. */

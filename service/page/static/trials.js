@@ -1,14 +1,13 @@
 /**
- * Shows "Would it still hold?": leaves words out, replaces them and switches heads off, and tells how
- * the probability moves. What was tried stays in this tab alone.
+ * Shows "Would it still hold?": leaves words out, replaces them and switches heads off, and shows
+ * how the probability moves. What was tried stays only in this tab.
  */
 
-import { post } from "./api.js";
-import { find, make, moveFocus, rove } from "./elements.js";
-import { tint } from "./palette.js";
-import { signed } from "./reasons.js";
-import { requireModel } from "./version.js";
-import { percent, quoted } from "./words.js";
+import { post, requireModel } from "./api.js";
+import { signedTint } from "./canvas.js";
+import { find, make, moveFocus, options, rove } from "./elements.js";
+import { isSame } from "./question.js";
+import { percent, quoted, signed } from "./words.js";
 
 const MOST_TRIED = 20;
 const NOTHING = Object.freeze({
@@ -16,7 +15,6 @@ const NOTHING = Object.freeze({
   heads: Object.freeze([]), // that are switched off
   replaced: Object.freeze([]), // pairs of a place and the text in its place
 });
-const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 /** A list with an entry if it lacks it, and else without it. */
 const toggled = (list, entry) => {
   const others = list.filter((each) => !isSame(each, entry));
@@ -24,14 +22,9 @@ const toggled = (list, entry) => {
 };
 
 export class Trials {
-  /**
-   * @param {HTMLElement} element the part of a panel
-   * @param {object} told what the page wants to hear: `onProblem(problem, retry, place)`,
-   *   `announce(text)`, `onCompare(changes)`, `onTrial()`
-   */
-  constructor(element, told) {
+  constructor(element, events) {
     this.element = element;
-    this.told = told;
+    this.events = events;
     this.key = this.sentence = this.model = this.prediction = null;
     this.words = [];
     this.buttons = [];
@@ -63,7 +56,7 @@ export class Trials {
     this.part(".off-layer").addEventListener("click", () => onHead(() => ({ layer: this.head.layer })));
     this.part(".undo").addEventListener("click", () => {
       this.#goTo(this.undone.at(-1), this.undone.slice(0, -1));
-      told.onTrial();
+      events.onTrial();
     });
     this.part(".reset").addEventListener("click", () => this.#change(NOTHING));
     this.part(".beside").addEventListener("click", () => this.#showBeside());
@@ -73,7 +66,7 @@ export class Trials {
     });
   }
 
-  /** Sets the sentence that the part is about; another one begins anew. */
+  /** Sets the sentence that the part is about; another one begins again. */
   about(question, weights) {
     const { sentence, model, windows, changes } = question;
     // A text in windows has no numbers of tokens of its own.
@@ -94,26 +87,22 @@ export class Trials {
     this.#draw();
   }
 
-  /**
-   * Colours the words by an answer of /attributions by word; null for no colours.
-   * @param {number} largest end of the scale
-   */
+  /** Colours the words by an answer of /attributions by word; null for no colours. */
   colour(answer, largest, palette) {
-    const values = new Map((answer?.tokens ?? []).map(({ start, special }, at) =>
-      special ? [null, 0] : [start, answer.attributions[at]],
-    ));
+    const values = new Map();
+    (answer?.tokens ?? []).forEach(({ start, special }, at) => {
+      if (!special) values.set(start, answer.attributions[at]);
+    });
     this.buttons.forEach((button, at) => {
       const value = values.get(this.words[at].start) ?? 0;
-      const colour = value < 0 ? palette.into : palette.out;
-      button.style.backgroundColor =
-        value === 0 ? "" : tint(colour, (0.45 * Math.abs(value)) / (largest || 1));
+      button.style.backgroundColor = value === 0 ? "" : signedTint(palette, value, largest);
       button.title = answer === null ? "" : signed(value, 4);
     });
   }
 
   /** Sets the head that can be switched off; null if the view has joined heads or layers. */
-  choose(layer, head) {
-    this.head = layer === null ? null : { layer, head };
+  choose(head) {
+    this.head = head;
     this.#nameHeads();
   }
 
@@ -127,15 +116,11 @@ export class Trials {
   #setWords(tokens) {
     const characters = [...this.sentence];
     this.words = tokens === null ? null : wordsOf(tokens, characters);
-    this.buttons = (this.words ?? []).map(({ text }) =>
-      make("button", { type: "button", textContent: text }),
-    );
+    const texts = (this.words ?? []).map(({ text }) => text);
+    this.buttons = texts.map((text) => make("button", { type: "button" }, text));
     rove(this.buttons, 0);
     this.part(".leave").replaceChildren(...this.buttons);
-    const options = (this.words ?? []).map(({ text }, at) =>
-      make("option", { value: String(at), textContent: text }),
-    );
-    this.part(".which").replaceChildren(...options);
+    this.part(".which").replaceChildren(...options(texts));
     this.part(".replace").hidden = this.words === null;
     this.part(".few").hidden = this.words !== null;
   }
@@ -143,14 +128,15 @@ export class Trials {
   /** Tries something else, and keeps what was tried before it for Undo. */
   #change(fields) {
     this.#goTo({ ...this.trial, ...fields }, [...this.undone, this.trial]);
-    this.told.onTrial();
+    this.events.onTrial();
   }
 
   /** Tries what was tried before, in another visit to the same text. */
   restore(trial) {
     const { length } = this.buttons;
-    const known = trial && [...trial.words, ...trial.replaced.map(([at]) => at)].every((at) => at < length);
-    if (this.element.hidden || isSame(trial ?? NOTHING, this.trial) || (trial && !known)) return;
+    const { words, replaced } = trial ?? NOTHING;
+    const isKnown = [...words, ...replaced.map(([at]) => at)].every((at) => at < length);
+    if (this.element.hidden || isSame(trial ?? NOTHING, this.trial) || !isKnown) return;
     this.#goTo(trial ?? NOTHING, []);
   }
 
@@ -163,7 +149,7 @@ export class Trials {
     this.undone = undone;
     this.#draw();
     if (isSame(trial, NOTHING)) {
-      this.#tell("");
+      this.#report("");
       return;
     }
     try {
@@ -176,7 +162,7 @@ export class Trials {
       this.trial = before.trial;
       this.undone = before.undone;
       this.#draw();
-      this.told.onProblem(problem, () => this.#goTo(trial, undone), this.part(".outcome"));
+      this.events.onProblem(problem, () => this.#goTo(trial, undone), this.part(".outcome"));
     }
   }
 
@@ -215,10 +201,10 @@ export class Trials {
     const { trial } = this;
     try {
       const { sentence, fields } = await this.#question(trial, signal);
-      if (!signal.aborted) this.told.onCompare({ sentence, fields, name: capital(this.#name(trial)) });
+      if (!signal.aborted) this.events.onCompare({ sentence, fields, name: capital(this.#name(trial)) });
     } catch (problem) {
       if (signal.aborted) return;
-      this.told.onProblem(problem, () => this.#showBeside(), this.part(".outcome"));
+      this.events.onProblem(problem, () => this.#showBeside(), this.part(".outcome"));
     }
   }
 
@@ -231,10 +217,9 @@ export class Trials {
     );
     this.part(".tried").replaceChildren(...this.entries.map((each) => make("li", {}, each)));
     this.part(".history").hidden = false;
-    this.#tell(text);
+    this.#report(text);
   }
 
-  /** What a trial changes, in words. */
   #name({ words, heads, replaced }) {
     const others = replaced
       .map(([at, text]) => `${quoted({ text })} for ${quoted(this.words[at])}`)
@@ -248,7 +233,6 @@ export class Trials {
       .join("; ");
   }
 
-  /** How the answer moved, in words. */
   #outcome({ label, probabilities }) {
     const was = this.prediction;
     const [from, to] = [was.probabilities[was.label], probabilities[was.label]].map(percent);
@@ -257,9 +241,9 @@ export class Trials {
     return `${moved}. The verdict turns to ${label}, ${percent(probabilities[label])}.`;
   }
 
-  #tell(text) {
+  #report(text) {
     this.part(".outcome").textContent = text;
-    if (text) this.told.announce(text);
+    if (text) this.events.announce(text);
   }
 
   #draw() {
@@ -297,7 +281,6 @@ export class Trials {
 
 const capital = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 
-/** The words of a text, each with the numbers of its tokens. */
 function wordsOf(tokens, characters) {
   const words = [];
   let last = null;

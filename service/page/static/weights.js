@@ -6,30 +6,26 @@
  */
 
 import { Problem } from "./api.js";
+import { range } from "./elements.js";
 
 const MOST_KEPT = 24; // whole maps of a long text: one of 512 tokens takes 1 MB
 
 export class Weights {
-  /**
-   * @param {object} answer one of the parts; all have the same tokens and prediction
-   * @param {number[]} layers numbers of the layers that went in; likewise `heads`
-   * @param {[boolean, boolean]} reduced whether the axis of layers, and that of heads, has one place
-   */
-  constructor(answer, layers, heads, reduced) {
-    const [oneRow, oneColumn] = reduced;
+  /** `answer` is one of the parts; all have the same tokens and prediction. */
+  constructor(answer, { layers, heads, reduce }) {
     this.tokens = answer.tokens;
     this.prediction = answer.prediction;
-    this.document = null; // what is told of the whole text, once it is known
+    this.document = null; // what is known of the whole text
     this.model = answer.model;
     this.size = answer.tokens.length;
     this.side = answer.attention[0][0].length;
     this.isWhole = this.side === this.size; // whether thumbnails are the maps themselves
     this.layers = layers;
     this.heads = heads;
-    this.oneRow = oneRow;
-    this.oneColumn = oneColumn;
-    this.rows = oneRow ? 1 : layers.length;
-    this.columns = oneColumn ? 1 : heads.length;
+    this.oneRow = reduce === "rollout";
+    this.oneColumn = reduce !== "none";
+    this.rows = this.oneRow ? 1 : layers.length;
+    this.columns = this.oneColumn ? 1 : heads.length;
     const maps = this.rows * this.columns;
     this.numbers = new Float64Array(maps * this.side ** 2);
     this.keys = new Int32Array(maps * this.size);
@@ -38,9 +34,15 @@ export class Weights {
   }
 
   /**
-   * Puts the numbers of an answer where they belong.
-   * @param {number[]} layers start and end of its layers among all; likewise `heads`
+   * Adds what is known of the whole text. A text that is not in windows has the prediction that
+   * came with its weights, of the same pass.
    */
+  describe(document, { windows, window }) {
+    const prediction = windows > 1 ? document.prediction : this.prediction;
+    this.document = { ...document, prediction, windows, window };
+  }
+
+  /** Puts the numbers of an answer where they belong. */
   place(answer, layers, heads) {
     const rows = this.oneRow ? 1 : layers[1] - layers[0];
     const columns = this.oneColumn ? 1 : heads[1] - heads[0];
@@ -65,7 +67,6 @@ export class Weights {
     return row * this.columns + column;
   }
 
-  /** The thumbnail of one place, [side * side], row by row. */
   thumbnail(row, column) {
     const area = this.side ** 2;
     const start = this.#at(row, column) * area;
@@ -77,11 +78,8 @@ export class Weights {
    * shown; of a whole map those are taken here.
    */
   cells(row, column, shown) {
-    const map = this.thumbnail(row, column);
-    if (!this.isWhole || shown.length === this.side) return map;
-    return Float64Array.from(
-      shown.flatMap((query) => shown.map((key) => map[query * this.side + key])),
-    );
+    if (!this.isWhole || shown.length === this.side) return this.thumbnail(row, column);
+    return shownCells({ weights: this, row, column, shown });
   }
 
   /** For each query of a place the key that it looks at most, and how much that is. */
@@ -91,7 +89,6 @@ export class Weights {
     return { keys: part(this.keys), weights: part(this.largestOfKeys) };
   }
 
-  /** Whether the map of a place is there whole. */
   has(row, column) {
     return this.isWhole || this.kept.has(this.#at(row, column));
   }
@@ -105,6 +102,19 @@ export class Weights {
   /** The weights of one place that is there whole, [size * size], row by row of queries. */
   map(row, column) {
     return this.isWhole ? this.thumbnail(row, column) : this.kept.get(this.#at(row, column));
+  }
+
+  places() {
+    const { columns } = this;
+    return range(this.rows * columns).map((at) => ({ row: Math.floor(at / columns), column: at % columns }));
+  }
+
+  /** The numbers of the layers and heads that went into a place. */
+  numbersOf(row, column) {
+    return {
+      layers: this.oneRow ? this.layers : [this.layers[row]],
+      heads: this.oneColumn ? this.heads : [this.heads[column]],
+    };
   }
 
   /** The place of a layer and a head; the first place if they are missing. */
@@ -121,15 +131,31 @@ export class Weights {
     return withSpecial || words.length === 0 ? positions : words;
   }
 
-  /** The largest weight of a place among the positions that are drawn. */
   largest(row, column, shown) {
-    const map = this.map(row, column);
-    let largest = 0;
-    for (const query of shown) {
-      for (const key of shown) largest = Math.max(largest, map[query * this.size + key]);
-    }
-    return largest;
+    return largestOf(shownCells({ weights: this, row, column, shown }));
   }
+}
+
+export const NOTHING = Object.freeze({ query: null, key: null });
+export const isNothing = ({ query, key }) => query === null && key === null;
+
+/** The largest of some numbers that are not negative. */
+export function largestOf(numbers) {
+  let largest = 0;
+  for (const number of numbers) if (number > largest) largest = number;
+  return largest;
+}
+
+/** Reads the weight of a head from one position to another. */
+export function reader({ weights, row, column }) {
+  const map = weights.map(row, column);
+  return (query, key) => map[query * weights.size + key];
+}
+
+/** The weights of a head between the tokens that are shown, row by row. */
+export function shownCells(head) {
+  const weightOf = reader(head);
+  return head.shown.flatMap((query) => head.shown.map((key) => weightOf(query, key)));
 }
 
 /** Checks the length of a list: with another one, numbers would land in wrong places. */

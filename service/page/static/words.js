@@ -1,6 +1,4 @@
-/**
- * Puts weights into words: names of places, what most tokens of a head look at, figures.
- */
+/** Puts numbers into words: names of places, patterns of heads, figures, and the answer itself. */
 
 const EVEN = 2; // weights are even if the largest is under this many times the even share
 const MOST = 0.45; // the share of tokens that makes a pattern
@@ -27,6 +25,11 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\
 export const quoted = ({ text }) =>
   RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`;
 
+export function gives(tokens, query, key, weight) {
+  const to = query === key ? "itself" : quoted(tokens[key]);
+  return `${quoted(tokens[query])} gives ${to} ${short(weight)}`;
+}
+
 /** Numbers in words: 0 to 5, or 0, 2, 4. */
 function several(numbers) {
   const isRun = numbers.length > 2 && numbers.at(-1) - numbers[0] === numbers.length - 1;
@@ -46,7 +49,6 @@ export function placeName(weights, row, column, reduce) {
   return `${layer}, ${reduce === "max" ? "largest" : "mean"} of ${heads}`;
 }
 
-/** The kind of place to which a query gives its largest weight. */
 function kindOf(weights, query, key) {
   if (weights.tokens[key].special) return weights.tokens[key].text;
   if (key === query) return "itself";
@@ -55,11 +57,7 @@ function kindOf(weights, query, key) {
   return /^[\p{P}\p{S}]+$/u.test(weights.tokens[key].text) ? "punctuation" : "other";
 }
 
-/**
- * What most of the shown tokens look at most.
- * @returns {{kind: string, count: number, of: number}} kind: `even`, `mixed`, `itself`,
- *   `before`, `after`, `punctuation`, or the text of a special token
- */
+/** What most of the shown tokens look at most. */
 export function pattern(weights, row, column, shown) {
   const { keys, weights: largest } = weights.strongest(row, column);
   const { size } = weights;
@@ -76,7 +74,6 @@ export function pattern(weights, row, column, shown) {
   return { kind: count / shown.length >= MOST ? kind : "mixed", count, of: shown.length };
 }
 
-/** A pattern in a sentence. */
 export function patternText({ kind, count, of }, level) {
   const unit = level === "word" ? "word" : "token";
   const places = {
@@ -90,32 +87,18 @@ export function patternText({ kind, count, of }, level) {
   return `${count} of ${of} ${unit}s look most ${places[kind] ?? `at ${kind}`}.`;
 }
 
-/** The place with the plainest pattern: neighbours count before special tokens. */
-export function plainest(weights, shown) {
-  let best = { row: 0, column: 0, worth: -1 };
-  for (let row = 0; row < weights.rows; row += 1) {
-    for (let column = 0; column < weights.columns; column += 1) {
-      const { kind, count } = pattern(weights, row, column, shown);
-      const worth = ["before", "after"].includes(kind) ? count : 0;
-      if (worth > best.worth) best = { row, column, worth };
-    }
-  }
-  return best;
+/** A threshold as the interface takes it, from percent: of 97.5 the number that 0.975 is. */
+export const asShare = (below) => Number(`${below}e-2`);
+
+export function verdictOf({ label, score }, below) {
+  if (below === null || score >= asShare(below)) return { text: label, isAnswer: true };
+  return { text: `no answer below ${below} %`, isAnswer: false };
 }
 
-/**
- * The place that matters most among those that tell something of the text: their tokens look neither
- * at neighbours, nor at themselves, nor at special tokens, nor everywhere alike.
- * @param {number[][]} importance of each place, [row][column]
- */
-export function telling(weights, shown, importance) {
-  const places = [];
-  for (let row = 0; row < weights.rows; row += 1) {
-    for (let column = 0; column < weights.columns; column += 1) {
-      const { kind } = pattern(weights, row, column, shown);
-      places.push({ row, column, isTelling: kind === "mixed", worth: importance[row][column] });
-    }
-  }
-  const order = (one, other) => other.isTelling - one.isTelling || other.worth - one.worth;
-  return places.sort(order)[0];
+export function verdictText(prediction, below) {
+  const { text, isAnswer } = verdictOf(prediction, below);
+  return isAnswer ? `${text}, ${percent(prediction.score)}` : text;
 }
+
+/** A number with its sign, as people write it. */
+export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;

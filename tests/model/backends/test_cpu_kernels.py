@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from model import open_checkpoint
 from model.backends.base import Selection
@@ -21,24 +20,27 @@ from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLon
 from model.backends.cpu_packed import PackedEncoder, can_pack
 from model.backends.device import choose_backend
 from model.backends.kernels import KINDS, can_compute, fault
-from model.network.batch import Batch, collate
+from model.network.batch import Batch
 from model.network.classifier import ClassifierOutput
 from model.network.config import Activation
-from model.network.encoder import EncoderClassifier, build_encoder
 from model.tokenization.tokenizer import Encoding
 from tests.builders import tiny_checkpoint, tiny_config
+from tests.model.backends.encoders import (
+    LONG,
+    TOLERANCES,
+    VOCAB_SIZE,
+    batch_of,
+    check,
+    check_copies,
+    cut,
+    lengths,
+    network,
+    plain,
+)
 
 CPU = torch.device("cpu")
-VOCAB_SIZE = 40
-# On both sides of where panels, tiles and groups end.
-LONG = (15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129)
-# How far logits and weights may be from those of the network in float32.
-TOLERANCES = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.03), torch.int8: (0.1, 0.1)}
 TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 
-lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
-    st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
-)
 # Hidden size, heads, intermediate size: no multiples of 16 or 32, heads of one feature, one head.
 sizes = st.sampled_from([(4, 4, 4), (8, 2, 32), (12, 3, 20), (20, 5, 12), (36, 1, 4), (40, 4, 68)])
 
@@ -57,63 +59,16 @@ def need(dtype: torch.dtype) -> None:
         pytest.skip(f"this processor has no kernels for {dtype}")
 
 
-def network(**changes: object) -> EncoderClassifier:
-    """A small network with weights large enough that all of them matter."""
-    fields = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": max(LONG), **changes}
-    built = build_encoder(tiny_config(**fields))
-    built.initialize(std=0.3, generator=torch.Generator().manual_seed(0))
-    return built.eval()
-
-
-@cache
-def plain() -> EncoderClassifier:
-    return network()
-
-
 @cache
 def served(dtype: torch.dtype) -> KernelEncoder:
     return KernelEncoder(plain(), dtype=dtype)
-
-
-def batch_of(lengths: Sequence[int]) -> Batch:
-    """Texts of some lengths, all different."""
-    return collate(
-        [
-            Encoding([1 + (7 * row + place) % (VOCAB_SIZE - 1) for place in range(length)], False)
-            for row, length in enumerate(lengths)
-        ],
-        pad_token_id=0,
-    )
-
-
-def cut(output: ClassifierOutput, lengths: Sequence[int]) -> list[Tensor]:
-    """The weights of each layer and text, without what stands for no token."""
-    return [
-        layer[row, :, :length]
-        for layer in output.attention_weights
-        for row, length in enumerate(lengths)
-    ]
-
-
-def check(own: KernelEncoder, other: EncoderClassifier, lengths: Sequence[int]) -> None:
-    """Compares numbers with those of the network."""
-    batch = batch_of(lengths)
-    with torch.inference_mode():
-        found, expected = (each(batch, need_weights=True) for each in (own, other))
-    of_logits, of_weights = TOLERANCES[own._dtype]
-    torch.testing.assert_close(found.logits, expected.logits, atol=of_logits, rtol=1e-5)
-    pairs = list(zip(cut(found, lengths), cut(expected, lengths), strict=True))
-    assert len(pairs) == len(other.layers) * len(lengths)
-    for weights, others in pairs:
-        torch.testing.assert_close(weights, others, atol=of_weights, rtol=1e-5)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
 
 
 @TYPES
 @given(lengths=lengths)
 def test_the_numbers_are_those_of_the_network(dtype: torch.dtype, lengths: list[int]) -> None:
     need(dtype)
-    check(served(dtype), plain(), lengths)
+    check(served(dtype), plain(), lengths, dtype)
 
 
 @TYPES
@@ -145,7 +100,7 @@ def test_networks_of_any_size(
     own = KernelEncoder(small, dtype=dtype)
 
     if dtype == torch.float32:
-        check(own, small, lengths)
+        check(own, small, lengths, dtype)
     # In few bits a network of four features is too rough to be compared, but not to be exact.
     _check_equal(own, lengths)
 
@@ -155,7 +110,7 @@ def test_networks_of_any_size(
 def test_every_activation(activation: str, dtype: torch.dtype) -> None:
     need(dtype)
     other = network(hidden_act=activation)
-    check(KernelEncoder(other, dtype=dtype), other, [5, 9, 9])
+    check(KernelEncoder(other, dtype=dtype), other, [5, 9, 9], dtype)
 
 
 def _check_equal(own: KernelEncoder, lengths: Sequence[int]) -> None:
@@ -273,7 +228,8 @@ def test_several_threads_at_once_get_their_own_answers(dtype: torch.dtype) -> No
 PRELUDE = """
 import os, resource, signal, sys, warnings
 import torch
-from tests.model.backends.test_cpu_kernels import batch_of, served
+from tests.model.backends.encoders import batch_of
+from tests.model.backends.test_cpu_kernels import served
 own = served(torch.float32)
 batch = batch_of([5, 40, 9])
 torch.set_num_threads(3)
@@ -329,14 +285,8 @@ def test_without_memory_a_pass_fails_and_the_next_one_works() -> None:
 @TYPES
 def test_it_shares_the_embeddings_and_copies_the_projections(dtype: torch.dtype) -> None:
     need(dtype)
-    shared = network()
-    own = KernelEncoder(shared, dtype=dtype)
-    before = own(batch_of([3, 4])).logits
-    with torch.no_grad():
-        for name, parameter in shared.layers.named_parameters():
-            if "intermediate" in name or "output." in name:
-                parameter.zero_()
-    assert torch.equal(own(batch_of([3, 4])).logits, before)
+    shared, own = check_copies(lambda shared: KernelEncoder(shared, dtype=dtype))
+    assert isinstance(own, KernelEncoder)
     assert own._network.tokens == shared.embeddings.tokens.weight.data_ptr()
 
 

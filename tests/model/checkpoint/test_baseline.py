@@ -1,14 +1,11 @@
 """The counts of texts in `headlight.json`: how they are made, checked, written and compared."""
 
 import json
-from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, count_baseline
@@ -17,7 +14,7 @@ from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import save_baseline
 from model.checkpoint.thresholds import Thresholds
 from model.errors import CheckpointError
-from model.files import MANIFEST, SIGNATURE
+from model.files import MANIFEST
 from model.tokenization.tokenizer import Encoding, count_unknown
 from tests.builders import (
     tiny_baseline,
@@ -74,42 +71,6 @@ def test_texts_are_counted_by_hand() -> None:
     )
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([*SCORE_BOUNDS, 0.34, 1.0]) | st.floats(0.34, 1.0),
-            st.integers(0, 2),
-            st.integers(1, 700) | st.sampled_from(LENGTH_BOUNDS),
-        ),
-        min_size=1,
-        max_size=30,
-    )
-)
-def test_a_service_that_counts_one_by_one_finds_the_same(
-    texts: list[tuple[float, int, int]],
-) -> None:
-    probabilities = np.zeros((len(texts), 3))
-    expected = {label: [0] * (len(SCORE_BOUNDS) + 1) for label in LABELS}
-    lengths = [0] * (len(LENGTH_BOUNDS) + 1)
-    for row, (score, label, length) in enumerate(texts):
-        probabilities[row] = (1 - score) / 2
-        probabilities[row, label] = score
-        expected[LABELS[label]][bisect_left(SCORE_BOUNDS, score)] += 1
-        lengths[bisect_left(LENGTH_BOUNDS, length)] += 1
-
-    found = count_baseline(
-        probabilities,
-        np.array([length for _, _, length in texts]),
-        labels=LABELS,
-        sets=["dev"],
-        truncated=0,
-        unknown_tokens=0,
-    )
-
-    assert {label: list(counts) for label, counts in found.scores.items()} == expected
-    assert list(found.lengths) == lengths
-
-
 def test_unknown_tokens_are_those_of_the_vocabulary() -> None:
     tokenizer = tiny_tokenizer()
     texts = ["a good film", "\u2603 good \u2603", "[UNK]"]
@@ -145,28 +106,6 @@ def test_what_cannot_be_true_is_refused(changes: dict[str, Any], fault: str) -> 
     assert found["msg"].startswith(f"Value error, {fault}")
 
 
-def test_another_class_is_refused() -> None:
-    with pytest.raises(ValidationError) as caught:
-        tiny_manifest(labels=["bad", "good"], baseline=tiny_baseline())
-    (found,) = caught.value.errors(include_url=False)
-    assert found["msg"] == (
-        "Value error, baseline.scores are of negative, positive, must be of bad, good"
-    )
-
-
-def test_without_a_baseline_the_field_is_not_written() -> None:
-    assert "baseline" not in tiny_manifest().to_json()
-    assert tiny_manifest(baseline=tiny_baseline()).to_json()["baseline"]["rows"] == 1000
-
-
-def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
-    manifest = tiny_manifest(baseline=tiny_baseline())
-
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-
-    assert checkpoint.manifest.baseline == tiny_baseline(weights_sha256=checkpoint.weights_sha256)
-
-
 def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
     before = {file.name: file.read_bytes() for file in checkpoint.path.iterdir()}
@@ -192,35 +131,53 @@ def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) 
     assert (manifest.baseline, manifest.thresholds) == (kept, left)
 
 
-def test_a_signed_folder_and_a_changed_one_are_refused(checkpoint: Checkpoint) -> None:
-    save_baseline(checkpoint, tiny_baseline(), tiny_thresholds())
-    with pytest.raises(CheckpointError, match="was changed while it was measured"):
-        save_baseline(checkpoint, tiny_baseline(), tiny_thresholds())
-    (checkpoint.path / SIGNATURE).write_text("{}")
-    with pytest.raises(CheckpointError, match="covers headlight"):
-        save_baseline(open_checkpoint(checkpoint.path), tiny_baseline(), tiny_thresholds())
+RECORDS: dict[str, Baseline | Thresholds] = {
+    "baseline": tiny_baseline(),
+    "thresholds": tiny_thresholds(),
+}
 
 
-def test_a_baseline_of_other_weights_is_refused(checkpoint: Checkpoint) -> None:
-    other = tiny_baseline(weights_sha256="0" * 64).model_dump(mode="json")
-    edit(checkpoint.path / MANIFEST, baseline=other, sha256=None)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("baseline", "baseline.scores are of"), ("thresholds", "thresholds.texts are of")],
+)
+def test_another_class_is_refused(name: str, fault: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        tiny_manifest(labels=["bad", "good"], **{name: RECORDS[name]})
+    (found,) = caught.value.errors(include_url=False)
+    assert found["msg"] == f"Value error, {fault} negative, positive, must be of bad, good"
+
+
+def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
+    manifest = tiny_manifest(**RECORDS)
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
+    digest = {"weights_sha256": checkpoint.weights_sha256}
+    assert checkpoint.manifest.baseline == tiny_baseline(**digest)
+    assert checkpoint.manifest.thresholds == tiny_thresholds(**digest)
+
+
+@pytest.mark.parametrize(("name", "verb"), [("baseline", "belongs"), ("thresholds", "belong")])
+def test_a_record_of_other_weights_is_refused(name: str, verb: str, checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
+    other = RECORDS[name].model_copy(update={"weights_sha256": "0" * 64})
+    edit(path, sha256=None, **{name: other.model_dump(mode="json")})
     message = (
-        f"{path}: its baseline is of version 000000000000, and model.safetensors is version "
-        f"{checkpoint.version}: take baseline and sha256 out, then record again "
+        f"{path}: its {name} {verb} to version 000000000000, and model.safetensors is version "
+        f"{checkpoint.version}: take {name} and sha256 out, then record again "
         "(headlight-train evaluate --record-baseline)"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(checkpoint.path)
 
 
-def test_the_model_that_ships_has_one_of_its_validation_rows() -> None:
-    text = (DEFAULT / MANIFEST).read_text(encoding="utf-8")
-    content = Manifest.model_validate_json(text)
-    baseline = content.baseline
-    assert baseline is not None
-    assert (baseline.sets, baseline.rows) == (("validation",), 2500)
-    assert baseline.weights_sha256 == content.files["model.safetensors"]
+def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
+    content = Manifest.model_validate_json((DEFAULT / MANIFEST).read_text(encoding="utf-8"))
     (validation,) = [metric for metric in content.metrics if metric.name == "validation"]
-    assert validation.rows == baseline.rows
+    for record in (content.baseline, content.thresholds):
+        assert record is not None
+        assert (record.sets, record.rows) == (("validation",), validation.rows)
+        assert record.weights_sha256 == content.files["model.safetensors"]
+    assert content.thresholds is not None
+    first = content.thresholds.reports()[0]
+    assert (first["threshold"], first["share"]) == (0.5, 1.0)
+    assert first["accuracy"] == pytest.approx(validation.accuracy)

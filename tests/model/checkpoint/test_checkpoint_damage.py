@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
-from model.files import CONFIG, MANIFEST, WEIGHTS
+from model.files import CONFIG, MANIFEST
 from tests.builders import (
     tiny_checkpoint,
-    tiny_config,
-    tiny_tokenizer,
 )
 from tests.matching import exactly
-from tests.model.folders import FILES, edit, read, write
+from tests.model.folders import FILES, read, write
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +82,3 @@ def test_a_folder_of_ours_without_manifest_says_what_to_do(folder: Path) -> None
     del content["headlight_format_version"]
     write(folder / CONFIG, content)
     assert open_checkpoint(folder).manifest.temperature == 1.0
-
-
-@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json"])
-def test_a_file_of_another_checkpoint_is_noticed(name: str, folder: Path, tmp_path: Path) -> None:
-    config = tiny_config(hidden_dropout_prob=0.2)
-    other = tiny_checkpoint(tmp_path / "other", seed=1, config=config)
-    (other / "tokenizer.json").write_text(tiny_tokenizer().to_json() + "\n", encoding="utf-8")
-    edit(other / "tokenizer_config.json", model_max_length=16)
-    (folder / name).write_bytes((other / name).read_bytes())
-    message = (
-        f"{folder / name}: does not match its SHA-256 in headlight.json: it is damaged, or was "
-        "changed after it was written"
-    )
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        open_checkpoint(folder)

@@ -7,20 +7,19 @@ import pytest
 
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.files import CONFIG, MANIFEST, WEIGHTS
+from model.files import CONFIG, MANIFEST
 from tests.builders import (
     MAX_LENGTH,
-    VOCABULARY,
 )
 from tests.matching import exactly
-from tests.model.folders import edit, read, write
+from tests.model.folders import edit, write
 
 
 def test_a_manifest_changed_by_hand(folder: Path) -> None:
     edit(folder / MANIFEST, temperature=2.0)
     message = (
         f"{folder / MANIFEST}: does not match its own SHA-256: it is damaged, or was changed after "
-        "it was written (whoever changes it by hand takes sha256 out)"
+        "it was written (to change it by hand, take sha256 out)"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
@@ -64,27 +63,6 @@ def test_a_manifest_that_does_not_fit(changes: dict[str, Any], fault: str, folde
         open_checkpoint(folder)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fault"),
-    [
-        (
-            {"hidden_size": "8"},
-            "hidden_size: must be a whole number (got '8')",
-        ),
-        (
-            {"num_attention_heads": 3},
-            "hidden_size (8) is not divisible by num_attention_heads (3)",
-        ),
-    ],
-)
-def test_a_config_that_does_not_fit(changes: dict[str, Any], fault: str, foreign: Path) -> None:
-    edit(foreign / CONFIG, **changes)
-
-    with pytest.raises(CheckpointError, match=exactly(f"{foreign / CONFIG}: {fault}")) as caught:
-        open_checkpoint(foreign)
-    assert type(caught.value) is CheckpointError
-
-
 def test_another_kind_of_network_is_told_apart(foreign: Path) -> None:
     edit(foreign / CONFIG, model_type="albert")
     message = (
@@ -93,27 +71,6 @@ def test_another_kind_of_network_is_told_apart(foreign: Path) -> None:
     )
 
     with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
-        open_checkpoint(foreign)
-
-
-def test_weights_that_do_not_fit_the_config(foreign: Path) -> None:
-    edit(foreign / CONFIG, num_hidden_layers=1)
-
-    with pytest.raises(CheckpointError, match=r"holds bert\.encoder\.layer\.1\.") as caught:
-        open_checkpoint(foreign)
-    assert caught.value.path == foreign / WEIGHTS
-
-
-def test_a_tokenizer_with_more_ids_than_embeddings(foreign: Path) -> None:
-    tokenizer = read(foreign / "tokenizer.json")
-    tokenizer["model"]["vocab"]["more"] = len(VOCABULARY)
-    write(foreign / "tokenizer.json", tokenizer)
-    message = (
-        f"{foreign / 'tokenizer.json'}: has ids up to 97, but config.json gives the network 97 "
-        "embeddings"
-    )
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(foreign)
 
 

@@ -70,13 +70,3 @@ def test_sizes_that_do_not_fit_are_refused(
 
     with pytest.raises(CheckpointError, match=exactly(f"{place}: {fault}")):
         open_checkpoint(folder)
-
-
-def test_a_longer_text_than_the_network_reads_is_refused(folder: Path) -> None:
-    edit(folder / MANIFEST, max_length=9, sha256=None)
-
-    with pytest.raises(
-        CheckpointError,
-        match=exactly(f"{folder / MANIFEST}: max_length is 9, config.json has 8 positions"),
-    ):
-        open_checkpoint(folder)

@@ -102,30 +102,6 @@ def test_ids_offsets_logits_and_maps_are_those_of_transformers(
     assert np.ptp([prediction.probabilities["negative"] for prediction in predictions]) > 0.05
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_the_modules_give_the_logits_of_transformers(kind: str, folders: dict[str, Path]) -> None:
-    theirs, _ = transformers_of(folders[kind])
-    checkpoint = open_checkpoint(folders[kind])
-    encodings = [checkpoint.tokenizer.encode(text) for text in PLAIN]
-    batch = collate(encodings, pad_token_id=checkpoint.tokenizer.pad_token_id)
-    logits, attentions = ask(theirs, batch)
-
-    with torch.inference_mode():
-        ours = checkpoint.load_network()(batch, need_weights=True)
-
-    torch.testing.assert_close(ours.logits, logits, rtol=0, atol=1e-4)
-    # RoBERTa's padding has no position of its own, so what padding asks differs.
-    assert batch.key_padding_mask is not None
-    real = ~batch.key_padding_mask
-    for our_weights, their_weights in zip(ours.attention_weights, attentions, strict=True):
-        torch.testing.assert_close(
-            our_weights.transpose(1, 2)[real],
-            their_weights.transpose(1, 2)[real],
-            rtol=0,
-            atol=1e-4,
-        )
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_types_of_fewer_bits_are_near(
@@ -168,20 +144,6 @@ def test_attributions_are_the_gradients_of_transformers(
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_every_head_has_an_importance(kind: str, predictors: dict[str, Predictor]) -> None:
-    predictor = predictors[kind]
-    encoding = predictor.encode(TEXTS[0], with_tokens=True)
-
-    found = predictor.gradients.head_importance(encoding)
-
-    assert found.prediction.probabilities == pytest.approx(
-        predictor.predict([encoding])[0].probabilities, abs=1e-4
-    )
-    assert found.importance.shape == (2, 2)
-    assert (found.importance > 0).all()
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
 def test_a_special_token_that_is_typed_is_text(
     kind: str, predictors: dict[str, Predictor], folders: dict[str, Path]
 ) -> None:
@@ -196,36 +158,6 @@ def test_a_special_token_that_is_typed_is_text(
         assert [token.special for token in encoding.tokens[1:-1]] == [False] * (
             len(encoding.tokens) - 2
         )
-
-
-@pytest.mark.parametrize("truncation", ["right", "left"])
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_truncation_is_that_of_transformers(
-    kind: str, truncation: str, folders: dict[str, Path], predictors: dict[str, Predictor]
-) -> None:
-    _, theirs = transformers_of(folders[kind])
-    theirs.truncation_side = truncation
-    for text in PLAIN:
-        expected = theirs(text, truncation=True, return_offsets_mapping=True)
-        side: Any = truncation
-        ours = predictors[kind].encode(text, truncation=side, with_tokens=True)
-        assert ours.input_ids == expected["input_ids"]
-        assert ours.tokens is not None
-        assert [(token.start, token.end) for token in ours.tokens] == expected["offset_mapping"]
-        assert ours.truncated == (len(theirs(text)["input_ids"]) > MAX_LENGTH)
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_words_are_runs_of_what_is_no_space(kind: str, predictors: dict[str, Predictor]) -> None:
-    text = "A warm  film 🎬x"
-    encoding = predictors[kind].encode(text, with_tokens=True)
-
-    assert encoding.tokens is not None
-    words = text.split()
-    for token in encoding.tokens[1:-1]:
-        assert token.word is not None
-        assert text[token.start : token.end].strip() in words[token.word]
-    assert {token.word for token in encoding.tokens} == {None, 0, 1, 2, 3}
 
 
 TAGS = ("<s>", "</s>", "<pad>", "<unk>", "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

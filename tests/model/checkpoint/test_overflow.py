@@ -13,10 +13,9 @@ from model.backends.eager import CpuBackend
 from model.backends.kernels import KINDS, can_compute
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.overflow import check_magnitudes
-from model.checkpoint.weights import own_name
 from model.errors import CheckpointError
 from model.loading import load_predictor
-from model.network.architecture import Network
+from model.network.architecture import Network, own_name
 from model.network.batch import collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Encoding

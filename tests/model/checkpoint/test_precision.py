@@ -50,7 +50,7 @@ def test_what_ships_is_allowed() -> None:
         (
             (precision_set(rows=499, right=9),),
             False,
-            "int8 was measured on 499 rows alone, of at least 500",
+            "int8 was measured on only 499 rows, of at least 500",
         ),
         # The others cannot make up for a set that got worse by more than chance.
         (
@@ -99,10 +99,3 @@ def test_what_is_allowed_keeps_its_promise(one: PrecisionSet, other: PrecisionSe
     assert verdict.allowed is (rows >= LEAST_ROWS and is_near and is_chance)
     assert verdict.reason.startswith("int8 ")
     assert not verdict.reason.endswith(".")
-
-
-@given(sets())
-def test_a_loss_is_never_better_than_none(one: PrecisionSet) -> None:
-    without = precision_set(rows=one.rows, right=round(one.float32_accuracy * one.rows))
-
-    assert judge("int8", [precision(without)]).allowed is (one.rows >= LEAST_ROWS)

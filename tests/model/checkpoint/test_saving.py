@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 import model.checkpoint.saving
 from model.checkpoint.opening import open_checkpoint
@@ -101,27 +100,12 @@ def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
     assert contents(old) == contents(tiny_checkpoint(tmp_path / "expected", seed=1))
 
 
-def test_a_path_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    tiny_checkpoint(Path("tiny"))
-
-    assert open_checkpoint(Path("tiny")).name == "tiny"
-
-
 def test_others_may_read_the_folder(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
 
     path = tiny_checkpoint(tmp_path / "tiny")
 
     assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_saving_in_16_bits_leaves_the_network_alone(tmp_path: Path) -> None:
-    path = tiny_checkpoint(tmp_path / "tiny", dtype=torch.bfloat16)
-    network = open_checkpoint(path).load_network()
-
-    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_unsigned_folder(folder: Path, keys: KeyPair) -> None:
 
 def test_a_signature_by_another_key(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
     sign_checkpoint(signed, elliptic_pair(tmp_path, "other").private)
-    fault = f"is not a signature by the key {keys.public}: it is another's, or was changed"
+    fault = f"was not signed by the key {keys.public}, or was changed afterwards"
     refuse(signed, keys, SIGNATURE, fault)
 
 
@@ -121,7 +121,7 @@ def test_a_signature_that_hides_whose_it_is(
     bundle = json.loads((signed / SIGNATURE).read_bytes())
     del bundle["verificationMaterial"]["publicKey"]["hint"]
     (signed / SIGNATURE).write_text(json.dumps(bundle), encoding="utf-8")
-    fault = f"is not a signature by the key {keys.public}: it is another's, or was changed"
+    fault = f"was not signed by the key {keys.public}, or was changed afterwards"
     refuse(signed, keys, SIGNATURE, fault)
     assert capsys.readouterr() == ("", "")
 

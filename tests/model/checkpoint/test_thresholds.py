@@ -1,6 +1,5 @@
 """The counts by threshold in `headlight.json`: how they are made, checked, written and told."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from model.checkpoint.manifest import Manifest
-from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.thresholds import Threshold, Thresholds, count_thresholds, threshold_reports
-from model.errors import CheckpointError
-from model.files import MANIFEST
-from tests.builders import tiny_checkpoint, tiny_manifest, tiny_thresholds
-from tests.matching import exactly
-from tests.model.folders import edit
+from tests.builders import tiny_thresholds
 
 LABELS = ("negative", "neutral", "positive")
-DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
 
 
 def test_answers_are_counted_by_hand() -> None:
@@ -111,52 +103,3 @@ def test_what_cannot_be_true_is_refused(changes: dict[str, Any], fault: str) -> 
         tiny_thresholds(**changes)
     (found,) = caught.value.errors(include_url=False)
     assert found["msg"] == f"Value error, {fault}"
-
-
-def test_another_class_is_refused() -> None:
-    with pytest.raises(ValidationError) as caught:
-        tiny_manifest(labels=["bad", "good"], thresholds=tiny_thresholds())
-    (found,) = caught.value.errors(include_url=False)
-    assert found["msg"] == (
-        "Value error, thresholds.texts are of negative, positive, must be of bad, good"
-    )
-
-
-def test_without_thresholds_the_field_is_not_written() -> None:
-    assert "thresholds" not in tiny_manifest().to_json()
-    assert tiny_manifest(thresholds=tiny_thresholds()).to_json()["thresholds"]["rows"] == 1000
-
-
-def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
-    manifest = tiny_manifest(thresholds=tiny_thresholds())
-
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-
-    of_weights = {"weights_sha256": checkpoint.weights_sha256}
-    assert checkpoint.manifest.thresholds == tiny_thresholds(**of_weights)
-
-
-def test_thresholds_of_other_weights_are_refused(folder: Path) -> None:
-    version = open_checkpoint(folder).version
-    other = tiny_thresholds(weights_sha256="0" * 64).model_dump(mode="json")
-    edit(folder / MANIFEST, thresholds=other, sha256=None)
-    message = (
-        f"{folder / MANIFEST}: its thresholds are of version 000000000000, and model.safetensors "
-        f"is version {version}: take thresholds and sha256 out, then record again "
-        "(headlight-train evaluate --record-baseline)"
-    )
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        open_checkpoint(folder)
-
-
-def test_the_model_that_ships_has_those_of_its_validation_rows() -> None:
-    content = Manifest.model_validate_json((DEFAULT / MANIFEST).read_text(encoding="utf-8"))
-    thresholds = content.thresholds
-    assert thresholds is not None
-    assert (thresholds.sets, thresholds.rows) == (("validation",), 2500)
-    assert thresholds.weights_sha256 == content.files["model.safetensors"]
-    (validation,) = [metric for metric in content.metrics if metric.name == "validation"]
-    first = thresholds.reports()[0]
-    assert (first["threshold"], first["share"]) == (0.5, 1.0)
-    assert first["accuracy"] == pytest.approx(validation.accuracy)

@@ -18,8 +18,7 @@ from transformers import (
 )
 
 from model.checkpoint.opening import open_checkpoint
-from model.errors import CheckpointError
-from model.files import MANIFEST, WEIGHTS
+from model.files import MANIFEST
 from model.loading import load_predictor
 from model.network.batch import collate
 from model.tokenization.tokenizer import Tokenizer
@@ -172,17 +171,6 @@ def test_our_folder_saved_again_by_transformers_is_served(tmp_path: Path) -> Non
         assert checkpoint.tokenizer.encode(text, with_tokens=True) == open_checkpoint(
             folder
         ).tokenizer.encode(text, with_tokens=True)
-
-
-def test_a_folder_with_only_pickled_weights_is_refused(tmp_path: Path) -> None:
-    save_by_transformers(tmp_path)
-    torch.save({}, tmp_path / "pytorch_model.bin")
-    (tmp_path / WEIGHTS).unlink()
-
-    with pytest.raises(
-        CheckpointError, match="nothing is unpickled here: save the model as safetensors"
-    ):
-        open_checkpoint(tmp_path)
 
 
 ordinary = st.lists(

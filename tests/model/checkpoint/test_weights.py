@@ -218,13 +218,6 @@ def test_a_file_cut_short_is_refused(size: int, path: Path) -> None:
         check_weights(path, tiny_network())
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-
-    with pytest.raises(CheckpointError, match=exactly(f"{path}: is missing")):
-        check_weights(path, tiny_network())
-
-
 def test_a_pickle_is_never_read(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"not even a pickle")
     path = tmp_path / "model.safetensors"

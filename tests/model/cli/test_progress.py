@@ -75,16 +75,6 @@ def test_elsewhere_there_is_a_plain_line_every_ten_seconds(
     )
 
 
-def test_short_work_is_one_line() -> None:
-    stream = io.StringIO()
-    with progress(10, "fit", done=4, stream=stream) as advance:
-        for _ in range(6):
-            advance(1, "")
-
-    (line,) = stream.getvalue().splitlines()
-    assert re.fullmatch(r"fit: 10/10, [\d.]+/s, 0 s left", line)
-
-
 def test_it_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     with progress(1, "fit") as advance:
         advance(1, "")

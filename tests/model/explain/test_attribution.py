@@ -87,17 +87,6 @@ def test_with_32_nodes_integrated_gradients_are_complete(
     assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))
 
 
-@given(texts)
-def test_where_the_path_is_rough_more_nodes_are_complete(
-    predictor: Predictor, words: list[str]
-) -> None:
-    encoding = encode(predictor, " ".join(words))
-    found = attribute(predictor.gradients, encoding, steps=256)
-
-    assert abs(found.gap) < 1e-3
-    assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))
-
-
 def test_more_nodes_leave_a_smaller_gap(predictor: Predictor) -> None:
     encoding = encode(predictor, TEXTS[2])
     gaps = [abs(attribute(predictor.gradients, encoding, steps=steps).gap) for steps in (1, 4, 32)]
@@ -188,13 +177,3 @@ def test_the_number_of_steps_has_limits(predictor: Predictor, steps: int) -> Non
     message = exactly(f"steps must be from 1 to 256, got {steps}")
     with pytest.raises(ValueError, match=message):
         attribute(predictor.gradients, encode(predictor, "good"), steps=steps)
-
-
-def test_a_text_that_was_cut(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "tiny")
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-
-    found = attribute(predictor.gradients, encode(predictor, "good " * 50), steps=4)
-
-    assert found.prediction.truncated
-    assert len(found.attributions) == MAX_LENGTH

@@ -99,22 +99,6 @@ def test_the_importance_of_heads_is_how_the_log_odds_change_with_them(
     assert expected.max() > 0.01  # else anything small would do
 
 
-def test_two_classes_have_opposite_log_odds_and_the_same_heads(folder: Path) -> None:
-    predictor = load(folder)
-    encoding = predictor.encode("not very good", with_tokens=True)
-    gradients = predictor.gradients
-    negative, positive = (
-        gradients.head_importance(encoding, label=label) for label in ("negative", "positive")
-    )
-    ends = [gradients.ends(encoding, label=label) for label in ("negative", "positive")]
-
-    assert (negative.label, positive.label) == ("negative", "positive")
-    np.testing.assert_allclose(negative.importance, positive.importance, rtol=1e-6)
-    assert ends[0].value == pytest.approx(-ends[1].value, rel=1e-9)
-    assert negative.prediction == positive.prediction
-    assert ends[0].prediction == ends[1].prediction
-
-
 def test_the_log_odds_are_those_of_the_prediction_and_of_its_label_by_default(
     folder: Path,
 ) -> None:

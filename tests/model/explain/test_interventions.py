@@ -16,7 +16,7 @@ from model.backends.cpu_kernels import KernelEncoder
 from model.backends.cpu_packed import PackedEncoder, can_pack
 from model.backends.kernels import can_compute
 from model.errors import NoSuchTokenError
-from model.network.batch import Batch, collate
+from model.network.batch import collate
 from model.network.classifier import ClassifierOutput
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
@@ -26,7 +26,6 @@ from tests.matching import exactly
 
 LAYERS, HEADS = 2, 2
 TOKENIZER = tiny_tokenizer()
-Served = Callable[[Batch], ClassifierOutput]
 
 
 @cache

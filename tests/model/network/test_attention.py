@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from model.errors import ConfigurationError
 from model.network.attention import MultiHeadAttention, Score
-from model.network.masks import causal_mask
 from tests.matching import exactly
 
 
@@ -108,56 +107,6 @@ def test_same_as_torch_on_the_same_weights(
         assert weights[mask[:, None, None, :].expand(shape)].eq(0.0).all()
 
 
-@given(
-    num_heads=st.integers(1, 4),
-    head_dim=st.integers(1, 5),
-    value_head_dim=st.integers(1, 5),
-    output_size=st.integers(1, 7),
-    query_length=st.integers(1, 5),
-    key_length=st.integers(1, 5),
-)
-def test_sizes_that_torch_cannot_have(
-    num_heads: int,
-    head_dim: int,
-    value_head_dim: int,
-    output_size: int,
-    query_length: int,
-    key_length: int,
-) -> None:
-    """Heads that do not divide the query, values of another size: by the formula, head by head."""
-    attention = build(
-        num_heads=num_heads,
-        query_size=5,
-        key_size=3,
-        value_size=4,
-        head_dim=head_dim,
-        value_head_dim=value_head_dim,
-        output_size=output_size,
-    )
-    query, key = draw(2, query_length, 5), draw(2, key_length, 3, seed=1)
-    value = draw(2, key_length, 4, seed=2)
-
-    with torch.no_grad():
-        explicit = attention(query, key, value, need_weights=True)
-        fused = attention(query, key, value)
-        queries, keys, values = attention.query(query), attention.key(key), attention.value(value)
-    contexts = []
-    for head in range(num_heads):
-        of_head = slice(head * head_dim, (head + 1) * head_dim)
-        scores = queries[..., of_head] @ keys[..., of_head].transpose(1, 2) / math.sqrt(head_dim)
-        weights = scores.softmax(dim=-1)
-        torch.testing.assert_close(
-            explicit.attention_weights[:, head], weights, rtol=1e-5, atol=1e-6
-        )
-        contexts.append(weights @ values[..., head * value_head_dim : (head + 1) * value_head_dim])
-    with torch.no_grad():
-        expected = attention.output(torch.cat(contexts, dim=-1))
-
-    assert expected.shape == (2, query_length, output_size)
-    torch.testing.assert_close(explicit.hidden_states, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(fused.hidden_states, expected, rtol=1e-4, atol=1e-4)
-
-
 def test_default_sizes() -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=6)
 
@@ -222,49 +171,6 @@ def test_dropout_only_in_training(need_weights: bool) -> None:
 
     assert not first.allclose(second)
     assert third.equal(fourth)
-
-
-def test_both_paths_give_the_same_gradients() -> None:
-    attention = build(num_heads=2, query_size=8)
-    mask = padding([5, 3], 5)
-    gradients = []
-    for need_weights in (False, True):
-        states = draw(2, 5, 8).requires_grad_()
-        output = attention(states, states, states, key_padding_mask=mask, need_weights=need_weights)
-        output.hidden_states.square().sum().backward()
-        assert states.grad is not None
-        gradients.append(states.grad)
-
-    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-4)
-
-
-def test_what_padding_holds_does_not_matter() -> None:
-    attention = build(num_heads=2, query_size=8)
-    mask = padding([5, 3], 5)
-    states = draw(2, 5, 8)
-    other = states.masked_fill(mask.unsqueeze(-1), 1e4)
-    with torch.no_grad():
-        for need_weights in (False, True):
-            before = attention(
-                states, states, states, key_padding_mask=mask, need_weights=need_weights
-            )
-            after = attention(
-                states, other, other, key_padding_mask=mask, need_weights=need_weights
-            )
-            assert after.hidden_states.equal(before.hidden_states)
-
-
-def test_weights_are_float32_and_sum_to_1_in_bfloat16() -> None:
-    attention = build(num_heads=2, query_size=8).bfloat16()
-    states = draw(2, 200, 8).bfloat16()
-    with torch.no_grad():
-        output = attention(states, states, states, need_weights=True)
-
-    assert output.hidden_states.dtype == torch.bfloat16
-    assert output.attention_weights.dtype == torch.float32
-    torch.testing.assert_close(
-        output.attention_weights.sum(dim=-1), torch.ones(2, 2, 200), rtol=0, atol=1e-5
-    )
 
 
 @pytest.mark.parametrize(
@@ -377,14 +283,6 @@ def test_the_additive_score_never_returns_weights_unasked() -> None:
     assert tuple(attention.additive.weight.shape) == (2, 4)
 
 
-def test_four_heads_of_128_over_100_inputs() -> None:
-    attention = MultiHeadAttention(num_heads=4, query_size=100, head_dim=128)
-
-    assert sum(weight.numel() for weight in attention.parameters()) == 206_436
-    states = draw(2, 32, 100)
-    assert attention(states, states, states).hidden_states.shape == (2, 32, 100)
-
-
 def test_an_unknown_score_is_refused() -> None:
     message = "score must be scaled_dot_product or additive, got cosine"
 
@@ -418,41 +316,3 @@ def test_tensors_that_do_not_fit_are_refused(
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(query, key, value)
-
-
-@pytest.mark.parametrize("need_weights", [False, True])
-def test_a_causal_mask_hides_what_comes_later(need_weights: bool) -> None:
-    attention = build(num_heads=2, query_size=8)
-    states = draw(2, 6, 8)
-    changed = states.clone()
-    changed[:, 4:] = 1e3
-
-    with torch.no_grad():
-        before, after = (
-            attention(
-                each, each, each, attention_mask=causal_mask(6), need_weights=need_weights
-            ).hidden_states
-            for each in (states, changed)
-        )
-
-    torch.testing.assert_close(before[:, :4], after[:, :4], rtol=1e-5, atol=1e-5)
-    assert not before[:, 4:].allclose(after[:, 4:])
-
-
-def test_heads_can_be_masked_one_by_one() -> None:
-    attention = build(num_heads=2, query_size=8)
-    states = draw(1, 3, 8)
-    mask = torch.zeros(1, 2, 3, 3, dtype=torch.bool)
-    mask[0, 1, 2, 0] = True
-
-    with torch.no_grad():
-        free = attention(states, states, states, need_weights=True).attention_weights
-        masked = attention(
-            states, states, states, attention_mask=mask, need_weights=True
-        ).attention_weights
-
-    assert masked[0, 1, 2, 0] == 0.0
-    torch.testing.assert_close(masked[0, 0], free[0, 0])
-    torch.testing.assert_close(masked[0, 1, :2], free[0, 1, :2])
-    rest = free[0, 1, 2, 1:]
-    torch.testing.assert_close(masked[0, 1, 2, 1:], rest / rest.sum())

@@ -50,12 +50,6 @@ def test_fixed_length() -> None:
     assert batch.key_padding_mask.tolist() == [[False, False, True, True]] * 2
 
 
-def test_fixed_length_that_all_have_needs_no_mask() -> None:
-    batch = collate(encodings([2, 3]), pad_token_id=1, pad_to=2)
-
-    assert batch.key_padding_mask is None
-
-
 @pytest.mark.parametrize("pad_to", [0, 2])
 def test_fixed_length_that_is_too_short_is_refused(pad_to: int) -> None:
     message = f"pad_to is {pad_to}, but the longest text has 3 tokens"

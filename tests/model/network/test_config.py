@@ -224,6 +224,8 @@ def test_a_missing_size_is_refused(name: str) -> None:
         ("classifier_dropout", 1.0, "Input should be less than 1"),
         ("layer_norm_eps", 0.0, "Input should be greater than or equal to 0.000000000000001"),
         ("layer_norm_eps", float("inf"), "Input should be a finite number"),
+        ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
+        ("initializer_range", 1e300, "Input should be less than or equal to 10"),
         ("initializer_range", -0.02, "Input should be greater than 0"),
         ("pad_token_id", -1, "Input should be greater than or equal to 0"),
     ],

@@ -94,15 +94,6 @@ def test_the_same_alone_and_in_a_batch() -> None:
     )
 
 
-def test_weights_are_of_the_words_alone_and_sum_to_1() -> None:
-    network = tiny_conv_network()
-    with torch.no_grad():
-        (weights,) = network(Batch(ids([1, 2, 3]), None), need_weights=True).attention_weights
-
-    assert weights.shape == (1, 2, 3, 3)
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(1, 2, 3), rtol=0, atol=1e-6)
-
-
 def test_both_paths_agree() -> None:
     network = tiny_conv_network()
     batch = Batch(ids([1, 2, 3]), None)

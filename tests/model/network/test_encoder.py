@@ -112,20 +112,6 @@ def test_rows_sum_to_1_and_padding_gets_nothing(rows: list[list[int]]) -> None:
                 assert weights[padded].eq(0.0).all()
 
 
-def test_the_padding_id_does_not_matter() -> None:
-    rows = [[2, 7, 8, 9, 3], [2, 7, 3]]
-    encodings = [Encoding(input_ids=row, truncated=False) for row in rows]
-    network = tiny_network()
-
-    answers = [
-        probabilities(network, collate(encodings, pad_token_id=pad_token_id))
-        for pad_token_id in (0, 1, 50)
-    ]
-
-    assert answers[0].equal(answers[1])
-    assert answers[0].equal(answers[2])
-
-
 def test_bfloat16_is_near_float32() -> None:
     batch = random_batch(32, 3, 11, 20)
     float32 = probabilities(tiny_network(std=0.3), batch)
@@ -179,15 +165,6 @@ def test_fresh_weights_are_drawn_as_said() -> None:
     assert isinstance(drawn, Tensor)
     assert drawn.std().item() == pytest.approx(0.02, rel=0.05)
     assert drawn.mean().item() == pytest.approx(0.0, abs=0.001)
-
-
-def test_fresh_weights_of_projections_without_bias() -> None:
-    network = tiny_network()
-    network.classifier = nn.Linear(8, 2, bias=False)
-    network.initialize(std=0.5, generator=torch.Generator().manual_seed(0))
-
-    assert network.classifier.bias is None
-    assert network.classifier.weight.abs().sum() > 0
 
 
 def test_dropout_works_in_training_only() -> None:

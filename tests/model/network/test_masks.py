@@ -132,19 +132,6 @@ def test_pairs_of_another_type_are_refused() -> None:
         join(None, torch.zeros(4, 5))
 
 
-def test_texts_that_are_all_padding_are_refused() -> None:
-    padding = torch.tensor([[False] * 5, [True] * 5])
-    message = (
-        "1 rows of 2 are masked whole: each query needs at least 1 key that it may attend to, got 0"
-    )
-
-    masked = join(padding, None)
-
-    assert masked is not None
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        check_masked_rows(masked)
-
-
 def test_rows_that_only_both_masks_hide_are_refused() -> None:
     padding = torch.tensor([[False, True, True, True, True]] * 2)
     pairs = torch.zeros(4, 5, dtype=torch.bool)

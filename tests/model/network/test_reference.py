@@ -153,52 +153,6 @@ def test_the_example_of_the_lesson_in_float32(score: Score) -> None:
     )
 
 
-def test_all_three_agree_on_the_same_weights() -> None:
-    """Ours, the reference, and `torch.nn.MultiheadAttention`, with padding and a causal mask."""
-    torch.manual_seed(0)
-    ours = MultiHeadAttention(num_heads=8, query_size=512).eval()
-    theirs = nn.MultiheadAttention(512, 8, batch_first=True).eval()
-    with torch.no_grad():
-        parts = (ours.query, ours.key, ours.value)
-        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
-    states = draw(2, 10, 512, seed=1)
-    padding, causal = padding_mask(torch.tensor([10, 7])), causal_mask(10)
-
-    expected, expected_weights = multi_head_attention(
-        states.numpy(),
-        states.numpy(),
-        states.numpy(),
-        arrays(ours),
-        num_heads=8,
-        key_padding_mask=padding.numpy(),
-        attention_mask=causal.numpy(),
-    )
-    with torch.no_grad():
-        mine, my_weights = ours(
-            states,
-            states,
-            states,
-            key_padding_mask=padding,
-            attention_mask=causal,
-            need_weights=True,
-        )
-        other, other_weights = theirs(
-            states,
-            states,
-            states,
-            key_padding_mask=padding,
-            attn_mask=causal,
-            average_attn_weights=False,
-        )
-
-    for output, weights in ((mine, my_weights), (other, other_weights)):
-        np.testing.assert_allclose(output.numpy(), expected, rtol=0, atol=WITHIN)
-        np.testing.assert_allclose(weights.numpy(), expected_weights, rtol=0, atol=WITHIN)
-
-
 def test_large_scores_do_not_overflow() -> None:
     weights = {f"{name}.weight": np.eye(2) for name in ("query", "key", "value", "output")}
     states = np.array([[[1e4, 0.0], [0.0, 1e4]]])

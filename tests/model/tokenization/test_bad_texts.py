@@ -15,6 +15,7 @@ from model.errors import NotFiniteError, TokenizerError
 from model.loading import load_predictor
 from model.predictor import Explanation, PathName
 from model.tokenization.tokenizer import Tokenizer
+from scoring.scorer import Scorer
 from tests.builders import tiny_checkpoint
 
 TEXTS = ["a good film", "a superb film", "bad"]
@@ -119,10 +120,15 @@ def test_other_numbers_that_overflow_are_no_answer(
             predictor.explain(encoding)
 
 
-def test_a_panic_is_an_error_like_others() -> None:
+def panicking() -> tokenizers.Tokenizer:
+    """Panics at a long run of the letter x."""
     backend = tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
-    tokenizer = Tokenizer(backend, max_length=8)
+    return backend
+
+
+def test_a_panic_is_an_error_like_others() -> None:
+    tokenizer = Tokenizer(panicking(), max_length=8)
 
     assert tokenizer.encode("a").input_ids == [1]
     for with_tokens in (False, True):
@@ -131,6 +137,15 @@ def test_a_panic_is_an_error_like_others() -> None:
         assert caught.value.kind == "PanicException"
         assert "xx" not in str(caught.value)
     assert tokenizer.encode("a").input_ids == [1]
+
+
+def test_a_panic_costs_its_own_row_alone(checkpoint_folder: Path) -> None:
+    scorer = Scorer(checkpoint_folder, device="cpu", dtype="float32", threads=1)
+    scorer._predictor._tokenizer = Tokenizer(panicking(), max_length=8)
+
+    _, refused = scorer.encode(["a", "x" * 40, "a"])
+
+    assert refused == {1: str(TokenizerError("PanicException"))}
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models
-from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models
+from transformers import AutoTokenizer
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.tokenization.tokenizer import load_tokenizer
@@ -115,26 +115,6 @@ def test_the_ids_are_those_of_transformers(files: dict[str, object], tmp_path: P
     assert [ours.encode(text).input_ids for text in TEXTS] == theirs(TEXTS)["input_ids"]
 
 
-@pytest.mark.parametrize("kind", [BertTokenizer, PreTrainedTokenizerFast])
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_what_transformers_saves_has_the_ids_of_transformers(
-    kind: type[PreTrainedTokenizerFast], lowercase: bool, tmp_path: Path
-) -> None:
-    theirs: PreTrainedTokenizerFast
-    if kind is BertTokenizer:
-        theirs = BertTokenizer(vocab=TOKENS, do_lower_case=lowercase)
-    else:
-        backend = wordpiece_tokenizer(TOKENS, path=tmp_path, lowercase=lowercase)
-        theirs = kind(tokenizer_object=backend)
-    theirs.add_tokens([AddedToken("zork"), "[E1]"])
-    theirs.save_pretrained(tmp_path)
-    texts = [*TEXTS, "a [E1] film"]
-
-    ours = load_tokenizer(tmp_path, max_length=200)
-
-    assert [ours.encode(text).input_ids for text in texts] == theirs(texts)["input_ids"]
-
-
 def test_special_tokens_of_other_names_stay_text(tmp_path: Path) -> None:
     save(
         tmp_path,
@@ -182,8 +162,8 @@ def test_a_bert_of_another_kind_is_refused(tmp_path: Path) -> None:
     words = Tokenizer(models.WordLevel(TOKENS, unk_token="[UNK]"))
     save(tmp_path, {"tokenizer.json": words.to_str()})
     message = (
-        f"{tmp_path / 'tokenizer.json'}: is of the kind WordLevel, but a BertTokenizer is of the "
-        "kind WordPiece: to have it read as it is, set tokenizer_class in tokenizer_config.json "
+        f"{tmp_path / 'tokenizer.json'}: has a model of the kind WordLevel, but a BertTokenizer "
+        "has WordPiece: to have it read as it is, set tokenizer_class in tokenizer_config.json "
         "to PreTrainedTokenizerFast"
     )
 

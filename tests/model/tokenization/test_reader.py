@@ -12,7 +12,6 @@ import pytest
 import tokenizers
 
 from model.errors import CheckpointError
-from model.network.config import EncoderConfig
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
@@ -146,25 +145,6 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
     assert load_tokenizer(tmp_path, max_length=9).pad_token_id == pad_token_id
 
 
-def test_the_padding_id_of_a_folder_that_has_none_is_that_of_a_configuration(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n")
-    write(tmp_path, "config.json", {})
-
-    assert (
-        load_tokenizer(tmp_path, max_length=9).pad_token_id
-        == EncoderConfig(
-            vocab_size=4,
-            hidden_size=1,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            intermediate_size=1,
-            labels=("no", "yes"),
-        ).pad_token_id
-    )
-
-
 def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
     message = f"{tmp_path / 'tokenizer.json'}: is missing, and there is no vocab.txt instead"
 
@@ -177,7 +157,7 @@ def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
     [
         (b"", "is not JSON: "),
         (b"[]", "must hold a JSON object, holds list"),
-        (b"{}", "model must be an object, is NoneType"),
+        (b"{}", "is not a tokenizer: Model missing."),
         (b"not JSON", "is not JSON: "),
         (b"\xff", "is not JSON: "),
         (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),

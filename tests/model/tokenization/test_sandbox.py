@@ -10,7 +10,6 @@ from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
 from model.tokenization import sandbox, sandbox_child
 from model.tokenization.sandbox import try_tokenizer
-from model.tokenization.sandbox_child import hard_texts
 from model.tokenization.tokenizer import load_tokenizer
 from tests.matching import exactly
 
@@ -141,11 +140,3 @@ def test_a_process_that_cannot_be_started_is_a_fault(
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         try_tokenizer(foreign)
-
-
-def test_every_visible_ascii_character_is_repeated() -> None:
-    """A pattern with nested repeats fails on a run of its own letter alone."""
-    texts = [text for _, text in hard_texts()]
-
-    assert all(any(chr(code) * 24 in text for text in texts) for code in range(0x21, 0x7F))
-    assert all(len(text) < 20_000 for text in texts)

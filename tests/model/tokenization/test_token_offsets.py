@@ -146,16 +146,6 @@ def test_special_tokens_typed_by_a_user_are_text(parts: list[str]) -> None:
     assert set(ids[1:-1]).isdisjoint({IDS["[CLS]"], IDS["[SEP]"], IDS["[PAD]"], IDS["[MASK]"]})
 
 
-def test_a_separator_typed_by_a_user_is_five_characters() -> None:
-    assert spans("[SEP]") == [
-        ("[UNK]", 0, 1, 0),
-        ("s", 1, 2, 0),
-        ("##e", 2, 3, 0),
-        ("##p", 3, 4, 0),
-        ("[UNK]", 4, 5, 0),
-    ]
-
-
 @given(any_text | odd_text)
 def test_tokens_change_nothing_but_are_there(text: str) -> None:
     without, with_tokens = TOKENIZER.encode(text), TOKENIZER.encode(text, with_tokens=True)

@@ -1,15 +1,14 @@
 """Truncation, special tokens and options of the tokenizer."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import models, pre_tokenizers
 
-from model.errors import CheckpointError, TextTooLongError
+from model.errors import TextTooLongError
 from model.tokenization.tokenizer import Token, Tokenizer, Truncation
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import VOCABULARY, tiny_tokenizer
@@ -81,17 +80,6 @@ def test_truncation_of_any_text(text: str, max_length: int) -> None:
         assert short.encode(text, truncation="error").input_ids == whole
 
 
-@pytest.mark.parametrize("max_length", [-1, 0, 2])
-def test_a_limit_without_room_is_refused(max_length: int) -> None:
-    message = (
-        f"max_length is {max_length}, but 2 special tokens leave no room for text: it must be at "
-        "least 3"
-    )
-
-    with pytest.raises(ValueError, match=exactly(message)):
-        tiny_tokenizer(max_length=max_length)
-
-
 def test_a_tokenizer_without_special_tokens() -> None:
     backend = tokenizers.Tokenizer(models.WordPiece(IDS, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -147,37 +135,3 @@ def test_special_tokens_by_role() -> None:
         "cls_token": "[CLS]",
         "sep_token": "[SEP]",
     }
-
-
-@pytest.mark.parametrize(
-    ("options", "text", "tokens"),
-    [
-        ({}, "Ä 中a", ["a", "中", "a"]),
-        ({"lowercase": False}, "Ä 中a", ["Ä", "中", "a"]),
-        ({"lowercase": False}, "ä", ["ä"]),
-        ({"strip_accents": False}, "Ä", ["ä"]),
-        ({"lowercase": False, "strip_accents": True}, "Ä", ["A"]),
-        ({"chinese_characters": False}, "中a", ["[UNK]"]),
-    ],
-)
-def test_options_of_the_normalizer(options: dict[str, Any], text: str, tokens: list[str]) -> None:
-    vocabulary = ["[UNK]", "[CLS]", "[SEP]", "a", "A", "ä", "Ä", "中"]
-    backend = wordpiece_tokenizer(
-        {token: index for index, token in enumerate(vocabulary)}, path=Path("vocab.txt"), **options
-    )
-
-    assert backend.encode(text, add_special_tokens=False).tokens == tokens
-
-
-def test_a_vocabulary_without_special_tokens_is_refused() -> None:
-    message = "some/vocab.txt: lacks the special tokens [CLS], [SEP]"
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        wordpiece_tokenizer({"[UNK]": 0, "a": 1}, path=Path("some/vocab.txt"))
-
-
-def test_tokens_decode_to_words() -> None:
-    backend = tokenizers.Tokenizer.from_str(TOKENIZER.to_json())
-
-    assert isinstance(backend.decoder, decoders.WordPiece)
-    assert backend.decode(LONG.encode("superbly funny!").input_ids) == "superbly funny!"

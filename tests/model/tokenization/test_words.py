@@ -37,10 +37,6 @@ def test_a_word_is_its_span_as_it_was_written() -> None:
     )
 
 
-def test_the_text_is_kept_only_where_tokens_are() -> None:
-    assert LONG.encode("good").text is None
-
-
 @pytest.mark.parametrize(
     ("truncation", "expected"),
     [("right", [("good,", 0), ("fu", 6)]), ("left", [("xy", 8), ("film", 11)])],

@@ -136,14 +136,6 @@ def test_too_few_rows_for_the_baseline_are_told_before_networks_are_trained(
     )
 
 
-@pytest.mark.parametrize("option", ["--epochs", "--threads"])
-def test_a_count_is_at_least_one(capsys: pytest.CaptureFixture[str], option: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["compare", "rows.tsv", "--output", "out", option, "0"])
-    assert ended.value.code == 2
-    assert f"argument {option}: must be a whole number of at least 1" in capsys.readouterr().err
-
-
 def test_a_report_is_not_replaced_unasked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,15 +168,14 @@ def test_three_classes_are_compared(tmp_path: Path) -> None:
         tmp_path / "rows.tsv", rows=120, labels=("negative", "neutral", "positive")
     )
 
-    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *SMALL]) == 0
+    variants = ("--variants", "conv-one-head,encoder,tf-idf")
+    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *SMALL, *variants]) == 0
 
     comparison = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert len((tmp_path / "out" / "report.md").read_text().splitlines()) > 20
-    assert [outcome["name"] for outcome in comparison["outcomes"]] == [*VARIANTS, "tf-idf"]
+    assert [outcome["name"] for outcome in comparison["outcomes"]] == variants[1].split(",")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_without_a_report(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_it_without_a_report(tmp_path: Path) -> None:
     rows = write_sentences(tmp_path / "rows.tsv", rows=400)
     command = [sys.executable, "-m", "training", "compare", str(rows)]
     process = subprocess.Popen(
@@ -198,9 +189,9 @@ def test_a_signal_ends_it_without_a_report(tmp_path: Path, number: signal.Signal
         assert process.stderr is not None
         first = process.stderr.readline()
         assert first.startswith("conv-four-heads, seed 0: ")
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
 
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + signal.SIGINT
     assert errors.splitlines()[-1] == "headlight-train: interrupted; no report was written"
     assert not (tmp_path / "out").exists()

@@ -193,16 +193,6 @@ def test_a_bad_file_is_found_before_any_is_measured(
     assert not target.exists()
 
 
-def test_columns_are_those_named(tmp_path: Path, checkpoint_folder: Path) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS, header=("tweet", "stars"))
-    target = tmp_path / "figures.json"
-    columns = ["--text-column", "tweet", "--label-column", "stars"]
-
-    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *columns))
-
-    assert json.loads(target.read_text())["files"][0]["rows"] == 5
-
-
 def test_options_reach_the_predictor(
     tmp_path: Path, checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,16 +207,6 @@ def test_options_reach_the_predictor(
     written = json.loads(target.read_text())
     assert (written["device"], written["dtype"]) == ("cpu", "bfloat16")
     assert threads == [3]
-
-
-def test_an_earlier_json_is_replaced_whole(tmp_path: Path, checkpoint_folder: Path) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-    target = tmp_path / "figures.json"
-    target.write_text("x" * 100_000)
-
-    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
-
-    assert json.loads(target.read_text())["files"][0]["rows"] == 5
 
 
 @pytest.mark.parametrize(
@@ -261,37 +241,6 @@ def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) 
         run(parse("unread.tsv", "--checkpoint", tmp_path / "none"))
     with pytest.raises(ConfigurationError, match="device must be auto"):
         run(parse("unread.tsv", "--checkpoint", tmp_path, "--device", "abacus"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        ([], "the following arguments are required: --checkpoint"),
-        (
-            ["a.tsv", "--checkpoint", "x", "--threads", "0"],
-            "argument --threads: must be a whole number of at least 1, got '0'",
-        ),
-        (
-            ["a.tsv", "--checkpoint", "x", "--max-batch-tokens", "many"],
-            "argument --max-batch-tokens: must be a whole number of at least 1, got 'many'",
-        ),
-        (["a.tsv", "--checkpoint", "x", "--dtype", "int4"], "argument --dtype: invalid choice"),
-    ],
-)
-def test_wrong_options(
-    arguments: list[str], fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stop:
-        parse(*arguments)
-    assert stop.value.code == 2
-    assert fault in capsys.readouterr().err
-
-
-def test_every_option_has_help() -> None:
-    parser = argparse.ArgumentParser(add_help=False)
-    add_arguments(parser)
-
-    assert all(action.help for action in parser._actions)
 
 
 def test_probes_and_the_plot_are_made_if_asked(

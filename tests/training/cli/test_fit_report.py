@@ -7,28 +7,21 @@ from pathlib import Path
 import pytest
 
 from tests.builders import tiny_checkpoint
-from tests.training.tiny_runs import arguments, write_sentences
+from tests.training.tiny_runs import arguments
 from training.__main__ import main
-from training.cli.advice import find_pretrained, pretrained_command
-from training.cli.recipe_options import PRETRAINED_DECIDES
+from training.cli.fit_report import find_pretrained
+from training.cli.options import PRETRAINED_DECIDES, changed_command
 
 
-def test_a_run_from_scratch_tells_all_it_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_sentences(tmp_path / "held.tsv", rows=240, seed=9)
-    command = arguments(tmp_path, "out", "--validation", str(tmp_path / "held.tsv"))
-
-    assert main(command) == 0
-
+def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
     number = r"\d+\.\d{4}"
     expected = [
-        r"240 rows to learn from: negative 120 \(50\.0%\), positive 120 \(50\.0%\)",
-        r"240 rows to validate on: negative 120 \(50\.0%\), positive 120 \(50\.0%\)",
-        r"warning: 240 rows are few for a network that begins with random weights \(below 20,000\)"
+        r"216 rows to learn from: negative 108 \(50\.0%\), positive 108 \(50\.0%\)",
+        r"24 rows to validate on: negative 12 \(50\.0%\), positive 12 \(50\.0%\)",
+        r"warning: 216 rows are few for a network that begins with random weights \(below 20,000\)"
         r": a pretrained one is more accurate\. Type instead:",
-        r"  headlight-train fit \S+rows\.tsv --output \S+out --threads 1 --validation \S+held\.tsv "
-        r"--init-from checkpoints/default --overwrite",
+        r"  headlight-train fit \S+rows\.tsv --output \S+out --threads 1 --evaluate \S+other\.tsv "
+        r"--log-to \S+runs --init-from checkpoints/default --overwrite",
         *(
             rf"epoch {epoch}/3: training loss {number}, accuracy \d+\.\d\d%; validation loss "
             rf"{number}, accuracy \d+\.\d\d%(; best)?"
@@ -36,13 +29,15 @@ def test_a_run_from_scratch_tells_all_it_does(
         ),
         r"trained 3 of 3 epochs in \d+ s; keeps the weights of epoch \d",
         r"temperature \d+\.\d{3}",
-        rf"validation: accuracy \d+\.\d\d% \(95 % interval \d+\.\d\d% to \d+\.\d\d%, 240 rows\), "
+        rf"validation: accuracy \d+\.\d\d% \(95 % interval \d+\.\d\d% to \d+\.\d\d%, 24 rows\), "
         rf"macro F1 {number}, log-loss {number}, ECE {number}",
-        r"  recall: negative \d+\.\d\d% of 120, positive \d+\.\d\d% of 120",
+        r"  recall: negative \d+\.\d\d% of 12, positive \d+\.\d\d% of 12",
         r"  to beat: always negative 50\.00%, TF-IDF with logistic regression \d+\.\d\d%",
-        rf"checkpoint: {re.escape(str(tmp_path))}/out",
+        rf"{fitted.name}/other: accuracy .*",
+        r"  recall: .* of 50",
+        rf"checkpoint: {re.escape(str(fitted))}/out",
     ]
-    told = capsys.readouterr().out.splitlines()
+    told = (fitted / "printed.txt").read_text(encoding="utf-8").splitlines()
     told = [line for line in told if not line.startswith("warning: ") or "random weights" in line]
     for line, pattern in zip(told, expected, strict=True):
         assert re.fullmatch(pattern, line), line
@@ -69,7 +64,8 @@ def test_the_command_that_is_advised_can_be_typed(
 
 def test_what_was_chosen_for_random_weights_is_left_out_of_the_advice() -> None:
     typed = ["fit", "a b.csv", "--preset", "small", "--epochs=9", "--seed", "1", "--resume"]
-    assert pretrained_command(typed, Path("x"), without=PRETRAINED_DECIDES) == (
+    added = ["--init-from", "x", "--overwrite"]
+    assert changed_command(typed, without=PRETRAINED_DECIDES, added=added) == (
         "headlight-train fit 'a b.csv' --seed 1 --init-from x --overwrite"
     )
 
@@ -83,25 +79,6 @@ def test_the_checkpoint_that_ships_is_found_from_anywhere(
     assert found is not None
     assert found.is_absolute()
     assert (found / "model.safetensors").is_file()
-
-
-def test_a_file_of_semicolons_is_read_as_the_error_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments(tmp_path, "out")
-    rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").replace("\t", ";")
-    path = tmp_path / "rows.csv"
-    path.write_text(rows, encoding="utf-8")
-    command = [
-        str(path) if word.endswith("rows.tsv") else word
-        for word in arguments(tmp_path, "out", "--epochs", "1")
-    ]
-
-    assert main(command) == 1
-    assert capsys.readouterr().err == (
-        f"headlight-train: {path}: is separated by semicolons, not by commas: add --delimiter ';'\n"
-    )
-    assert main([*command, "--delimiter", ";"]) == 0
 
 
 def test_help_tells_the_value_of_each_preset(

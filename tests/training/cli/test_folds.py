@@ -1,8 +1,11 @@
 """`fit --folds`: figures of rows that took no part, then the checkpoint."""
 
+import contextlib
+import io
 import json
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 from statistics import mean, stdev
@@ -12,11 +15,10 @@ import pytest
 from model.files import WEIGHTS
 from tests.training.tiny_runs import arguments, signal_after, write_sentences
 from training.__main__ import main
+from training.cross_validation import Fold, fold_line, folds_line
 from training.data.dataset import Dataset
-from training.data.folds import split_folds
 from training.data.readers import Columns
-from training.data.splits import hold_out_rows, read_training
-from training.trials.folds import Fold, fold_line, folds_line
+from training.data.validation_split import read_training, split_folds, split_validation
 
 THREE = ("negative", "neutral", "positive")
 
@@ -38,18 +40,16 @@ def record(folder: Path, output: str) -> list[dict[str, float]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that never stopped; its output is `out`."""
     folder = tmp_path_factory.mktemp("whole")
-    assert main(command(folder, "out", "--folds", "3")) == 0
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(command(folder, "out", "--folds", "3")) == 0
+    (folder / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
     return folder
 
 
-def test_each_fold_mean_and_deviation_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(tmp_path, "out", "--folds", "3")) == 0
-
-    lines = capsys.readouterr().out.splitlines()
+def test_each_fold_mean_and_deviation_are_told(whole: Path) -> None:
+    lines = (whole / "printed.txt").read_text(encoding="utf-8").splitlines()
     told = [line for line in lines if line.startswith("fold ")]
-    found = record(tmp_path, "out")
+    found = record(whole, "out")
     assert [int(fold["rows"]) for fold in found] == [30, 30, 30]
     for line, fold in zip(told, found, strict=True):
         assert line.startswith(
@@ -69,7 +69,12 @@ def test_each_fold_mean_and_deviation_are_told(
         lines.index(told[-1]) + 1,
         len(lines) - 2,
     ]
-    assert lines[-1] == f"checkpoint: {tmp_path / 'out'}"
+    assert lines[-1] == f"checkpoint: {whole / 'out'}"
+    assert sorted(path.name for path in (whole / "out.run").iterdir()) == [
+        "folds.json",
+        "history.jsonl",
+        "history.png",
+    ]
 
 
 def write_part(path: Path, part: Dataset) -> str:
@@ -87,7 +92,7 @@ def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_pat
     for fold, (rest, inside) in zip(
         record(whole, "out"), split_folds(rows, count=3, seed=0), strict=True
     ):
-        training, validation = hold_out_rows(rest, which="random", share=0.1, seed=0)
+        training, validation = split_validation(rest, which="random", share=0.1, seed=0)
         output = f"out-{fold['fold']}"
         typed = command(tmp_path, output)
         typed[1] = write_part(tmp_path / "training.tsv", training)
@@ -104,47 +109,28 @@ def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_pat
         )
 
 
-def test_the_checkpoint_is_that_of_a_run_without_folds(whole: Path, tmp_path: Path) -> None:
-    assert main(command(tmp_path, "out")) == 0
-
-    assert (whole / "out" / WEIGHTS).read_bytes() == (tmp_path / "out" / WEIGHTS).read_bytes()
-    # Of a run without folds no folds are left, of one with folds no states.
-    assert not (tmp_path / "out.run" / "folds.json").exists()
-    assert sorted(path.name for path in (whole / "out.run").iterdir()) == [
-        "folds.json",
-        "history.jsonl",
-        "history.png",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("steps", "number", "done"), [(3, signal.SIGINT, 0), (12, signal.SIGTERM, 1)]
-)
 def test_an_interrupted_run_goes_on_and_keeps_its_folds(
     tmp_path: Path,
     whole: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    steps: int,
-    number: signal.Signals,
-    done: int,
 ) -> None:
     typed = command(tmp_path, "out", "--folds", "3")
     with monkeypatch.context() as patched:
-        signal_after(patched, steps, number)
-        assert main(typed) == 128 + number
+        signal_after(patched, 12, signal.SIGTERM)
+        assert main(typed) == 128 + signal.SIGTERM
     said = capsys.readouterr()
     assert said.err.splitlines()[-1] == (
-        f"headlight-train: interrupted after fold {done} of 3; the state is saved: run the same "
+        "headlight-train: interrupted after fold 1 of 3; the state is saved: run the same "
         "command with --resume to go on"
     )
-    assert (tmp_path / "out.run" / f"fold-{done + 1}" / "state").is_dir()
+    assert (tmp_path / "out.run" / "fold-2" / "state").is_dir()
     assert not (tmp_path / "out").exists()
 
     assert main(typed) == 1
     assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'out.run'} holds folds of a run: go on with it with "
-        "--resume, or give it up with --overwrite\n"
+        f"headlight-train: {tmp_path / 'out.run'} holds folds of a run: resume it with "
+        "--resume, or discard it with --overwrite\n"
     )
     assert main([*typed, "--resume"]) == 0
     assert len(re.findall(r"^fold ", capsys.readouterr().out, re.MULTILINE)) == 3
@@ -173,11 +159,13 @@ def _interrupting(history: object, *, epochs: int) -> str:
     return "epoch"
 
 
-def test_other_rows_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_rows_are_another_run(
+    tmp_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     typed = command(tmp_path, "out", "--folds", "3")
     run_dir = tmp_path / "out.run"
-    assert main(typed) == 0
-    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    run_dir.mkdir()
+    shutil.copy(whole / "out.run" / "folds.json", run_dir)
     rows = tmp_path / "rows.tsv"
     rows.write_text(rows.read_text() + "one more\tpositive\n")
     capsys.readouterr()
@@ -204,7 +192,7 @@ def test_other_rows_are_another_run(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         (
             ("--folds", "3", "--extend", "2"),
-            "--extend goes on with one run: leave it out, or leave out --folds",
+            "--extend continues one run: leave it out, or leave out --folds",
         ),
     ],
 )

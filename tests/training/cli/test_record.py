@@ -135,14 +135,6 @@ def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[.
     assert written["files"][0]["accuracy"] == one.float32_accuracy
 
 
-def test_without_the_option_nothing_is_recorded(folder: Path, record: Callable[..., int]) -> None:
-    before = (folder / MANIFEST).read_bytes()
-
-    assert record() == 0
-
-    assert (folder / MANIFEST).read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
@@ -182,21 +174,6 @@ def test_a_signed_folder_is_refused_before_the_work(
         f"headlight-train: {folder / SIGNATURE}: covers headlight.json, so a record there would "
         "make the signature wrong: remove model.sig, record, and sign again (headlight-train sign "
         f"{folder} --key PRIVATE.pem)\n"
-    )
-
-
-def test_two_sets_of_one_name_are_refused(
-    tmp_path: Path, folder: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    twin = write_rows(tmp_path / "sst" / "dev.jsonl", [("good", "positive")])
-    command = ["evaluate", *files, twin, "--checkpoint", folder, "--record-dtype", "bfloat16"]
-
-    assert main([str(argument) for argument in command]) == 1
-
-    assert capsys.readouterr() == (
-        "",
-        "headlight-train: two files would be recorded as sst/dev: give one of them another name "
-        "or folder\n",
     )
 
 

@@ -7,10 +7,9 @@ import torch
 
 from model import load_predictor, open_checkpoint
 from model.checkpoint.baseline import count_baseline
-from model.files import SIGNATURE
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.labelled_files import write_rows
-from tests.training.tiny_plans import TinyPlan, write_plan
+from tests.training.tiny_plans import TinyPlan
 from tests.training.tiny_runs import write_preset, write_sentences
 from training.__main__ import main
 from training.data.dataset import read_dataset
@@ -24,11 +23,6 @@ TEXTS = ["a good film", "\u2603 dull", "very long " * 40, "weak", "superb"]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tiny_checkpoint(tmp_path / "tiny")
-
-
-@pytest.fixture
-def plan(tmp_path: Path) -> TinyPlan:
-    return write_plan(tmp_path / "plan")
 
 
 def evaluate(folder: Path, *options: object) -> int:
@@ -83,39 +77,16 @@ def test_the_texts_of_all_files_are_counted_together(
     assert capsys.readouterr().out.endswith("\nbaseline and thresholds of 5 texts recorded\n")
 
 
-def test_both_records_are_written_by_one_command(tmp_path: Path, folder: Path) -> None:
-    path = write_rows(tmp_path / "a.tsv", [(text, 1) for text in TEXTS])
-
-    assert evaluate(folder, path, "--record-baseline", "--record-dtype", "bfloat16") == 0
-
-    manifest = open_checkpoint(folder).manifest
-    assert [record.dtype for record in manifest.precision] == ["bfloat16"]
-    assert manifest.baseline is not None
-
-
-def test_a_signed_folder_is_refused_before_anything_is_measured(
-    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_rows(tmp_path / "a.tsv", [(text, 1) for text in TEXTS])
-    (folder / SIGNATURE).write_text("{}")
-
-    assert evaluate(folder, path, "--record-baseline") == 1
-
-    output, errors = capsys.readouterr()
-    assert output == ""
-    assert "model.sig: covers headlight.json" in errors
-
-
 def test_the_rows_that_a_plan_holds_out_are_measured_first(
-    tmp_path: Path, folder: Path, plan: TinyPlan, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, folder: Path, tiny: TinyPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held_out = read_plan_data(load_plan(plan.plan), plan.data).held_out
+    held_out = read_plan_data(load_plan(tiny.plan), tiny.data).held_out
     more = write_rows(tmp_path / "dev.tsv", [(text, 1) for text in TEXTS])
 
-    options = ("--plan", plan.plan, "--data", plan.data, "--record-baseline")
+    options = ("--plan", tiny.plan, "--data", tiny.data, "--record-baseline")
     assert evaluate(folder, *options) == 0
     assert recorded(folder) == counted(folder, list(held_out.texts), ["validation"])
-    assert capsys.readouterr().out.startswith(f"{plan.plan}\n  rows       20 (")
+    assert capsys.readouterr().out.startswith(f"{tiny.plan}\n  rows       20 (")
 
     assert evaluate(folder, more, *options) == 0
     sets = ["validation", f"{tmp_path.name}/dev"]
@@ -138,14 +109,14 @@ def test_half_of_what_is_needed_is_refused(
 
 
 def test_a_plan_of_other_classes_is_refused(
-    tmp_path: Path, plan: TinyPlan, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tiny: TinyPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tiny_checkpoint(tmp_path / "other", config=tiny_config(labels=("bad", "good")))
 
-    assert evaluate(folder, "--plan", plan.plan, "--data", plan.data) == 1
+    assert evaluate(folder, "--plan", tiny.plan, "--data", tiny.data) == 1
 
     assert capsys.readouterr().err.endswith(
-        f"--plan: {plan.plan} has the classes negative, positive, and the checkpoint bad, good: "
+        f"--plan: {tiny.plan} has the classes negative, positive, and the checkpoint bad, good: "
         "take the plan that it was made by\n"
     )
 

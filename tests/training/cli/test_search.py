@@ -1,5 +1,7 @@
 """`search`: trials that are ranked and kept, and the command for the best."""
 
+import contextlib
+import io
 import json
 import shlex
 import signal
@@ -37,22 +39,19 @@ def results(folder: Path, output: str) -> list[dict[str, Any]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a search that never stopped; its output is `found`."""
     folder = tmp_path_factory.mktemp("whole")
-    assert main(command(folder, "found", *VALUES)) == 0
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(command(folder, "found", *VALUES)) == 0
+    (folder / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
     return folder
 
 
-def test_every_combination_is_tried_and_ranked(
-    tmp_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(tmp_path, "found", *VALUES)) == 0
-
-    found = results(tmp_path, "found")
+def test_every_combination_is_tried_and_ranked(whole: Path) -> None:
+    found = results(whole, "found")
     assert [trial["values"] for trial in found] == [
         {"epochs": epochs, "learning_rate": rate} for epochs in (1, 2) for rate in (0.005, 0.02)
     ]
     assert [trial["trial"] for trial in found] == [1, 2, 3, 4]
-    assert found == results(whole, "found")  # the seed decides everything
-    lines = capsys.readouterr().out.splitlines()
+    lines = (whole / "printed.txt").read_text(encoding="utf-8").splitlines()
     ranks = sorted(found, key=lambda trial: float(trial["loss"]))
     table = lines.index(
         next(line for line in lines if line.split()[:1] == ["trial"] and "seconds" in line)
@@ -72,8 +71,8 @@ def test_every_combination_is_tried_and_ranked(
         "warning: the best of 4 trials is chosen by the rows that measure it, so its figures are "
         "optimistic: measure it on rows that chose nothing, with --evaluate FILE"
     ) in lines
-    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == [
-        "search.json",
+    assert sorted(path.name for path in (whole / "found").iterdir()) == [
+        "search.journal",
         "search.jsonl",
     ]
 
@@ -133,7 +132,7 @@ def test_an_interrupted_search_goes_on(
 
     assert main(typed) == 1
     assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'found'} holds a search: go on with it with --resume, or "
+        f"headlight-train: {tmp_path / 'found'} holds a search: resume it with --resume, or "
         "replace it with --overwrite\n"
     )
     assert main([*typed, "--resume"]) == 0
@@ -194,7 +193,7 @@ def test_if_all_diverge_that_is_an_error(
     [
         (
             ("--learning-rate", "0.01", "--epochs", "1"),
-            "there is one combination of values alone: give an option several values, such as "
+            "there is only one combination of values: give an option several values, such as "
             "--learning-rate 2e-5,5e-5, or use fit",
         ),
         (
@@ -203,7 +202,7 @@ def test_if_all_diverge_that_is_an_error(
             "them, or give more values",
         ),
         (("--folds", "1"), "--folds must be at least 2, got 1"),
-        (("--resume",), "{output}: there is no search to go on with; leave out --resume"),
+        (("--resume",), "{output}: there is no search to resume; leave out --resume"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -245,8 +244,8 @@ def test_another_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(command(tmp_path, "found", "--overwrite")) == 1
 
     assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'found'} holds something else than a search: choose another "
-        "--output\n"
+        f"headlight-train: {tmp_path / 'found'} holds something other than a search: choose "
+        "another --output\n"
     )
     assert (tmp_path / "found" / "notes.txt").read_text() == "mine"
 
@@ -259,6 +258,6 @@ def test_another_search_is_not_gone_on_with(
     assert main(command(whole, "found", *options, "--resume")) == 1
 
     assert capsys.readouterr().err.startswith(
-        f"headlight-train: {whole / 'found' / 'search.json'}: the interrupted run was another one: "
-        "values: "
+        f"headlight-train: {whole / 'found' / 'search.journal'}: the interrupted run was another "
+        "one: values: "
     )

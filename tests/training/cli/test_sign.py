@@ -1,7 +1,5 @@
 """The commands that sign a checkpoint and verify it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.model.keys import KeyPair, elliptic_pair
-from tests.test_architecture import ROOT
 from training.__main__ import main
 
 
@@ -48,31 +45,3 @@ def test_what_does_not_open_is_not_signed(
     fault = f"headlight-train: {folder / 'tokenizer.json'}: is missing\n"
     assert capsys.readouterr() == ("", fault)
     assert not (folder / SIGNATURE).exists()
-
-
-@pytest.mark.parametrize("command", ["sign", "verify"])
-@pytest.mark.parametrize("package", ["model_signing", "cryptography", "OpenSSL"])
-def test_one_line_says_what_to_install(
-    command: str, package: str, checkpoint_folder: Path, keys: KeyPair
-) -> None:
-    program = (
-        f"import sys; sys.modules['{package}'] = None; "
-        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
-    key = keys.private if command == "sign" else keys.public
-    ended = subprocess.run(
-        [sys.executable, "-c", program, command, str(checkpoint_folder), "--key", str(key)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    [line] = ended.stderr.splitlines()
-    name = line.removeprefix("headlight-train: ").partition(" ")[0]
-    assert name.partition(".")[0] == package
-    assert line == (
-        f"headlight-train: {name} is not installed, which signatures need: .venv/bin/pip install "
-        "--constraint constraints.txt --editable '.[signing]'"
-    )

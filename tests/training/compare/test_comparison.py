@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from model.checkpoint.manifest import DataSource
-from training.compare.comparison import Comparison, Outcome, Run, from_json, spread, to_json
+from training.compare.comparison import Comparison, Outcome, VariantRun, from_json, spread, to_json
 from training.compare.report import to_markdown
-from training.fit.rows import EvalResult
+from training.fit.rows import LossAndAccuracy
 from training.measure.history import Measurement
 
 
@@ -24,20 +24,23 @@ def point(epoch: int, validation_loss: float) -> Measurement:
     )
 
 
-def run(seed: int, training: float, validation: float) -> Run:
-    return Run(
+def run(seed: int, training: float, validation: float) -> VariantRun:
+    return VariantRun(
         seed=seed,
         seconds=4.0 + seed,
-        training=EvalResult(0.25, training),
-        validation=EvalResult(0.5, validation),
+        training=LossAndAccuracy(0.25, training),
+        validation=LossAndAccuracy(0.5, validation),
         history=(point(1, 0.6), point(2, 0.4 + seed), point(3, 0.5)),
     )
 
 
 FIRST = Outcome("four", "four heads", 12_345, (run(0, 0.99, 0.80), run(1, 0.97, 0.82)))
 SECOND = Outcome("one", "one head", 345, (run(0, 0.95, 0.79), run(1, 0.94, 0.83)))
-ALONE = Outcome(
-    "tf-idf", "TF-IDF", 99, (Run(0, 1.5, EvalResult(0.1, 1.0), EvalResult(0.4, 0.84), ()),)
+SINGLE_PROCESS = Outcome(
+    "tf-idf",
+    "TF-IDF",
+    99,
+    (VariantRun(0, 1.5, LossAndAccuracy(0.1, 1.0), LossAndAccuracy(0.4, 0.84), ()),),
 )
 COMPARISON = Comparison(
     command="headlight-train compare uci/amazon.tsv",
@@ -47,7 +50,7 @@ COMPARISON = Comparison(
     training_rows=800,
     validation_rows=200,
     epochs=3,
-    outcomes=(FIRST, SECOND, ALONE),
+    outcomes=(FIRST, SECOND, SINGLE_PROCESS),
 )
 
 
@@ -61,7 +64,7 @@ def test_a_spread_is_mean_and_sample_deviation() -> None:
 def test_the_gap_and_the_best_epoch() -> None:
     assert FIRST.runs[0].gap == pytest.approx(0.19)
     assert [run.best.epoch for run in FIRST.runs if run.best] == [2, 3]
-    assert ALONE.runs[0].best is None
+    assert SINGLE_PROCESS.runs[0].best is None
 
 
 def test_json_gives_all_back() -> None:
@@ -91,10 +94,3 @@ def test_one_variant_is_set_against_nothing() -> None:
     page = to_markdown(dataclasses.replace(COMPARISON, outcomes=(FIRST,)))
 
     assert "## Against" not in page
-
-
-def test_the_page_ends_with_a_line() -> None:
-    page = to_markdown(COMPARISON)
-
-    assert page.endswith("joined.\n")
-    assert "\n\n\n" not in page

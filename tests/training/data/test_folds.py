@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from model.checkpoint.manifest import DataSource
 from training.data.dataset import Dataset
-from training.data.folds import split_folds
-from training.data.splits import text_key
+from training.data.validation_split import split_folds, text_key
 from training.errors import DataError
 
 

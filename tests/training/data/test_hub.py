@@ -2,10 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow
@@ -13,9 +9,10 @@ import pytest
 from pyarrow import parquet
 
 from tests.families import save_family
-from tests.hub_stand_in import Hub, files_of, run_hub
+from tests.hub_stand_in import Hub, files_of
+from training.__main__ import main
+from training.data.hub import local_files
 
-ROOT = Path(__file__).parents[3]
 NAME = "people/reviews"
 
 
@@ -29,29 +26,7 @@ def rows(count: int) -> bytes:
     return written.getvalue()
 
 
-@pytest.fixture
-def hub() -> Iterator[Hub]:
-    with run_hub() as running:
-        yield running
-
-
-def run(hub: Hub, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_python(hub, tmp_path, "-m", "training", *arguments)
-
-
-def run_python(hub: Hub, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**clean, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_a_run_on_names_alone(hub: Hub, tmp_path: Path) -> None:
+def test_a_run_on_names_alone(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Network and rows come from the hub; the record says from which commits."""
     family = save_family(tmp_path / "film", "roberta", labels=("negative", "positive"))
     network = hub.add("people/film", files_of(family))
@@ -66,13 +41,13 @@ def test_a_run_on_names_alone(hub: Hub, tmp_path: Path) -> None:
     )
     output = tmp_path / "out"
 
-    done = run(
-        hub, tmp_path, "fit", f"hf:{NAME}", "--validation", f"hf:{NAME}@main:validation",
-        "--init-from", "hf:people/film@main", "--epochs", "1", "--max-length", "16",
-        "--output", str(output),
-    )  # fmt: skip
+    command = [
+        *("fit", f"hf:{NAME}", "--validation", f"hf:{NAME}@main:validation"),
+        *("--init-from", "hf:people/film@main", "--epochs", "1", "--max-length", "16"),
+        *("--output", str(output)),
+    ]
+    assert main(command) == 0
 
-    assert done.returncode == 0, done.stderr
     manifest = json.loads((output / "headlight.json").read_text())
     assert [(each["file"], each["rows"]) for each in manifest["training_data"][:2]] == [
         (f"reviews@{data[:12]}_data_train-00000-of-00002.parquet", 20),
@@ -83,12 +58,10 @@ def test_a_run_on_names_alone(hub: Hub, tmp_path: Path) -> None:
 
     # What was fetched at a commit needs no hub.
     asked = len(hub.asked)
-    done = run(
-        hub, tmp_path, "evaluate", f"hf:{NAME}@{data}:validation", "--checkpoint", str(output),
-        "--json", "-",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    json.loads(done.stdout)
+    capsys.readouterr()
+    names = [f"hf:{NAME}@{data}:validation", "--checkpoint", str(output), "--json", "-"]
+    assert main(["evaluate", *names]) == 0
+    json.loads(capsys.readouterr().out)
     assert len(hub.asked) == asked
 
 
@@ -115,42 +88,37 @@ def test_a_run_on_names_alone(hub: Hub, tmp_path: Path) -> None:
     ],
 )
 def test_a_split_that_is_not_there(
-    files: dict[str, bytes], chosen: str, fault: str, hub: Hub, tmp_path: Path
+    files: dict[str, bytes],
+    chosen: str,
+    fault: str,
+    hub: Hub,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     hub.add(NAME, files, kind="datasets")
 
-    done = run(hub, tmp_path, "fit", f"hf:{NAME}@main{chosen}", "--output", str(tmp_path / "out"))
+    assert main(["fit", f"hf:{NAME}@main{chosen}", "--output", str(tmp_path / "out")]) == 1
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"headlight-train: hf:{NAME}@main{chosen}: {fault}\n"
+    assert capsys.readouterr() == ("", f"headlight-train: hf:{NAME}@main{chosen}: {fault}\n")
 
 
-def test_a_file_of_unknown_size_is_not_fetched(hub: Hub, tmp_path: Path) -> None:
+def test_a_file_of_unknown_size_is_not_fetched(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hub.add(NAME, {"train.parquet": rows(4)}, kind="datasets")
     hub.repositories[f"datasets/{NAME}"].sizes = False
 
-    done = run(hub, tmp_path, "fit", f"hf:{NAME}", "--output", str(tmp_path / "out"))
+    assert main(["fit", f"hf:{NAME}", "--output", str(tmp_path / "out")]) == 1
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"headlight-train: hf:{NAME}: the hub does not tell how large train.parquet is: try again\n"
-    )
+    assert capsys.readouterr().err.startswith(f"headlight-train: hf:{NAME}: the hub does not ")
     assert hub.downloads() == []
 
 
-def test_files_whose_paths_look_alike_are_kept_apart(hub: Hub, tmp_path: Path) -> None:
+def test_files_whose_paths_look_alike_are_kept_apart(hub: Hub) -> None:
     """`a/train` is the training split of `a`; `a_train` is a split of its own."""
     files = {"a/train.parquet": rows(4), "a_train.parquet": rows(6)}
     hub.add(NAME, files, kind="datasets")
-    program = (
-        "from pathlib import Path\n"
-        "from training.data.hub import local_files\n"
-        f"for split in ('a/train', 'a_train'):\n"
-        f"    (path,) = local_files([Path(f'hf:{NAME}@main:{{split}}')])\n"
-        "    print(path.stat().st_size)"
-    )
 
-    done = run_python(hub, tmp_path, "-c", program)
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(len(content)) for content in files.values()]
+    for split, content in (("a/train", files["a/train.parquet"]), ("a_train", rows(6))):
+        (path,) = local_files([Path(f"hf:{NAME}@main:{split}")])
+        assert path.read_bytes() == content

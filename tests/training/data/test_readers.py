@@ -395,12 +395,6 @@ def test_a_chosen_delimiter_that_is_not_there_is_told(tmp_path: Path) -> None:
         read(path, Columns(delimiter=";"))
 
 
-def test_quotes_are_told_with_the_delimiter_that_was_chosen(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", 'text;label\n"one"more;0\n')
-    with pytest.raises(DataError, match=r"put a field that holds ';', a quote or a line break"):
-        read(path, Columns(delimiter=";"))
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".tsv"])
 def test_other_formats_have_their_own_delimiter(tmp_path: Path, suffix: str) -> None:
     path = write_rows(tmp_path / f"a{suffix}", ROWS)

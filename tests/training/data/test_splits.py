@@ -12,7 +12,7 @@ from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.data.dataset import Dataset
 from training.data.readers import Columns
-from training.data.splits import read_and_split, split_stratified
+from training.data.validation_split import read_and_split, split_stratified
 from training.errors import DataError, RecipeError
 
 SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)

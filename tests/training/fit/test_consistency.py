@@ -1,4 +1,4 @@
-"""Consistency training: answers on disturbed texts are held to those on the texts themselves."""
+"""Consistency training: answers on perturbed texts are held to those on the texts themselves."""
 
 import pytest
 import torch
@@ -11,23 +11,23 @@ from training.device import Accelerator
 from training.errors import RecipeError
 from training.fit.objective import divergence
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows, load_steps
+from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 
 DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
 
 
-def disturbed_rows() -> Rows:
-    """A dozen texts, each with a disturbed one."""
+def perturbed_rows() -> EncodedRows:
+    """A dozen texts, each with a perturbed one."""
     tokenizer = tiny_tokenizer()
-    return Rows(
+    return EncodedRows(
         [tokenizer.encode(text) for text in (*GOOD, *BAD)],
         TRUTH.tolist(),
-        disturbed=[tokenizer.encode(text) for text in DISTURBED],
+        perturbed=[tokenizer.encode(text) for text in DISTURBED],
     )
 
 
-def make(network: torch.nn.Module, rows: Rows, **changes: object) -> Trainer:
+def make(network: torch.nn.Module, rows: EncodedRows, **changes: object) -> Trainer:
     return Trainer(
         network,
         tiny_tokenizer(),
@@ -36,28 +36,28 @@ def make(network: torch.nn.Module, rows: Rows, **changes: object) -> Trainer:
         validation=rows,
         accelerator=Accelerator(CPU),
         state_dir=None,
-        identity={},
+        fingerprint={},
     )
 
 
 def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
     logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
-    disturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    perturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
 
-    value = divergence(logits, disturbed)
+    value = divergence(logits, perturbed)
 
     first, second = torch.tensor([1.0, 0.0]).softmax(0)
     expected = (0.5 * (0.5 / first).log() + 0.5 * (0.5 / second).log()) / 2
     assert float(value.detach()) == pytest.approx(float(expected))
     torch.autograd.backward(value)
     assert logits.grad is None
-    assert disturbed.grad is not None
-    assert bool((disturbed.grad[0] != 0.0).all())
+    assert perturbed.grad is not None
+    assert bool((perturbed.grad[0] != 0.0).all())
 
 
 def test_a_step_follows_the_loss_and_the_divergence() -> None:
-    rows = disturbed_rows()
-    assert rows.disturbed is not None
+    rows = perturbed_rows()
+    assert rows.perturbed is not None
     network, same = still_network(), still_network()
     trainer = make(network, rows, consistency=0.5)
     (step,) = load_steps(rows, [range(12)], pad_token_id=0, accelerator=Accelerator(CPU))
@@ -65,11 +65,11 @@ def test_a_step_follows_the_loss_and_the_divergence() -> None:
     trainer.training_step(step)
 
     same.train()
-    logits, disturbed = (
+    logits, perturbed = (
         same(collate(list(texts), pad_token_id=0, device=CPU)).logits
-        for texts in (rows.encodings, rows.disturbed)
+        for texts in (rows.encodings, rows.perturbed)
     )
-    loss = functional.cross_entropy(logits, TRUTH) + 0.5 * divergence(logits, disturbed)
+    loss = functional.cross_entropy(logits, TRUTH) + 0.5 * divergence(logits, perturbed)
     torch.autograd.backward(loss)
     gradients = dict(same.named_parameters())
     for name, parameter in network.named_parameters():
@@ -81,14 +81,14 @@ def test_a_step_follows_the_loss_and_the_divergence() -> None:
 
 def test_answers_on_disturbed_texts_come_closer() -> None:
     def apart(weight: float) -> float:
-        rows, network = disturbed_rows(), still_network()
-        assert rows.disturbed is not None
+        rows, network = perturbed_rows(), still_network()
+        assert rows.perturbed is not None
         trainer = make(network, rows, consistency=weight, epochs=30, keep="last")
         trainer.run(save_every=1000, stop=lambda: None, record=lambda _: None)
         with torch.no_grad():
             one, other = (
                 network(collate(list(texts), pad_token_id=0, device=CPU)).logits
-                for texts in (rows.encodings, rows.disturbed)
+                for texts in (rows.encodings, rows.perturbed)
             )
         return float(divergence(one, other))
 
@@ -96,7 +96,7 @@ def test_answers_on_disturbed_texts_come_closer() -> None:
 
 
 def test_without_disturbed_texts_there_is_nothing_to_hold_to() -> None:
-    bare = Rows(disturbed_rows().encodings, TRUTH.tolist())
+    bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
 
-    with pytest.raises(RecipeError, match="consistency: no disturbed texts are made here"):
+    with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
         make(still_network(), bare, consistency=0.5)

@@ -19,7 +19,7 @@ from tests.training.tiny_plans import write_mpnet
 from training.device import Accelerator
 from training.fit.objective import batch_loss
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows, load_steps
+from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 from training.plan.mpnet import load_mpnet
 
@@ -72,7 +72,7 @@ def step(
     """One step of the loop over one batch."""
     tokenizer = tiny_tokenizer()
     targets = np.full((len(texts), 2), 0.5, np.float32) if soft else None
-    rows = Rows([tokenizer.encode(text) for text in texts], [1, 0, 1], targets)
+    rows = EncodedRows([tokenizer.encode(text) for text in texts], [1, 0, 1], targets)
     device.place(network)
     with device.on():
         accelerator = Accelerator(DEVICE, bfloat16)
@@ -84,7 +84,7 @@ def step(
             validation=rows,
             accelerator=accelerator,
             state_dir=None,
-            identity={},
+            fingerprint={},
         )
         (step,) = load_steps(rows, [[0, 1, 2]], pad_token_id=0, accelerator=accelerator)
         (batch,) = step.batches

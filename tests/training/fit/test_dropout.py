@@ -1,7 +1,5 @@
 """Dropout of a training step."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.builders import tiny_config, tiny_network
-from tests.training.fit.test_trainer import make_trainer, still_network
-from training.fit.dropout import ByteDropout, Part, drawn_for, use_byte_dropout
+from training.fit.dropout import ByteDropout, RowSlice, draw_for_slice, use_byte_dropout
 
 
 def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
@@ -72,10 +69,6 @@ def test_the_seed_decides() -> None:
     assert not torch.equal(drop(states, 0.5, seed=1), drop(states, 0.5, seed=2))
 
 
-def test_bfloat16_stays() -> None:
-    assert drop(torch.ones(8, dtype=torch.bfloat16), 0.5).dtype == torch.bfloat16
-
-
 @pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
 def test_nothing_and_everything_can_be_dropped(p: float, value: float) -> None:
     assert torch.equal(drop(torch.ones(100), p), torch.full((100,), value))
@@ -100,15 +93,6 @@ def test_a_network_keeps_its_weights_and_probabilities() -> None:
     assert list(network.state_dict()) == names
 
 
-def test_a_run_drops_by_bytes(tmp_path: Path) -> None:
-    network = still_network()
-
-    make_trainer(tmp_path, network)
-
-    kinds = {type(module) for module in network.modules() if isinstance(module, nn.Dropout)}
-    assert kinds == {ByteDropout}
-
-
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
     """Features, attention weights and what torch's own dropout zeroes."""
@@ -124,7 +108,7 @@ def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
         with sdpa_kernel([SDPBackend.MATH]):
             whole = forward(states)
         for first in range(parts):
-            part = Part(8, first, parts)
+            part = RowSlice(8, first, parts)
             torch.manual_seed(7)
-            with drawn_for(part):
+            with draw_for_slice(part):
                 torch.testing.assert_close(forward(part.of(states)), whole[first::parts])

@@ -14,7 +14,7 @@ from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from training.device import Accelerator
 from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
-from training.fit.rows import Rows
+from training.fit.rows import EncodedRows
 from training.fit.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -50,20 +50,13 @@ def test_another_device_keeps_its_own_choice() -> None:
     assert FUSED in gradient_functions(attend(4, device=torch.device("meta")))
 
 
-def test_the_choice_ends_with_the_step() -> None:
-    attend(4)
-    query = torch.zeros(1, 2, 4, 8, requires_grad=True)
-    output = functional.scaled_dot_product_attention(query, query, query)
-    assert FUSED in gradient_functions(output)
-
-
 @pytest.mark.parametrize(("words", "is_fused"), [(3, False), (200, True)])
 def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bool) -> None:
     # Dropout on the weights would keep the fused kernel out by itself.
     config = tiny_config(max_position_embeddings=256, attention_probs_dropout_prob=0.0)
     network = tiny_network(config)
     tokenizer = tiny_tokenizer(max_length=256)
-    known = Rows([tokenizer.encode("good"), tokenizer.encode("film " * words)], [1, 0])
+    known = EncodedRows([tokenizer.encode("good"), tokenizer.encode("film " * words)], [1, 0])
     recipe = Recipe.model_validate({"batch_size": 2, "epochs": 1, "learning_rate": 1e-3})
     seen: list[set[str]] = []
 
@@ -81,7 +74,7 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
         validation=known,
         accelerator=Accelerator(CPU),
         state_dir=None,
-        identity={},
+        fingerprint={},
     )
     histories: list[object] = []
     trainer.run(save_every=500, stop=lambda: None, record=histories.append)

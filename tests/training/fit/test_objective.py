@@ -10,7 +10,7 @@ from tests.builders import tiny_conv_network, tiny_network
 from training.device import Accelerator
 from training.fit.objective import batch_loss, class_weights, weight_penalty
 from training.fit.recipe import Recipe, load_recipe
-from training.fit.rows import LEFT_OUT, Rows
+from training.fit.rows import LEFT_OUT, EncodedRows
 
 
 def test_the_loss_of_a_sigmoid_unit_is_its_binary_cross_entropy() -> None:
@@ -51,21 +51,17 @@ def test_the_penalty_is_of_the_squares_of_the_embedding() -> None:
     )
 
 
-def test_no_factor_no_penalty() -> None:
-    assert weight_penalty(tiny_network(), load_recipe("small", {})) == 0.0
-
-
 def test_balanced_classes_weigh_the_same_in_all() -> None:
     label_ids = [0] * 6 + [2] * 2  # no row of class 1
     recipe = Recipe(class_weights="balanced")
     accelerator = Accelerator(torch.device("cpu"))
 
-    weights = class_weights(Rows([], label_ids), recipe, accelerator)
+    weights = class_weights(EncodedRows([], label_ids), recipe, accelerator)
 
     assert weights is not None
     torch.testing.assert_close(weights, torch.tensor([8 / 12, 0.0, 8 / 4]))
     assert float(weights[torch.tensor(label_ids)].mean()) == pytest.approx(1.0)
-    assert class_weights(Rows([], label_ids), Recipe(), accelerator) is None
+    assert class_weights(EncodedRows([], label_ids), Recipe(), accelerator) is None
 
 
 @pytest.mark.parametrize("soft", [False, True])
@@ -113,4 +109,4 @@ def test_rows_know_whether_they_leave_classes_out(
 ) -> None:
     array = None if targets is None else np.array(targets, np.float32)
 
-    assert Rows([], [], array).leave_out is expected
+    assert EncodedRows([], [], array).leave_out is expected

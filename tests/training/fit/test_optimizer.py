@@ -25,10 +25,6 @@ def test_a_warm_up_that_ends_between_two_steps() -> None:
     assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
 
 
-def test_a_run_of_one_step() -> None:
-    assert learning_rate(0, total_steps=1, warmup_share=0.1, peak=3.0) == 3.0
-
-
 @given(
     total_steps=st.integers(1, 2000),
     warmup_share=st.floats(0.0, 0.99),
@@ -116,10 +112,3 @@ def test_the_mean_follows_quickly_at_first_and_slowly_later() -> None:
     update_average(mean, weights, decay=0.99, step=10**6)
     assert mean[0].tolist() == pytest.approx([0.901, 0.901])  # 0.9 + (1 - 0.99) * 0.1
     assert weights[0].tolist() == [1.0, 1.0]
-
-
-def test_the_mean_of_weights_that_stay_is_these_weights() -> None:
-    mean = [torch.tensor([0.25, -3.0])]
-    for step in range(5):
-        update_average(mean, [torch.tensor([0.25, -3.0])], decay=0.9, step=step)
-    assert mean[0].tolist() == [0.25, -3.0]

@@ -52,20 +52,6 @@ def test_options_change_a_preset() -> None:
     assert changed == load_recipe("small", {}).model_copy(update={"epochs": 7, "seed": 3})
 
 
-def test_a_file_of_ones_own(tmp_path: Path) -> None:
-    preset = tmp_path / "mine.toml"
-    preset.write_text(f"epochs = 2\nlearning_rate = 1\n{NETWORK}", encoding="utf-8")
-
-    assert load_recipe(str(preset), {"dropout": 0.25}) == Recipe(
-        epochs=2,
-        learning_rate=1.0,
-        dropout=0.25,
-        network=NetworkSizes(
-            vocab_size=500, hidden_size=10, num_layers=1, num_heads=2, intermediate_size=8
-        ),
-    )
-
-
 def test_all_faults_are_told(tmp_path: Path) -> None:
     preset = tmp_path / "mine.toml"
     text = f"epochs = 0\nspeed = 3\n{NETWORK}".replace("num_heads = 2", "num_heads = 3")

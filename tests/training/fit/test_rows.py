@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from tests.builders import tiny_tokenizer
 from training.device import Accelerator
-from training.fit.rows import Rows, Share, load_steps
+from training.fit.rows import EncodedRows, StepShare, load_steps
 
 TEXTS = ["good film", "a bad, bad film", "good"]
 PLACES = [[0, 2], [1], [2, 1, 0]]
 CPU = Accelerator(torch.device("cpu"))
 
 
-def rows(*, targets: bool = False) -> Rows:
+def rows(*, targets: bool = False) -> EncodedRows:
     tokenizer = tiny_tokenizer()
     known = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]], np.float32)
     encodings = [tokenizer.encode(text) for text in TEXTS]
-    return Rows(encodings, [1, 0, 1], known if targets else None)
+    return EncodedRows(encodings, [1, 0, 1], known if targets else None)
 
 
 def test_a_step_has_the_rows_of_its_places() -> None:
@@ -68,7 +68,7 @@ def test_every_row_counts_once_in_one_pass_of_one_process(
     places = np.arange(rows)
     counted: list[int] = []
     for process in range(processes):
-        share = Share(process, processes, passes)
+        share = StepShare(process, processes, passes)
         for part, count in zip(share.parts(rows), share.counts(rows), strict=True):
             taken = places[part.first :: part.step].tolist()
             assert taken  # every pass has a row, because all processes exchange gradients
@@ -80,7 +80,7 @@ def test_every_row_counts_once_in_one_pass_of_one_process(
 
 def test_all_passes_of_a_step_have_the_length_of_its_longest_text() -> None:
     (step,) = load_steps(
-        rows(), [[0, 1, 2]], pad_token_id=0, accelerator=CPU, share=Share(passes=3)
+        rows(), [[0, 1, 2]], pad_token_id=0, accelerator=CPU, share=StepShare(passes=3)
     )
 
     longest = max(len(encoding.input_ids) for encoding in rows().encodings)

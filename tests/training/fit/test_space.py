@@ -10,7 +10,7 @@ import torch
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.matching import exactly
 from training.errors import NoSpaceError
-from training.fit.space import Demand, check_space, demand_of
+from training.fit.checkpointing import Demand, check_space, demand_of
 from training.fit.state import TrainerState, clone, gather, save_state, size_of_state
 
 Usage = namedtuple("Usage", ["total", "used", "free"])

@@ -47,11 +47,3 @@ def test_the_first_loss_that_is_no_number_is_named(loss: float) -> None:
     )
     with pytest.raises(DivergedRunError, match=exactly(message)):
         log.read_into(state)
-
-
-def test_without_steps_nothing_changes() -> None:
-    state = TrainerState(step=3)
-
-    StepLog(1e-3).read_into(state)
-
-    assert state == TrainerState(step=3)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tests.matching import exactly
-from training.measure.calibrate import HIGHEST, LOWEST, fit_temperature
-from training.measure.metrics import measure
+from training.measure.metrics import HIGHEST, LOWEST, fit_temperature, measure
 
 
 def drawn(

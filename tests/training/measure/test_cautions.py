@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from training.data.dataset import Dataset
-from training.measure.cautions import result_cautions, row_cautions
 from training.measure.metrics import Figures, measure
+from training.measure.summary import result_warnings, row_warnings
 
 LABELS = ("bad", "good")
 
@@ -25,11 +25,11 @@ def figures(right: int, wrong: int) -> Figures:
 
 
 def test_sound_rows_are_not_warned_of() -> None:
-    assert row_cautions(dataset(400, 400), dataset(100, 100, start=1000), {}) == []
+    assert row_warnings(dataset(400, 400), dataset(100, 100, start=1000), {}) == []
 
 
 def test_a_tiny_validation_set_is_told_with_its_interval() -> None:
-    assert row_cautions(dataset(400, 400), dataset(24, 24, start=1000), {}) == [
+    assert row_warnings(dataset(400, 400), dataset(24, 24, start=1000), {}) == [
         "48 validation rows are few: an accuracy near 50% on them has a 95 % interval of 36% to "
         "64%, and they choose the epoch and the temperature; give 200 or more with --validation "
         "or --validation-share"
@@ -40,15 +40,15 @@ def test_a_class_that_is_missing_or_rare_is_named() -> None:
     labels = ("bad", "fair", "good")
     training = dataset(300, 9, 300, labels=labels)
     validation = dataset(200, 0, 3, start=1000, labels=labels)
-    assert row_cautions(training, validation, {}) == [
+    assert row_warnings(training, validation, {}) == [
         "training rows below 10 for a class (fair 9): the model hardly learns it",
-        "no validation rows are fair: nothing tells how well it is known",
+        "no validation rows are fair: nothing shows how well it is known",
         "validation rows below 10 for a class (good 3): its recall says little",
     ]
 
 
 def test_a_class_that_dominates_is_told_with_its_share() -> None:
-    assert row_cautions(dataset(19, 981), dataset(100, 100, start=2000), {}) == [
+    assert row_warnings(dataset(19, 981), dataset(100, 100, start=2000), {}) == [
         "98.1% of the training rows are good: always answering it would be as accurate, so look "
         "at macro F1 and recall"
     ]
@@ -58,11 +58,11 @@ def test_labels_that_disagree_and_texts_on_both_sides_are_counted() -> None:
     texts = ("Fine!", "fine", *(f"text {number}" for number in range(398)))
     training = Dataset(texts, tuple(place % 2 for place in range(400)), LABELS, ())
     held_out = dataset(100, 100, start=395)
-    assert row_cautions(training, held_out, {"x/test": dataset(1, 1, start=5000)}) == [
+    assert row_warnings(training, held_out, {"x/test": dataset(1, 1, start=5000)}) == [
         "1 text is in the training rows with more than one label",
         "3 of the 200 texts of validation are training texts too: its figures flatter the model",
     ]
-    (caution,) = row_cautions(
+    (caution,) = row_warnings(
         dataset(200, 200), dataset(100, 100, start=1000), {"x/test": dataset(1, 1)}
     )
     assert caution.startswith("2 of the 2 texts of x/test are training texts too")
@@ -70,24 +70,24 @@ def test_labels_that_disagree_and_texts_on_both_sides_are_counted() -> None:
 
 @pytest.mark.parametrize("temperature", [0.06, 1.3, 19.0])
 def test_a_good_result_is_not_warned_of(temperature: float) -> None:
-    assert result_cautions(figures(90, 10), temperature, LABELS, share=0.5, baseline=0.9) == []
+    assert result_warnings(figures(90, 10), temperature, LABELS, share=0.5, baseline=0.9) == []
 
 
 @pytest.mark.parametrize(("temperature", "shown"), [(0.0500001, "0.050"), (19.99999, "20.000")])
 def test_a_temperature_at_its_bound_is_told(temperature: float, shown: str) -> None:
-    assert result_cautions(figures(90, 10), temperature, LABELS, share=0.5, baseline=None) == [
+    assert result_warnings(figures(90, 10), temperature, LABELS, share=0.5, baseline=None) == [
         f"the temperature {shown} is at its bound (0.05 to 20.0): the probabilities are not "
         "calibrated; look at the validation rows and their labels"
     ]
 
 
 def test_a_temperature_that_could_not_be_fitted_is_told() -> None:
-    (caution,) = result_cautions(figures(100, 0), 1.0, LABELS, share=0.5, baseline=None)
+    (caution,) = result_warnings(figures(100, 0), 1.0, LABELS, share=0.5, baseline=None)
     assert caution.startswith("no temperature could be fitted, because every validation row")
 
 
 def test_a_model_that_is_no_better_than_one_answer_is_told() -> None:
-    assert result_cautions(figures(60, 40), 1.2, LABELS, share=0.6, baseline=0.75) == [
+    assert result_warnings(figures(60, 40), 1.2, LABELS, share=0.6, baseline=0.75) == [
         "the model is no better than always answering the most frequent class (60.00%): it has "
         "learnt nothing of use; try more --epochs, more rows or --init-from",
         "TF-IDF with logistic regression is better on the validation rows: 75.00% against "
@@ -96,7 +96,7 @@ def test_a_model_that_is_no_better_than_one_answer_is_told() -> None:
 
 
 def test_a_model_that_is_worse_than_guessing_hints_at_the_order_of_the_labels() -> None:
-    assert result_cautions(figures(10, 90), 1.2, LABELS, share=0.5, baseline=None) == [
+    assert result_warnings(figures(10, 90), 1.2, LABELS, share=0.5, baseline=None) == [
         "an accuracy of 10.00% is worse than guessing: training and validation files may number "
         "their classes in another order; see --labels"
     ]
@@ -122,4 +122,4 @@ def test_a_class_that_is_never_recognised_is_told(rare: int, told: list[str]) ->
     found = measure(probabilities, truth)
 
     labels = ("negative", "neutral", "positive")
-    assert result_cautions(found, 1.2, labels, share=0.5, baseline=None) == told
+    assert result_warnings(found, 1.2, labels, share=0.5, baseline=None) == told

@@ -51,12 +51,6 @@ def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
     assert drawn.count("stroke: #d55e00; stroke-width: 1.5") == 4
 
 
-def test_one_measurement_is_enough(tmp_path: Path) -> None:
-    plot_history(HISTORY[:1], tmp_path / "history.png")
-
-    assert (tmp_path / "history.png").stat().st_size > 0
-
-
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
     message = "a plot is written as .png or .svg, got history.jpg: change the suffix"
     with pytest.raises(RecipeError, match=exactly(message)):

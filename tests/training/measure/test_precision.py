@@ -6,7 +6,7 @@ import pytest
 
 from tests.matching import exactly
 from training.errors import RecipeError
-from training.measure.precision import set_names
+from training.measure.evaluate import set_names
 
 
 @pytest.mark.parametrize(

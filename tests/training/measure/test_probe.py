@@ -81,10 +81,6 @@ def test_a_model_that_counts_words_fails_at_negation() -> None:
     assert 0.4 < labels["change of mind"].passed / labels["change of mind"].rows < 0.6
 
 
-def test_the_same_seed_asks_the_same() -> None:
-    assert probe(counts_words, TEXTS, seed=1) == probe(counts_words, TEXTS, seed=1)
-
-
 def test_each_test_draws_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = probe(counts_words, TEXTS)
     text = read_templates("probes")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.measure.reliability import Scores, plot_reliability
+from training.measure.plots import Scores, plot_reliability
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

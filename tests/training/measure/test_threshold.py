@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from model.checkpoint.thresholds import threshold_reports
 from training.measure.metrics import measure
-from training.measure.threshold import threshold_lines
+from training.measure.report import threshold_table
 
 TWO = ("negative", "positive")
 THREE = ("negative", "neutral", "positive")
@@ -74,7 +74,7 @@ def test_more_classes_begin_with_zero_and_may_be_without_a_text() -> None:
 def test_people_read_a_line_for_each_threshold() -> None:
     reports = threshold_reports(of_positive(0.95, 0.75, 0.9, 0.02), np.array([1, 1, 0, 0]), TWO)
 
-    assert threshold_lines(reports) == [
+    assert threshold_table(reports).splitlines() == [
         "                                        negative           positive",
         "threshold  answered  accuracy  precision, recall  precision, recall",
         "     0.50   100.00%    75.00%   100.00%,  50.00%    66.67%, 100.00%",
@@ -90,7 +90,8 @@ def test_people_read_a_line_for_each_threshold() -> None:
 
 def test_a_long_name_widens_its_column() -> None:
     labels = ("negative", "of several opinions")
-    lines = threshold_lines(threshold_reports(of_positive(0.9), np.array([1]), labels))
+    table = threshold_table(threshold_reports(of_positive(0.9), np.array([1]), labels))
+    lines = table.splitlines()
 
     assert len({len(line) for line in lines}) == 1
     assert lines[0].endswith("  of several opinions")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.files import write_whole
-from tests.training.tiny_plans import TinyPlan, write_plan
+from tests.training.tiny_plans import TinyPlan
 from training.__main__ import main
 from training.device import Accelerator
 from training.errors import InterruptedRunError
@@ -16,11 +16,6 @@ from training.plan.plan import load_plan
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
 
 TEXTS = [f"good film {number}" for number in range(1500)]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
-    return write_plan(tmp_path_factory.mktemp("plan"))
 
 
 def edited(tiny: TinyPlan, folder: Path, old: str, new: str, *options: str) -> list[str]:
@@ -53,7 +48,7 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
     assert main(command) == 0
 
     said = capsys.readouterr().out
-    assert "teacher begins anew: its state is damaged or of another plan or data\n" in said
+    assert "teacher starts again: its state is damaged or of another plan or data\n" in said
     assert "resuming" not in said
     assert not [path for path in run_dir.iterdir() if path.name.endswith("-state")]
 
@@ -159,13 +154,6 @@ def test_a_signal_ends_the_asking_of_a_teacher_and_keeps_what_it_said(
     whole = make_teacher(tiny, path, [None]).probabilities(TEXTS)
     np.testing.assert_array_equal(whole[:1024], kept.of(TEXTS[:1024]))
     assert whole.shape == (1500, 2)
-
-
-def test_no_texts_have_no_answers(tiny: TinyPlan) -> None:
-    teacher = load_plan(tiny.plan).teacher
-    assert teacher is not None
-
-    assert make_teacher(tiny, tiny.data / "none", []).probabilities([]).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

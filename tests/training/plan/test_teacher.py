@@ -27,13 +27,6 @@ def test_what_was_added_is_there_for_the_next_run(path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-def test_more_is_added_to_what_is_there(path: Path) -> None:
-    TeacherLabels(path, "one").add(TEXTS[:2], VALUES[:2])
-    TeacherLabels(path, "one").add(TEXTS[2:], VALUES[2:])
-
-    np.testing.assert_array_equal(TeacherLabels(path, "one").of(TEXTS), VALUES)
-
-
 def test_another_teacher_is_passed_over(path: Path) -> None:
     TeacherLabels(path, "one").add(TEXTS, VALUES)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.synth.augment import add_emoji, disturb_all, drop_marks, elongate
+from training.synth.augment import add_emoji, drop_marks, elongate, perturb_all
 from training.synth.names import GIVEN_NAMES, PLACES, swap_names
 
 TEXTS = ["Anna went to Oslo, and it was superb.", "why?", "The plot drags; the cast shines!"]
@@ -52,13 +52,13 @@ def test_names_are_swapped_alike(seed: int) -> None:
 def test_every_text_is_disturbed_by_the_seed_alone() -> None:
     texts = TEXTS * 20
 
-    disturbed = disturb_all(texts, seed=3)
+    perturbed = perturb_all(texts, seed=3)
 
-    assert disturbed == disturb_all(texts, seed=3)
-    assert disturbed != disturb_all(texts, seed=4)
-    assert sum(one != other for one, other in zip(disturbed, texts, strict=True)) > 40
+    assert perturbed == perturb_all(texts, seed=3)
+    assert perturbed != perturb_all(texts, seed=4)
+    assert sum(one != other for one, other in zip(perturbed, texts, strict=True)) > 40
 
 
 @given(st.text(), st.integers(0, 2**32))
-def test_any_text_can_be_disturbed(text: str, seed: int) -> None:
-    assert len(disturb_all([text], seed=seed)) == 1
+def test_any_text_can_be_perturbed(text: str, seed: int) -> None:
+    assert len(perturb_all([text], seed=seed)) == 1

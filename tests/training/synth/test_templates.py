@@ -49,11 +49,6 @@ def test_neutral_sentences_of_eight_kinds() -> None:
     assert set(counts.values()) == {200}
 
 
-def test_the_seed_decides() -> None:
-    assert make_examples(200, seed=0) == make_examples(200, seed=0)
-    assert make_examples(200, seed=0) != make_examples(200, seed=1)
-
-
 @pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])
 def test_every_gap_is_filled(name: str) -> None:
     for example in make_examples(4000, seed=2, name=name):
@@ -62,12 +57,6 @@ def test_every_gap_is_filled(name: str) -> None:
         assert not re.search(
             r"\ba (?!use)[aeiou]|\ban use|\b(?:an?|the) an? ", example.text, re.IGNORECASE
         )
-
-
-def test_every_sentence_is_one() -> None:
-    for example in make_examples(4000, seed=2):
-        assert example.text[0].isupper()
-        assert example.text[-1] in ".!?"
 
 
 @pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])

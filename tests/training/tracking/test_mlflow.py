@@ -78,20 +78,6 @@ def test_a_resumed_run_is_the_same_run(
     assert losses == list(range(steps[-1]))
 
 
-def test_an_extended_run_is_the_same_run(tmp_path: Path, uri: str) -> None:
-    typed = arguments(tmp_path, "longer", "--log-to", f"mlflow:{uri}", "--epochs", "1")
-    assert main([*typed, "--keep-state"]) == 0
-    assert main([*typed, "--extend", "2"]) == 0
-
-    (run,) = [run for run in runs(uri) if run.info.run_name == "longer"]
-    lines = (tmp_path / "longer.run" / "history.jsonl").read_text().splitlines()
-    steps = [json.loads(line)["step"] for line in lines]
-    assert len(steps) == 3
-    assert [step for step, _ in series(uri, run, "epoch/validation_loss")] == steps
-    assert [step for step, _ in series(uri, run, "final/validation/accuracy")] == steps[::2]
-    assert run.info.status == "FINISHED"
-
-
 def test_trials_of_a_search_are_runs_in_the_experiment_that_is_asked_for(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

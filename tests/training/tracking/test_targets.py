@@ -1,14 +1,12 @@
 """Where a run is logged to, as it is typed."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.training.tiny_runs import ROOT, arguments
+from tests.training.tiny_runs import ROOT
 from training.__main__ import main
-from training.tracking.targets import Target, parse_target
+from training.tracking.logs import Target, parse_target
 
 
 @pytest.mark.parametrize(
@@ -59,35 +57,3 @@ def test_a_plan_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == (
         "headlight-train: --log-to is for one run, and a --plan has several: leave it out\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("target", "package", "needed", "extra"),
-    [
-        ("tensorboard:runs", "tensorboard", "--log-to tensorboard needs", "tensorboard"),
-        ("mlflow", "mlflow", "--log-to mlflow needs", "mlflow"),
-    ],
-)
-def test_a_missing_extra_is_told_before_any_work(
-    tmp_path: Path, target: str, package: str, needed: str, extra: str
-) -> None:
-    program = (
-        f"import sys; sys.modules[{package!r}] = None; "
-        "from training.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *arguments(tmp_path, "out", "--log-to", target)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-    assert (ended.returncode, ended.stdout, ended.stderr) == (
-        1,
-        "",
-        f"headlight-train: {package} is not installed, which {needed}: .venv/bin/pip install "
-        f"--constraint constraints.txt --editable '.[train,{extra}]'\n",
-    )
-    assert not (tmp_path / "out.run").exists()

@@ -154,7 +154,7 @@ scaleDown:
 {{- fail "checkpoint.init.image is empty: with checkpoint.source \"init\" it must name the image that copies the checkpoint" -}}
 {{- end -}}
 {{- if and (ne $source "image") .Values.checkpoint.path -}}
-{{- fail (printf "checkpoint.path is for checkpoint.source \"image\" alone: with %q the folder is /checkpoints/NAME" $source) -}}
+{{- fail (printf "checkpoint.path needs checkpoint.source \"image\": with %q the folder is /checkpoints/NAME" $source) -}}
 {{- end -}}
 {{- $scaling := .Values.autoscaling -}}
 {{- if and (ne $scaling.kind "none") (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}

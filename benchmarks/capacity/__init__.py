@@ -1,1 +1,0 @@
-"""Predicts how many replicas a load needs, from the measured cost of passes."""

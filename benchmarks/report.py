@@ -1,0 +1,131 @@
+"""Draws the results as one Markdown table, and describes the machine."""
+
+import os
+import platform
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.comparison import Run
+from benchmarks.lengths import Throughput
+from benchmarks.limit import Speed
+from benchmarks.loads import Load
+from model import open_checkpoint
+from model.backends.device import choose_dtype, dtype_name
+
+_CPUINFO = Path("/proc/cpuinfo")
+_PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
+_MEGABYTE = 1_000_000
+
+
+def machine(checkpoint: Path, device: str) -> dict[str, object]:
+    """Describes what the figures hold for: processor, GPU, number type, versions."""
+    text = _CPUINFO.read_text(encoding="utf-8") if _CPUINFO.exists() else ""
+    processor = _PROCESSOR.search(text)
+    opened = open_checkpoint(checkpoint)
+    choice = choose_dtype("auto", torch.device(device), opened.manifest.precision)
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": processor[1] if processor else platform.machine(),
+        "gpu": torch.cuda.get_device_name(device) if device == "cuda" else None,
+        "checkpoint": opened.version,
+        "dtype": dtype_name(choice.dtype),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], *, ours: str) -> str:
+    """Draws a comparison: a column for each server, medians over the repetitions.
+
+    `headlight is faster by` divides the rate of the service by that of the column's server.
+    `share of the model alone` divides a rate by that of the server's model without a server. Both
+    are medians of the ratios within each repetition, which a drifting machine distorts least.
+    """
+    rows = [row for load in loads for row in _load_rows(runs, load, ours)]
+    totals: dict[str, Callable[[Run], float | None]] = {
+        "the model alone, sentences/s": lambda run: run.model_rate,
+        "memory, MB": lambda run: run.memory_bytes / _MEGABYTE,
+        "start to first answer, s": lambda run: run.start_seconds,
+    }
+    rows += [
+        [name, *(_median(map(of, each)) for each in runs.values())] for name, of in totals.items()
+    ]
+    return table(["", *runs], rows)
+
+
+def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load, ours: str) -> Iterator[Sequence[str]]:
+    measured = {
+        name: [run for run in each if load.name in run.figures] for name, each in runs.items()
+    }
+
+    def row(title: str, of: Callable[[Run], float | None]) -> list[str]:
+        return [f"{load.name}: {title}", *(_median(map(of, each)) for each in measured.values())]
+
+    def rate(run: Run) -> float:
+        return run.figures[load.name].rate
+
+    yield row("sentences/s", rate)
+    yield row("p50, ms", lambda run: 1000 * run.figures[load.name].p50)
+    yield row("p99, ms", lambda run: 1000 * run.figures[load.name].p99)
+    if load.share is None:
+        ratios = (
+            _median(
+                rate(one) / rate(other) for one, other in zip(measured[ours], each, strict=False)
+            )
+            for name, each in measured.items()
+        )
+        yield [f"{load.name}: {ours} is faster by", *ratios]
+    if load.share is None and load.route == "predict":
+        yield row(
+            "share of the model alone", lambda run: run.model_rate and rate(run) / run.model_rate
+        )
+
+
+def lengths_table(results: Sequence[Throughput]) -> str:
+    """Draws sentences a second and core: a row for each length, a column for each type."""
+    dtypes = list(dict.fromkeys(each.dtype for each in results))
+    lengths = list(dict.fromkeys(each.tokens for each in results))
+    rates = {(each.tokens, each.dtype): each.rate / each.cores for each in results}
+    rows = [
+        [str(tokens), *(f"{rates[tokens, dtype]:.1f}" for dtype in dtypes)] for tokens in lengths
+    ]
+    return table(["tokens", *(f"{dtype}, sentences/s a core" for dtype in dtypes)], rows)
+
+
+def device_table(results: Sequence[Speed]) -> str:
+    """Draws the speed and parity of a device: a row for each type."""
+    head = ["type", "sentences/s", "one sentence, ms", "probability off by", "weight off by"]
+    rows = [
+        [
+            each.dtype,
+            f"{each.rate:.0f}",
+            f"{1000 * each.latency:.2f}",
+            f"{each.probability_difference:.1e}",
+            f"{each.weight_difference:.1e}",
+        ]
+        for each in results
+    ]
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Draws a Markdown table; all columns but the first are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+        for row in (head, rule, *rows)
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _median(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    median = statistics.median(known)
+    return f"{median:.2f}" if median < 10 else f"{median:.1f}"

@@ -1,1 +1,0 @@
-"""Measures `headlight-score` beside the model alone on the same texts."""

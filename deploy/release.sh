@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Builds a release of the commit that is checked out: packages, chart, image, notes, checksums.
+#
+#   make release ARGS='--no-image'
+#   deploy/release.sh [--output DIR] [--no-image] [--source URL]
+#
+# Needs git, helm, and Python with the packages build and setuptools; for the image Docker with buildx
+# and a builder that can export attestations (`docker buildx create --use`). `PYTHON` names the Python.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 022
+
+fail() {
+  echo "no release: $*" >&2
+  exit 1
+}
+
+output=dist image=yes source_url=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --output) output=${2:?--output needs a folder} && shift 2 ;;
+    --source) source_url=${2:?--source needs a URL} && shift 2 ;;
+    --no-image) image=no && shift ;;
+    *) fail "unknown option $1: use --output DIR, --no-image or --source URL" ;;
+  esac
+done
+
+changed=$(git status --porcelain | cut -c4- | head -3 | paste -sd ' ' -)
+[ -z "$changed" ] || fail "not committed: $changed; commit it, or put it aside with git stash"
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+revision=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8
+notes=$(awk -v heading="[$version]" '/^## / {inside = ($2 == heading); next} inside' CHANGELOG.md)
+[ -n "${notes//[[:space:]]/}" ] ||
+  fail "CHANGELOG.md has no text under '## [$version]', the version in pyproject.toml"
+if [ -n "$(ls -A "$output" 2>/dev/null)" ] && [ ! -f "$output/SHA256SUMS" ]; then
+  fail "$output holds other files than a release: choose another folder with --output"
+fi
+if [ $image = yes ] && ! docker buildx inspect >/dev/null 2>&1; then
+  fail "docker buildx does not answer: start Docker, or leave the image out with --no-image"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree made=$work/made
+mkdir "$tree" "$made"
+# The files of the commit, with its time; the checkpoints go only into the image.
+git archive "$revision" . ':!checkpoints' | tar -x -C "$tree"
+
+# Only the source of the service: its kernels are compiled where they run.
+"${PYTHON:-python3}" -m build --no-isolation --sdist --outdir "$made" "$tree" >"$work/log" 2>&1 ||
+  fail "python -m build: $(tail -1 "$work/log")"
+"${PYTHON:-python3}" -m build --no-isolation --wheel --outdir "$made" "$tree/client" >"$work/log" 2>&1 ||
+  fail "python -m build: $(tail -1 "$work/log")"
+helm package --app-version "$version" --destination "$made" "$tree/deploy/helm/headlight" >/dev/null
+# Archives are packed again, so that the same commit gives the same bytes.
+for archive in "$made"/*.tar.gz "$made"/*.tgz; do
+  mkdir "$work/unpacked"
+  tar -x -C "$work/unpacked" -f "$archive"
+  tar -c -C "$work/unpacked" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
+    --numeric-owner --mode=u+rw,go=rX --format=ustar . | gzip -n >"$archive"
+  rm -r "$work/unpacked"
+done
+
+if [ $image = yes ]; then
+  # SBOM and provenance are attestations in the image's index; `docker buildx imagetools` reads them.
+  docker buildx build --sbom=true --provenance=mode=max --tag "headlight:$version" \
+    --build-arg VERSION="$version" --build-arg REVISION="$revision" --build-arg SOURCE="$source_url" \
+    --build-arg CREATED="$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)" \
+    --build-arg SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" \
+    --output "type=oci,dest=$made/headlight-$version-image.tar" .
+fi
+printf '# Headlight %s\n\n%s\n' "$version" "$notes" >"$made/NOTES.md"
+(cd "$made" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+
+mkdir -p "$(dirname "$output")"
+rm -rf "$output"
+cp -r "$made" "$output"
+echo "$version of ${revision:0:12} in $output:"
+cat "$output/SHA256SUMS"

@@ -1,1 +1,0 @@
-"""Makes what leaves the repository: the site of the pages, and a release."""

@@ -1,0 +1,123 @@
+"""`make release`: what it holds, that it comes out the same again, and what it refuses."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+_LEFT_OUT = ("checkpoints/", "docs/", "tests/")
+_DATE = "2026-01-02T03:04:05+00:00"
+
+if any(shutil.which(name) is None for name in ("git", "bash")) and "CI" not in os.environ:
+    pytest.skip("git or bash is not installed", allow_module_level=True)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org")
+    environment = {**os.environ, "GIT_COMMITTER_DATE": _DATE, "GIT_AUTHOR_DATE": _DATE}
+    command = ["git", *identity, *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean clone with the files of this one, as they are now, that a release needs."""
+    folder = tmp_path_factory.mktemp("clone")
+    listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    for name in filter(None, listed.split("\0")):
+        if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "All of it")
+    return folder
+
+
+def release(repository: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    beside = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{beside}:{os.environ['PATH']}", "PYTHON": sys.executable}
+    command = ["bash", "deploy/release.sh", "--no-image", *options]
+    return subprocess.run(
+        command, cwd=repository, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) -> None:
+    first = release(repository, "--output", str(tmp_path / "dist"))
+    assert first.returncode == 0, first.stderr
+    copy = tmp_path / "copy"
+    git(tmp_path, "clone", "--quiet", str(repository), str(copy))
+    again = release(copy)
+    assert again.returncode == 0, again.stderr
+
+    dist = tmp_path / "dist"
+    sums = (dist / "SHA256SUMS").read_text(encoding="utf-8")
+    assert sums == (copy / "dist" / "SHA256SUMS").read_text(encoding="utf-8")
+    assert {line.split()[1] for line in sums.splitlines()} == {
+        "NOTES.md",
+        f"headlight-{VERSION}.tar.gz",
+        f"headlight-{VERSION}.tgz",
+        f"headlight_client-{VERSION}-py3-none-any.whl",
+    }
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=True)
+    assert first.stdout.endswith(sums)
+    notes = (dist / "NOTES.md").read_text(encoding="utf-8")
+    assert notes.startswith(f"# Headlight {VERSION}\n")
+    assert "\n## " not in notes
+    with tarfile.open(dist / f"headlight-{VERSION}.tar.gz") as archive:
+        names = {name.partition("/")[2].partition("/")[2] for name in archive.getnames()}
+        assert {"pyproject.toml", "model/kernels/encoder.cpp"} <= names
+        assert {member.mtime for member in archive.getmembers()} == {1767323045}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "options", "message"),
+    [
+        ("new.txt", "x", (), "not committed: new.txt; commit it, or put it aside with git stash"),
+        ("dist/letter", "Dear", (), "dist holds other files than a release: choose another folder"),
+        (None, "", ("--image",), "unknown option --image: use --output DIR, --no-image or"),
+    ],
+)
+def test_a_release_is_refused(
+    repository: Path, file: str | None, text: str, options: tuple[str, ...], message: str
+) -> None:
+    if file is not None:
+        (repository / file).parent.mkdir(exist_ok=True)
+        (repository / file).write_text(text, encoding="utf-8")
+    try:
+        done = release(repository, *options)
+    finally:
+        if file is not None:
+            (repository / file).unlink()
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"no release: {message}")
+
+
+def test_a_version_without_notes_is_refused(repository: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    git(tmp_path, "clone", "--quiet", str(repository), str(copy))
+    changelog = copy / "CHANGELOG.md"
+    text = changelog.read_text(encoding="utf-8").replace(f"[{VERSION}]", "[0.0.9]")
+    changelog.write_text(text, encoding="utf-8")
+    git(copy, "commit", "--quiet", "--all", "--message", "Another version")
+
+    done = release(copy)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"no release: CHANGELOG.md has no text under '## [{VERSION}]', the version in "
+        "pyproject.toml\n"
+    )

@@ -1,0 +1,89 @@
+"""Scores files and trains while processes are killed, the disk fills up and files go bad.
+
+    python -m tests.resilience.faults --scoring 12 --training 6
+
+The status is 0 if every output was that of an undisturbed run.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.resilience.inputs import FORMS
+from tests.resilience.scoring_faults import ScoringRound
+from tests.resilience.small_disk import small_disk
+from tests.resilience.training_faults import training_round
+
+_DISK_MEGABYTES = 256
+
+
+def score(folder: Path, rounds: int, *, rows: int, faults: int, seed: int) -> int:
+    """Runs rounds of scoring, prints each, and returns how much was wrong."""
+    wrong = 0
+    with small_disk(folder / "disk", _DISK_MEGABYTES) as disk:
+        if not disk.is_small:
+            print("no disk can be mounted here, which needs root: none is filled", flush=True)
+        for number in range(rounds):
+            form = FORMS[number % len(FORMS)]
+            place = folder / f"scoring{number}"
+            place.mkdir()
+            began = time.monotonic()
+            outcome = ScoringRound(place, disk, form, rows=rows, seed=seed + number).run(
+                most=faults
+            )
+            wrong += len(outcome.faults)
+            done = ", ".join(f"{kind} {count}" for kind, count in sorted(outcome.done.items()))
+            print(
+                f"{form}: {time.monotonic() - began:.0f} s, {outcome.runs} runs, {done}: "
+                f"{'; '.join(outcome.faults) or 'the same bytes'}",
+                flush=True,
+            )
+    return wrong
+
+
+def train(folder: Path, rounds: int, *, kills: int, epochs: int, seed: int) -> int:
+    """Runs rounds of training, prints each, and returns how many were wrong."""
+    wrong = 0
+    for number in range(rounds):
+        began = time.monotonic()
+        outcome = training_round(
+            folder / f"training{number}",
+            kills=kills,
+            interruptions=2 * (number % 2),
+            epochs=epochs,
+            chance=random.Random(seed + number),
+        )
+        wrong += outcome.fault is not None
+        good = "within 1e-5 of one process" if number % 2 else "the same bytes"
+        print(
+            f"training: {time.monotonic() - began:.0f} s, killed {outcome.killed}, interrupted "
+            f"{outcome.interrupted}: {outcome.fault or good}",
+            flush=True,
+        )
+    return wrong
+
+
+def main() -> int:
+    """Runs all rounds."""
+    parser = argparse.ArgumentParser(description="Scores and trains while everything goes wrong.")
+    parser.add_argument("--scoring", type=int, default=6, help="rounds of scoring")
+    parser.add_argument("--rows", type=int, default=40_000, help="rows of a round of scoring")
+    parser.add_argument("--faults", type=int, default=28, help="faults of a round of scoring")
+    parser.add_argument("--training", type=int, default=4, help="rounds of training")
+    parser.add_argument("--kills", type=int, default=6, help="kills of a round of training")
+    parser.add_argument("--epochs", type=int, default=12, help="epochs of a round of training")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, seed = Path(name), given.seed
+        wrong = score(folder, given.scoring, rows=given.rows, faults=given.faults, seed=seed)
+        wrong += train(folder, given.training, kills=given.kills, epochs=given.epochs, seed=seed)
+    print(f"{wrong} faults of ours")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

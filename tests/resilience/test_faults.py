@@ -1,0 +1,29 @@
+"""One short round of each part of `make faults`."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.resilience.scoring_faults import ScoringRound
+from tests.resilience.small_disk import small_disk
+from tests.resilience.training_faults import training_round
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_disturbed_job_writes_the_same_bytes(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 256) as disk:
+        outcome = ScoringRound(tmp_path, disk, "text", rows=4_000, seed=1).run(most=6)
+
+    assert outcome.faults == []
+    assert outcome.done.total() > 0
+    assert outcome.runs > 0
+
+
+def test_a_run_that_is_killed_and_interrupted_ends_in_the_same_weights(tmp_path: Path) -> None:
+    folder, chance = tmp_path / "round", random.Random(0)
+    outcome = training_round(folder, kills=1, interruptions=1, epochs=3, chance=chance)
+
+    assert outcome.fault is None
+    assert (outcome.killed, outcome.interrupted) == (1, 1)

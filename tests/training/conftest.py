@@ -1,0 +1,56 @@
+"""What the tests of training share: a whole run, a run of a plan, and a hub on this machine."""
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+
+from tests.hub_stand_in import Hub, run_hub
+from tests.training.tiny_plans import TinyPlan, write_plan
+from tests.training.tiny_runs import arguments, write_sentences
+from training.__main__ import main
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one run in `out`, its files, its event files in `runs`, and what it printed."""
+    folder = tmp_path_factory.mktemp("fitted")
+    write_sentences(folder / "other.tsv", rows=100, seed=5)
+    options = ("--evaluate", str(folder / "other.tsv"))
+    logs = ("--log-to", f"tensorboard:{folder / 'runs'}")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(arguments(folder, "out", *options, *logs)) == 0
+    (folder / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
+    """A tiny plan with its networks and rows."""
+    return write_plan(tmp_path_factory.mktemp("plan"))
+
+
+@pytest.fixture(scope="session")
+def made(tiny: TinyPlan) -> Path:
+    """The checkpoint of the tiny plan."""
+    output = tiny.plan.parent / "out"
+    assert main(tiny.command(output)) == 0
+    return output
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub that huggingface_hub asks in this process."""
+    with run_hub() as running:
+        home = str(tmp_path / "home")
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": running.url + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HOME": home,
+            "HF_HUB_CACHE": f"{home}/hub",
+        }.items():
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        yield running

@@ -1,0 +1,337 @@
+"""Searches values of a recipe: one Optuna trial for each combination, ranked and resumable."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import Trial, TrialState
+from sklearn.model_selection import ParameterGrid, ParameterSampler
+
+from model.files import write_whole
+from training.cross_validation import TrainingContext, run_folds, train_candidate
+from training.data.dataset import Dataset
+from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
+from training.fit.recipe import Recipe
+from training.fit.run_fingerprint import check_fingerprint
+from training.measure.report import plain_table
+
+STUDY, RESULTS = "search.journal", "search.jsonl"
+_FOLDER = "trial-"
+_RATES, _EPOCHS = (0.3, 1.0, 3.0), (1, 2)
+
+Values = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What one combination of values has reached.
+
+    Args:
+        trial: its number, from 1.
+        values: the fields of the recipe that vary.
+        loss: validation loss of the best epoch, or the mean log-loss of the folds; None if the
+            run diverged.
+        deviation: standard deviation of the log-loss over the folds; None without folds.
+        accuracy: on the same rows; None if the run diverged.
+        epoch: the epoch whose weights were measured; None with folds.
+        seconds: how long training took.
+    """
+
+    trial: int
+    values: Values
+    loss: float | None = None
+    deviation: float | None = None
+    accuracy: float | None = None
+    macro_f1: float | None = None
+    epoch: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRows:
+    """The rows of a search: all of them, and how they are divided without folds.
+
+    Args:
+        folds: how many folds rank the trials instead of the validation rows; None: none.
+    """
+
+    all: Dataset
+    training: Dataset
+    validation: Dataset
+    folds: int | None
+
+
+def default_values(recipe: Recipe) -> dict[str, tuple[float, ...]]:
+    """Returns what is tried by default: rates and epochs around those of the recipe."""
+    return {
+        "learning_rate": tuple(float(f"{recipe.learning_rate * factor:.2g}") for factor in _RATES),
+        "epochs": tuple(recipe.epochs * factor for factor in _EPOCHS),
+    }
+
+
+def choose_values(
+    tried: Mapping[str, Sequence[float]], *, trials: int | None, seed: int
+) -> list[Values]:
+    """Combines values: all combinations, or some by chance and none twice.
+
+    Raises:
+        RecipeError: there are fewer combinations than trials, or nothing varies.
+    """
+    if not tried:
+        raise RecipeError(
+            "there is only one combination of values: give an option several values, such as "
+            "--learning-rate 2e-5,5e-5, or use fit"
+        )
+    grid = ParameterGrid({name: list(values) for name, values in tried.items()})
+    if trials is not None and trials > len(grid):
+        raise RecipeError(
+            f"--trials {trials} is more than the {len(grid)} combinations of the values: leave it "
+            "out to try all of them, or give more values"
+        )
+    drawn = grid
+    if trials is not None:
+        drawn = ParameterSampler(grid.param_grid[0], trials, random_state=seed)
+    # The fields of each combination in the order in which they were given.
+    return [{name: values[name] for name in tried} for values in drawn]
+
+
+def prepare_folder(folder: Path, *, is_resumed: bool, overwrite: bool) -> None:
+    """Refuses to mix a search with other files in its folder.
+
+    Raises:
+        RecipeError: the folder holds a search that is neither resumed nor replaced, or other files.
+        ResumeError: there is no search to resume.
+    """
+    is_search = (folder / STUDY).exists()
+    if is_resumed and not is_search:
+        raise ResumeError(f"{folder}: there is no search to resume; leave out --resume")
+    if is_resumed:
+        return
+    if is_search and not overwrite:
+        raise RecipeError(
+            f"{folder} holds a search: resume it with --resume, or replace it with --overwrite"
+        )
+    if folder.exists() and not is_search and (not folder.is_dir() or any(folder.iterdir())):
+        raise RecipeError(f"{folder} holds something other than a search: choose another --output")
+    for name in (RESULTS, STUDY):
+        (folder / name).unlink(missing_ok=True)
+    for path in folder.glob(f"{_FOLDER}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def run_search(
+    combinations: Sequence[tuple[Values, Recipe]],
+    rows: SearchRows,
+    *,
+    fingerprint: Mapping[str, Any],
+    folder: Path,
+    context: TrainingContext,
+    report: Callable[[TrialResult], None],
+) -> list[TrialResult]:
+    """Tries every recipe. Finished trials of an interrupted search are kept.
+
+    Args:
+        combinations: values, each with the recipe that has them.
+        rows: rows to learn from and to rank by.
+        fingerprint: what a resumed search must share with this one.
+        folder: where the study, the results and the state of the current trial go.
+        context: what the networks share.
+        report: called with each finished trial, also those of an interrupted search.
+
+    Raises:
+        InterruptedRunError: a signal came; finished trials and the state are in the folder.
+        ResumeError: the folder holds another search.
+        TrainingError: rows or recipes cannot be used.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    study = _open_study(folder / STUDY, json.loads(json.dumps(fingerprint)), combinations)
+    results = [
+        TrialResult(**trial.user_attrs["result"])
+        for trial in study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
+    ]
+    for result in results:
+        report(result)
+    while len(results) < len(combinations):
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        trial = Trial(study, running[0]._trial_id) if running else study.ask()
+        try:
+            result = _run_trial(
+                trial.number + 1, *combinations[trial.number], rows, folder, context
+            )
+        except InterruptedRunError as error:
+            raise InterruptedRunError(
+                error.signal, len(results), len(combinations), of="trial", unsaved=error.unsaved
+            ) from error
+        trial.set_user_attr("result", asdict(result))
+        state = TrialState.FAIL if result.loss is None else TrialState.COMPLETE
+        study.tell(trial, result.loss, state=state)
+        results.append(result)
+        lines = [json.dumps(asdict(each)) + "\n" for each in results]
+        write_whole(folder / RESULTS, "".join(lines).encode())
+        shutil.rmtree(folder / f"{_FOLDER}{result.trial}", ignore_errors=True)
+        report(result)
+        signal = context.stop()
+        if signal is not None and len(results) < len(combinations):
+            raise InterruptedRunError(signal, len(results), len(combinations), of="trial")
+    return results
+
+
+def _open_study(
+    path: Path, fingerprint: Mapping[str, Any], combinations: Sequence[tuple[Values, Recipe]]
+) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        study = optuna.create_study(storage=storage, study_name="search", load_if_exists=True)
+    except (ValueError, KeyError) as error:
+        raise ResumeError(
+            f"{path}: the search cannot be read ({error}); start again with --overwrite instead "
+            "of --resume"
+        ) from error
+    then = study.user_attrs.get("fingerprint")
+    if then is not None:
+        check_fingerprint(path, then, fingerprint)
+        return study
+    for values, _ in combinations:
+        study.enqueue_trial(dict(values), skip_if_exists=True)
+    study.set_user_attr("fingerprint", dict(fingerprint))
+    return study
+
+
+def _run_trial(
+    number: int,
+    values: Values,
+    recipe: Recipe,
+    rows: SearchRows,
+    folder: Path,
+    context: TrainingContext,
+) -> TrialResult:
+    label = f"{_FOLDER}{number}"
+    try:
+        if rows.folds is None:
+            found = train_candidate(
+                recipe,
+                rows.training,
+                rows.validation,
+                {},
+                folder=folder / label,
+                label=label,
+                context=context,
+            )
+        else:
+            folds = run_folds(
+                recipe,
+                rows.all,
+                count=rows.folds,
+                folder=folder / label,
+                label=f"{label}-",
+                context=context,
+                report=lambda _: None,
+            )
+    except DivergedRunError:
+        shutil.rmtree(folder / label, ignore_errors=True)
+        return TrialResult(number, values)
+    if rows.folds is None:
+        figures = found.figures["validation"]
+        return TrialResult(
+            trial=number,
+            values=values,
+            loss=found.loss,
+            accuracy=figures.accuracy,
+            macro_f1=figures.macro_f1,
+            epoch=found.epoch,
+            seconds=found.seconds,
+        )
+    losses = [fold.log_loss for fold in folds]
+    return TrialResult(
+        trial=number,
+        values=values,
+        loss=mean(losses),
+        deviation=stdev(losses),
+        accuracy=mean(fold.accuracy for fold in folds),
+        macro_f1=mean(fold.macro_f1 for fold in folds),
+        seconds=sum(fold.seconds for fold in folds),
+    )
+
+
+def ranked(results: Sequence[TrialResult]) -> list[TrialResult]:
+    """Sorts trials by their loss, the least first; those that diverged are last."""
+    return sorted(results, key=lambda trial: math.inf if trial.loss is None else trial.loss)
+
+
+def trial_line(trial: TrialResult) -> str:
+    """Returns the values and the figures of a trial in one line."""
+    values = ", ".join(f"{readable(name)} {value:g}" for name, value in trial.values.items())
+    if trial.loss is None:
+        return f"{values}: the run diverged"
+    return (
+        f"{values}: {_loss_name(trial)} {_loss(trial)}, accuracy {trial.accuracy:.2%}, macro F1 "
+        f"{trial.macro_f1:.4f}"
+    )
+
+
+def results_table(results: Sequence[TrialResult]) -> str:
+    """Lists the trials in a table, the best first."""
+    best, *_ = trials = ranked(results)
+    head = [*map(readable, best.values), _loss_name(best), "accuracy", "macro F1", "epoch"]
+    rows = [
+        [
+            str(trial.trial),
+            *(f"{value:g}" for value in trial.values.values()),
+            _loss(trial),
+            *(
+                ["-", "-"]
+                if trial.accuracy is None
+                else [f"{trial.accuracy:.2%}", f"{trial.macro_f1:.4f}"]
+            ),
+            "-" if trial.epoch is None else str(trial.epoch),
+            f"{trial.seconds:.0f}",
+        ]
+        for trial in trials
+    ]
+    return plain_table(rows, ["trial", *head, "seconds"])
+
+
+def warnings_of(
+    results: Sequence[TrialResult], best: TrialResult, tried: Mapping[str, Sequence[float]]
+) -> list[str]:
+    """Returns what the figures of the best trial hide, in sentences for people."""
+    found = [
+        f"the best of {len(results)} trials is chosen by the rows that measure it, so its figures "
+        "are optimistic: measure it on rows that chose nothing, with --evaluate FILE"
+    ]
+    for name, values in tried.items():
+        for end, side, way in (
+            (min(values), "lowest", "lower"),
+            (max(values), "highest", "higher"),
+        ):
+            if best.values[name] == end:
+                found.append(
+                    f"{readable(name)}: the best value, {end:g}, is the {side} that was tried: try "
+                    f"{way} ones too"
+                )
+    return found
+
+
+def readable(field: str) -> str:
+    """Returns the name of a recipe's field as people read it."""
+    return field.replace("_", " ")
+
+
+def _loss_name(trial: TrialResult) -> str:
+    return "validation loss" if trial.deviation is None else "log-loss of the folds"
+
+
+def _loss(trial: TrialResult) -> str:
+    if trial.loss is None:
+        return "diverged"
+    spread = "" if trial.deviation is None else f" ± {trial.deviation:.4f}"
+    return f"{trial.loss:.4f}{spread}"
