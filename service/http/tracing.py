@@ -123,7 +123,7 @@ class TracingMiddleware:
         self, span: Span, trace: Trace, ended: int, to_time: Callable[[int], int]
     ) -> None:
         context = set_span_in_context(span, _NO_PARENT)
-        for stage in tuple(trace.stages):  # a lane may still add to them
+        for stage in tuple(trace.stages):  # a worker may still add to them
             child = self._tracer.start_span(
                 stage.name,
                 context=context,

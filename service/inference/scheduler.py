@@ -45,8 +45,8 @@ class Flow:
     """The texts of one request.
 
     Args:
-        client: who sent it; all flows of a client have the same.
-        cost_per_token: what a token of it costs, in any unit that all flows share.
+        client: who sent it.
+        cost_per_token: cost of a token, in any unit that all flows share.
         waiting_texts: texts that are not taken yet; 0 after a drop.
         waiting_tokens: tokens of these texts.
         queues: its queue in each bucket.
@@ -83,7 +83,7 @@ class FlowQueue(Generic[Item]):
 
     Args:
         texts: the first one to go is last, where `pop` is cheap.
-        urgent_at: the time from which they are urgent.
+        urgent_at: when they become urgent.
     """
 
     texts: list[QueuedText[Item]]
@@ -107,16 +107,11 @@ class Bucket(Generic[Item]):
         self._waiting_queues = 0
 
     def __bool__(self) -> bool:
-        """Tells whether a text waits."""
+        """Whether a text waits."""
         return self._waiting_queues > 0
 
     def add(self, texts: Sequence[QueuedText[Item]], urgent_at: float) -> FlowQueue[Item]:
-        """Queues texts of one flow and returns their queue.
-
-        Args:
-            texts: at least one, in the order of their finish times.
-            urgent_at: the time from which they are urgent.
-        """
+        """Queues texts of one flow, in the order of their finish times; returns their queue."""
         queue = FlowQueue(list(reversed(texts)), urgent_at)
         heapq.heappush(self._by_finish, (queue.first.finish, queue.first.number, queue))
         heapq.heappush(self._by_urgency, (urgent_at, queue.first.number, queue))
@@ -250,7 +245,7 @@ class Schedule(Generic[Item]):
         Args:
             most_tokens: a smaller limit than `max_batch_tokens`, for this batch.
             now: the time.
-            kinds: tells of a kind whether it may be taken.
+            kinds: whether texts of a kind may be taken.
 
         Returns:
             The items of the texts; empty if no text waits that may be taken.
@@ -277,11 +272,10 @@ class Schedule(Generic[Item]):
         return [text.item for text in texts]
 
     def waits(self, kinds: Callable[[Hashable], bool]) -> bool:
-        """Tells whether a text waits whose kind satisfies `kinds`."""
+        """Whether a text waits whose kind satisfies `kinds`."""
         return any(kinds(kind) for kind, _ in self._buckets)
 
     def _end(self, flow: Flow) -> None:
-        """Notes that no text of a flow waits any more."""
         self._flows[flow.client] -= 1
         if not self._flows[flow.client]:
             del self._flows[flow.client]

@@ -83,7 +83,7 @@ class Trace:
         """Adds a pass; the first one ends the wait.
 
         Args:
-            began: when a lane took the texts.
+            began: when a worker took the texts.
             attributes: of the pass, and of the request's part in it.
         """
         with self._lock:
