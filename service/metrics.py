@@ -22,7 +22,6 @@ from model import Checkpoint, Encoding, ModelInfo, Prediction
 from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 from model.predictor import PathName
 from service.errors import ALL_ERRORS, Refusal, ServiceError
-from service.logs import lost_lines
 
 PROMETHEUS_TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
 CONTENT_TYPES = {
@@ -233,8 +232,7 @@ class Metrics:
             "memory_used_ratio", "Memory in use for each byte of its limit; 0 without a limit."
         )
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
-        lost = self._gauge("log_lines_lost", "Log lines that could not be written.")
-        lost.set_function(lost_lines)
+        self.log_lines_lost = self._gauge("log_lines_lost", "Log lines that could not be written.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
         self.model = Gauge(
             "headlight_model_info",
