@@ -32,9 +32,6 @@ _NO_OPTION = frozenset({"api_keys"})
 def run(arguments: Sequence[str] | None) -> int:
     """Runs the service until a signal ends it.
 
-    Args:
-        arguments: of the command line; those of the process if None.
-
     Returns:
         0 after an orderly end; 1 if the service could not start, with the reason on stderr. The
         process ends with 70 (an internal error, as sysexits.h has it) if a forward pass does not.

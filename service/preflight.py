@@ -18,10 +18,7 @@ from service.tracing.environment import find_faults
 
 
 def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, Backend]:
-    """Reads and checks the settings, the API keys, the checkpoint folder and the backend.
-
-    Args:
-        options: settings given on the command line, by their field names.
+    """Checks the options, keys, checkpoint folder and backend, and returns them.
 
     Raises:
         SettingsError: something is wrong; lists all that is.
@@ -57,7 +54,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
 
 
 def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint:
-    """Opens the checkpoint, which the owner of the key must have signed if there is a key.
+    """Opens the checkpoint; if there is a key, its owner must have signed it.
 
     Raises:
         CheckpointError: the folder is damaged, or its signature is not right.

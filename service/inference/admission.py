@@ -51,13 +51,10 @@ class Cost:
         return self._seconds / self._tokens if self._tokens else 0.0
 
     def note(self, tokens: float, seconds: float, *, full: bool) -> None:
-        """Notes that a pass ended.
+        """Notes that a pass kept a worker busy for some seconds.
 
-        Args:
-            tokens: of the pass, without padding.
-            seconds: how long it kept one worker busy.
-            full: whether more texts waited when it began. Else it could have held more at little
-                cost, and a replica that is rarely asked would look slow.
+        It is `full` if more texts waited when it began. Else it could have held more at little
+        cost, and a replica that is rarely asked would look slow.
         """
         tokens += 0 if full else _PASS_TOKENS
         if expected := self.per_token * tokens:
@@ -91,13 +88,7 @@ def fewer_tokens(fitting: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What a request costs.
-
-    Args:
-        tokens: tokens that go through the network.
-        amount: their cost, in tokens of a prediction.
-        advice: names a request that would fit, by the tokens that fit.
-    """
+    """What a request costs: tokens, their cost in tokens of a prediction, and what would fit."""
 
     tokens: int
     amount: float
@@ -129,11 +120,7 @@ _SMALLEST = _Usual()
 class Admission:
     """Decides whether a request may wait; one thread at a time may use it.
 
-    Args:
-        max_queue_tokens: most tokens that may wait.
-        workers: passes that are computed at once.
-        max_batch_tokens: tokens of one pass. A request that fits in one may always try.
-        cost: seconds of a worker for a token of a prediction.
+    A request that fits in one pass of `max_batch_tokens` may always try.
     """
 
     def __init__(
@@ -173,12 +160,7 @@ class Admission:
         return share.tokens if share else 0
 
     def check(self, caller: ClientId, work: RequestCost, seconds: float) -> None:
-        """Admits a request or refuses it.
-
-        Args:
-            caller: who sends it.
-            work: what it costs.
-            seconds: time until its deadline.
+        """Admits a request that has `seconds` until its deadline, or refuses it.
 
         Raises:
             InvalidRequestError: an idle replica cannot answer in time either; says what would fit.
@@ -194,11 +176,7 @@ class Admission:
     def check_room(self, caller: ClientId, seconds: float, *, now: float, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
 
-        Args:
-            caller: who sends it.
-            seconds: time until its deadline.
-            now: the time.
-            ahead: admitted requests that are not read yet; each counts as one of the usual size.
+        Each of the `ahead` admitted requests that are not read yet counts as one of the usual size.
 
         Raises:
             OverloadedError: there is no room.

@@ -59,17 +59,11 @@ class Batcher:
             error for each. All workers may call it at once.
         explain: the same with attention.
         executor: has a thread for each worker, which only runs passes until `close`.
-        workers: passes in progress at once, each on a worker.
-        cores: how many of them compute at once; the others prepare and answer. None: all.
+        cores: how many workers compute at once; the others prepare and answer. None: all.
         extra: whether the executor has threads for `EXTRA_WORKERS` too.
         worth_sharing: the fewest tokens for which the only pass uses several threads.
-        begin_worker: called on the thread of a worker when it begins.
         use_threads: called before a pass with its number of threads, if that changes.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
-        max_queue_tokens: most tokens that may wait.
-        computes_padding: whether padding goes through the network too; for the metrics.
-        costs: cost of a token of each path; None: nothing is known yet.
-        metrics: counts passes and the queue.
         on_pass: called after each pass with its path, when it began, and its error or None.
         on_lost: called when a worker cannot be restarted; nothing is computed any more.
     """
@@ -135,16 +129,7 @@ class Batcher:
         return self._queue.longest_pass()
 
     def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses a request before it is read, if one of the usual size has no room.
-
-        Args:
-            caller: who sends it.
-            deadline: of the request, by the event loop's clock.
-            ahead: admitted requests that are not queued yet.
-
-        Raises:
-            OverloadedError: there is no room.
-        """
+        """Refuses a request before it is read; see `Admission.check_room`."""
         now = self._loop.time()
         self._queue.check_room(caller, deadline - now, now=now, ahead=ahead)
 

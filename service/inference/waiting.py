@@ -29,12 +29,7 @@ _URGENT_SHARE = 0.4
 
 
 class Kind(NamedTuple):
-    """What requests that may share a pass have in common.
-
-    Args:
-        group: the task; of jobs, the request.
-        weight: a light request does not wait for heavy ones in its pass.
-    """
+    """What requests have in common that may share a pass: a task (or request) and a weight."""
 
     group: Hashable
     weight: Weight
@@ -46,10 +41,8 @@ class WorkerState:
 
     Args:
         thread: identifies it among those that run.
-        kind: ordinary or extra.
         batch: what it computes, until the report is sent.
         free_since: when its last pass ended, or it was woken if it had to wait.
-        threads: threads that compute the batch.
         is_full: whether more texts waited when the batch was taken.
         is_counted: whether `Workers` counts the batch.
     """
@@ -64,16 +57,7 @@ class WorkerState:
 
 
 class Queue:
-    """The requests that wait, and what each worker is doing.
-
-    Args:
-        workers: passes that are computed at once.
-        cores: cores that the workers share.
-        worth_sharing: the fewest tokens for which the only pass uses several threads.
-        max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
-        max_queue_tokens: most tokens that may wait.
-        costs: cost of a token of each path; None: nothing is known yet.
-    """
+    """The requests that wait, and what each worker is doing; see `Batcher` for its arguments."""
 
     def __init__(
         self,
@@ -135,14 +119,9 @@ class Queue:
         *,
         is_job: bool,
     ) -> Flow:
-        """Queues a request, or refuses it.
+        """Queues a request with some seconds until its deadline, or refuses it.
 
-        Args:
-            items: its items, with their tokens.
-            caller: who sends it.
-            work: what it costs.
-            seconds: time until its deadline.
-            is_job: jobs of two requests do not share a pass, and are never urgent.
+        Jobs of two requests do not share a pass, and are never urgent.
 
         Raises:
             DrainingError: the queue is closed.

@@ -25,14 +25,9 @@ class PendingRequest(Generic[Result]):
     """A request that waits for its results.
 
     Args:
-        future: gets all results in order, or an error.
         missing: how many results are still to come.
-        client: who sent it.
-        weight: how long its passes keep a core busy.
         cost: cost of a token of it, in tokens of a plain pass of its task.
         predictions: the same in tokens of a prediction, as estimated when it came.
-        trace: notes its wait and its passes; None if it is not traced.
-        results: the results so far, by index.
     """
 
     future: asyncio.Future[list[Result]]
@@ -79,13 +74,9 @@ class Job(Generic[Result]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A kind of pass.
+    """A kind of pass; `run` returns a result or an error for each input, in order.
 
-    Args:
-        path: the path through the network, as metrics name it.
-        run: runs a pass over inputs; returns a result or an error for each, in order.
-        by_item: whether a request gets the error of an item in its place. If not, the error is the
-            answer to the request.
+    With `by_item` a request gets the error of an item in its place, else as its answer.
     """
 
     path: PathName
@@ -95,16 +86,9 @@ class Task:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """One text or job of a request.
+    """One text or job of a request, with a text in `encodings` for each row of its pass.
 
-    Args:
-        task: the kind of pass that it waits for.
-        request: its request.
-        index: its index in the request.
-        input: what `task.run` gets.
-        encodings: a text for each row that goes through the network.
-        finish: makes the answer from the index and the result, on the worker. None: the result is
-            the answer.
+    `finish` makes the answer from the index and the result, on the worker. None: the result is it.
     """
 
     task: Task
@@ -129,14 +113,7 @@ class WorkItem:
 
 @dataclass(slots=True, eq=False)
 class ScheduledBatch:
-    """Items that go through the network together.
-
-    Args:
-        items: at least one, all of one task.
-        began: when a worker took them, by the monotonic clock.
-        answered: how many items have their answer; the first ones get theirs first.
-        faults: errors of single items.
-    """
+    """Items of one task that go through the network together; the first are answered first."""
 
     items: Sequence[WorkItem]
     began: float = field(default_factory=time.monotonic)

@@ -31,12 +31,7 @@ EXTRA_WORKERS = (WorkerKind.EXPRESS, WorkerKind.RELIEF)
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How long a request, or a pass of such requests, keeps a core busy.
-
-    Args:
-        light: a small request of a client that asks for little.
-        gradient: a piece of gradients.
-    """
+    """How long a request keeps a core busy: little, or as a piece of gradients."""
 
     light: bool
     gradient: bool = False
@@ -51,12 +46,7 @@ def is_light(tokens: float, others: float) -> bool:
 
 
 class Workers:
-    """The work of all workers; one thread at a time may use it.
-
-    Args:
-        count: cores that workers share; a GPU is one.
-        worth_sharing: the fewest tokens for which the only pass uses several threads.
-    """
+    """The work of all workers on `count` cores; one thread at a time may use it."""
 
     def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
         self.count = count
@@ -81,13 +71,7 @@ class Workers:
         return True
 
     def begin(self, weight: Weight, tokens: int, *, is_all: bool) -> int:
-        """Notes that a worker took a batch, and returns its number of threads.
-
-        Args:
-            weight: of its requests.
-            tokens: tokens of the batch.
-            is_all: whether no other text waits.
-        """
+        """Notes that a worker took a batch, of all that waits or not; returns its threads."""
         self._busy += 1
         self._count(weight, 1)
         alone = self._busy == 1 and is_all and tokens >= self._worth_sharing

@@ -29,12 +29,7 @@ NOTHING = nullcontext()
 class Stage:
     """A part of the work on a request; as a context manager it ends with its block.
 
-    Args:
-        name: name of the span.
-        attributes: numbers and own names; never text of a user.
-        began: nanoseconds of the monotonic clock.
-        ended: the same; None while it goes on.
-        fault: type of the exception that ended it.
+    Its times are nanoseconds of the monotonic clock. No attribute is text of a user.
     """
 
     name: str
