@@ -41,6 +41,7 @@ from service.http.middleware import (
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
+from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
 from service.settings import Rate, Settings
@@ -90,6 +91,7 @@ def create_app(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
     counted.expect_answers(AnswerCounts(checkpoint))
+    counted.log_lines_lost.set_function(lost_lines)
     engine = Engine(
         partial(load, checkpoint, backend),
         backend,

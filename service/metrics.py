@@ -232,6 +232,7 @@ class Metrics:
             "memory_used_ratio", "Memory in use for each byte of its limit; 0 without a limit."
         )
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
+        self.log_lines_lost = self._gauge("log_lines_lost", "Log lines that could not be written.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
         self.model = Gauge(
             "headlight_model_info",

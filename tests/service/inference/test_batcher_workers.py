@@ -1,4 +1,4 @@
-"""Several passes at once: which lane takes what."""
+"""Several passes at once: which worker takes what."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from service.inference.work_items import Job
 from tests.service.queueing import Setting, encoding, label_of, prediction, run
 
 
-def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
+def test_as_many_passes_run_at_once_as_there_are_workers() -> None:
     meeting = threading.Barrier(3, timeout=20)
 
     def meet(number: int, explanation: Explanation) -> str:
@@ -19,7 +19,7 @@ def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
         return label_of(number, explanation)
 
     async def work() -> None:
-        setting = Setting(lanes=3)
+        setting = Setting(workers=3)
         # Too long to share a pass.
         questions = [AttentionOptions(encoding(number, 10)) for number in (50, 51, 52)]
         labels = await asyncio.gather(
@@ -31,9 +31,9 @@ def test_as_many_passes_run_at_once_as_there_are_lanes() -> None:
     run(work())
 
 
-def test_what_waits_is_shared_among_the_lanes() -> None:
+def test_what_waits_is_shared_among_the_workers() -> None:
     async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, lanes=2)
+        setting = Setting(max_batch_tokens=1000, workers=2)
         await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
         await setting.close()
         return [len(batch) for batch in setting.recorder.batches]
@@ -59,7 +59,7 @@ def test_on_a_device_that_computes_apart_three_stages_overlap() -> None:
         return [prediction(text) for text in encodings]
 
     async def work() -> None:
-        setting = Setting(lanes=3, cores=1)
+        setting = Setting(workers=3, cores=1)
         with mock.patch.object(setting.recorder, "classify", stages):
             labels = await asyncio.gather(
                 *(setting.batcher.predict([encoding(20 + number, 10)]) for number in range(3))
@@ -73,7 +73,7 @@ def test_on_a_device_that_computes_apart_three_stages_overlap() -> None:
 
 def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() -> None:
     async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, lanes=3, cores=1)
+        setting = Setting(max_batch_tokens=1000, workers=3, cores=1)
         await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
         await setting.close()
         return [len(batch) for batch in setting.recorder.batches]
@@ -83,7 +83,7 @@ def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() ->
 
 def test_a_long_text_that_comes_alone_has_all_threads() -> None:
     async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, lanes=4)
+        setting = Setting(max_batch_tokens=1000, workers=4)
         await setting.batcher.predict([encoding(20, 300)])
         async with setting.held():
             await setting.batcher.run([Job(lambda: None)])
@@ -97,7 +97,7 @@ def test_a_long_text_that_comes_alone_has_all_threads() -> None:
 
 def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
     async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=1000, lanes=2, extra=True)
+        setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
         recorder = setting.recorder
         recorder.gate.clear()
         heavy = [encoding(20 + number, 300) for number in range(6)]
@@ -118,9 +118,9 @@ def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
     assert {identity for batch in heavy for identity in batch} < set(range(20, 26))
 
 
-def test_the_express_lane_leaves_to_free_lanes_what_they_can_compute() -> None:
+def test_the_express_worker_leaves_to_free_workers_what_they_can_compute() -> None:
     async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, lanes=2, extra=True)
+        setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
         recorder = setting.recorder
         recorder.gate.clear()
         waiting = [
@@ -129,7 +129,7 @@ def test_the_express_lane_leaves_to_free_lanes_what_they_can_compute() -> None:
         ]
         for _ in range(2):
             assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        # Both lanes are busy with light passes, which soon end.
+        # Both workers are busy with light passes, which soon end.
         waiting.append(asyncio.create_task(setting.batcher.predict([encoding(30, 10)])))
         assert not await asyncio.to_thread(recorder.entered.acquire, timeout=0.3)
         recorder.gate.set()
@@ -139,11 +139,11 @@ def test_the_express_lane_leaves_to_free_lanes_what_they_can_compute() -> None:
     run(work())
 
 
-def test_without_short_texts_all_lanes_take_long_ones() -> None:
+def test_without_short_texts_all_workers_take_long_ones() -> None:
     meeting = threading.Barrier(2, timeout=20)
 
     async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, lanes=2)
+        setting = Setting(max_batch_tokens=1000, workers=2)
         answer = setting.recorder.classify
 
         def meet(encodings: Sequence[Encoding]) -> list[Prediction]:
