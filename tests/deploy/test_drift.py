@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import yaml
 from numpy.typing import NDArray
-from service.metrics import AnswerCounts
 
 from model import Encoding, Prediction, open_checkpoint
+from service.metrics import AnswerCounts
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
 from tests.deploy.queries import RULES
 
