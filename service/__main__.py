@@ -9,14 +9,7 @@ from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the service until a signal ends it.
-
-    Args:
-        arguments: of the command line; those of the process if None.
-
-    Returns:
-        As `service.command.run`.
-    """
+    """Runs the service until a signal ends it; see `service.command.run`."""
     # The first process of a container gets only the signals that it handles, and the server handles
     # them only once it runs. Without this, a replica that is stopped before would go on until it is
     # killed.

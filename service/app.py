@@ -1,8 +1,8 @@
-"""Builds the ASGI application from settings and a sound checkpoint folder."""
+"""Builds the ASGI application from settings and a checked checkpoint folder."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,58 +13,46 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 
 from model import Checkpoint
 from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
 from model.loading import load
+from service.api import attention, attributions, health, metrics, model, predict, steps
 from service.api.compat import families
-from service.api.compat.errors import error_teller
-from service.api.compat.texts import TRUNCATED
-from service.api.openapi import DESCRIPTION, install_openapi
-from service.api.routes import (
-    attention,
-    attributions,
-    health,
-    metrics,
-    model,
-    pages,
-    predict,
-    problems,
-    steps,
-)
-from service.api.state import State
-from service.drift import AnswerCounts
+from service.api.compat.base import TRUNCATED, foreign_requests
+from service.api.openapi import DESCRIPTION, complete_openapi
+from service.api.state import State, request_limits
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
-from service.http.direct import DirectApp, Layer, direct_places
+from service.http.direct import DirectApp, Layer, direct_routes
 from service.http.gate import Gate
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import MemoryWatch
 from service.http.middleware import (
-    CLIENT_LEFT,
     REQUEST_ID,
     TIMEOUT,
+    Lifecycle,
     ProblemMiddleware,
     RequestMiddleware,
 )
 from service.http.rate_limit import RateLimit
-from service.http.response_budget import SendingLimit
+from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
-from service.metrics import Metrics
+from service.logs import lost_lines
+from service.metrics import AnswerCounts, Metrics
+from service.page import problems, routes
 from service.settings import Rate, Settings
 
+_COMPUTING = (predict.router, attention.router, steps.router, attributions.router)
 OWN_ROUTERS: tuple[APIRouter, ...] = (
-    predict.router,
-    attention.router,
-    steps.router,
-    attributions.router,
+    *_COMPUTING,
     model.router,
     health.router,
     metrics.router,
-    pages.router,
+    routes.router,
     problems.router,
 )
 # All that can be served; settings switch some off.
@@ -89,19 +77,21 @@ def create_app(
 
     Args:
         settings: read once, at the start.
-        checkpoint: the folder to serve, found sound.
+        checkpoint: the folder to serve, already checked.
         backend: where its network runs.
-        api_keys: the keys that let a request in.
+        api_keys: the valid keys.
         lifecycle: shared with the server that drains; a new one if None.
-        tracing: makes spans of requests; None if nobody wants traces.
+        tracing: makes spans of requests; None without traces.
     """
+    lifecycle = lifecycle or Lifecycle()
     foreign = families.routers_of(settings.compat)
     routers = (*OWN_ROUTERS, *foreign)
-    counted = Metrics(_series(routers))
+    counted = Metrics(_series(_COMPUTING))
     counted.expect_model(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
     counted.expect_answers(AnswerCounts(checkpoint))
+    counted.log_lines_lost.set_function(lost_lines)
     engine = Engine(
         partial(load, checkpoint, backend),
         backend,
@@ -110,10 +100,6 @@ def create_app(
         watchdog_seconds=settings.watchdog_seconds,
         metrics=counted,
     )
-    lifecycle = lifecycle or Lifecycle()
-    full = settings.request_timeout  # no admitted request waits longer
-    counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
-    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
     app = DirectApp(
         title="Headlight",
         version=version("headlight"),
@@ -126,26 +112,11 @@ def create_app(
         # Whatever its variables say: it would send queries and messages of errors, which hold text.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    tells_error = error_teller(foreign)
+    cors = _cors(settings, is_foreign=bool(foreign), is_traced=tracing is not None)
     computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
-    names = {"model": checkpoint.name, "version": checkpoint.version}
-    places = partial(direct_places, names=names)
-    own = _routes(predict.router, attention.router, steps.router, attributions.router)
-    heavy = places([*own, *computing])
-    # The first goes with requests too.
-    foreign_headers = [HEADER, TRUNCATED] if foreign else []
-    traced = ["traceparent", "tracestate"] if tracing is not None else []
-    may_send = [*foreign_headers[:1], *traced]
-    may_read = [*foreign_headers, *traced[:1]]
-    cors = partial(
-        CORSMiddleware,
-        allow_origins=settings.allowed_origins or (),
-        allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *may_send],
-        expose_headers=[REQUEST_ID, "Retry-After", *may_read],
-    )
-    memory = MemoryWatch(counted.memory_refused)
-    counted.memory_used.set_function(lambda: memory.share)
+    place = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
+    heavy = place([*_routes(*_COMPUTING), *computing])
+    memory = MemoryWatch()
     gate = Gate(
         engine,
         lifecycle,
@@ -153,51 +124,77 @@ def create_app(
         memory,
         api_keys=api_keys,
         routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
-        tells_error=frozenset((method, quote(path)) for method, path in places(computing)),
+        foreign=frozenset((method, quote(path)) for method, path in place(computing)),
         seconds=settings.request_timeout,
-        cors=cors(app) if settings.allowed_origins else None,
+        cors=None if cors is None else cors(app),
     )
-    sending = SendingLimit(
-        settings.max_sending_bytes, counted.sending_bytes, counted.sending_refused
-    )
-    app.state.headlight = State(
+    state = State(
         settings,
         checkpoint,
+        request_limits(settings, checkpoint),
         api_keys,
         engine,
         lifecycle,
         counted,
         gate,
-        sending,
+        ResponseBudget(settings.max_sending_bytes, counted.sending_bytes),
         memory,
         requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),
         tokens=_limit(settings.token_quota, "tokens", Refusal.QUOTA),
     )
+    app.state.headlight = state
+    _show_live(state)
     for router in routers:
         app.include_router(router)
-    app.add_exception_handler(HTTPException, partial(_refuse_routing, _methods(routers)))
-    # From the innermost to the outermost.
-    layers: list[Layer] = []
-    if settings.allowed_hosts:
-        layers.append(partial(AllowedHosts, hosts=settings.allowed_hosts))
-    layers.append(
-        partial(
-            ProblemMiddleware,
-            lifecycle=lifecycle,
-            metrics=counted,
-            request_timeout=settings.request_timeout,
-            tells_error=tells_error,
-        )
+    app.add_exception_handler(HTTPException, partial(_reject_routing, _methods(routers)))
+    problem_layer = partial(
+        ProblemMiddleware,
+        lifecycle=lifecycle,
+        metrics=counted,
+        request_timeout=settings.request_timeout,
+        is_foreign=foreign_requests(foreign),
     )
-    if settings.allowed_origins:
-        layers.append(cors)
-    if tracing is not None:
-        layers.append(tracing)
-    layers.append(partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted))
-    app.surround(layers, direct=heavy)
-    install_openapi(app, app.state.headlight.limits, families.schemas_of(settings.compat))
-    families.describe_inputs(app.openapi(), settings.compat)
+    hosts = settings.allowed_hosts
+    # From the innermost to the outermost.
+    layers: list[Layer | None] = [
+        partial(AllowedHosts, hosts=hosts) if hosts else None,
+        problem_layer,
+        cors,
+        tracing,
+        partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted),
+    ]
+    app.surround([layer for layer in layers if layer is not None], direct=heavy)
+    complete_openapi(app, state.limits)
+    if "huggingface" not in settings.compat:
+        predict.forget_inputs(app.openapi())
     return app
+
+
+def _cors(
+    settings: Settings, *, is_foreign: bool, is_traced: bool
+) -> Callable[[ASGIApp], CORSMiddleware] | None:
+    """Lets pages of allowed origins send requests and read answers; None if there are none."""
+    if not settings.allowed_origins:
+        return None
+    # The first of them goes with requests too.
+    compat = [HEADER, TRUNCATED] if is_foreign else []
+    traced = ["traceparent", "tracestate"] if is_traced else []
+    return partial(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *compat[:1], *traced],
+        expose_headers=[REQUEST_ID, "Retry-After", *compat, *traced[:1]],
+    )
+
+
+def _show_live(state: State) -> None:
+    """Lets metrics read what changes by itself."""
+    engine, lifecycle, counted = state.engine, state.lifecycle, state.metrics
+    full = state.settings.request_timeout  # no admitted request waits longer
+    counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
+    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
+    counted.memory_used.set_function(lambda: state.memory.share)
 
 
 @asynccontextmanager
@@ -231,22 +228,17 @@ def _methods(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
 
 
 def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]:
-    """Yields every path, its method and its possible statuses, for the metrics."""
+    """Yields paths, methods and statuses whose counters rules and alerts read from the start."""
     for route in _routes(*routers):
-        statuses = {200, CLIENT_LEFT, *(int(status) for status in route.responses)}
+        failures = {status for status in map(int, route.responses) if status >= 500}
         for method in sorted(route.methods or ()):
-            yield route.path, method, statuses
+            yield route.path, method, failures | ({200} if method == "POST" else set())
 
 
-async def _refuse_routing(
+async def _reject_routing(
     methods: dict[str, list[str]], request: Request, error: Exception
 ) -> None:
-    """Turns what routing refuses into a problem.
-
-    Raises:
-        NotFoundError: nothing is at the path.
-        MethodNotAllowedError: the path does not have the method.
-    """
+    """Raises NotFoundError or MethodNotAllowedError for a request that fits no route."""
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
     if error.status_code != 405:
         raise NotFoundError(NOT_FOUND_DETAIL)

@@ -16,7 +16,7 @@ from model.backends.base import Backend
 from model.cli.arguments import LineParser, add_version
 from service.app import create_app
 from service.http.direct import Layer
-from service.http.lifecycle import Lifecycle
+from service.http.middleware import Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
 from service.preflight import prepare
@@ -31,9 +31,6 @@ _NO_OPTION = frozenset({"api_keys"})
 
 def run(arguments: Sequence[str] | None) -> int:
     """Runs the service until a signal ends it.
-
-    Args:
-        arguments: of the command line; those of the process if None.
 
     Returns:
         0 after an orderly end; 1 if the service could not start, with the reason on stderr. The
@@ -67,7 +64,7 @@ def run(arguments: Sequence[str] | None) -> int:
 
 @contextmanager
 def _tracing(checkpoint: Checkpoint, backend: Backend) -> Iterator[Layer | None]:
-    """Makes what traces requests, if traces are wanted; sends the last spans at the end."""
+    """Makes the layer that traces requests, if traces are wanted; sends the last spans."""
     if not is_wanted(os.environ):
         yield None
         return
@@ -85,7 +82,7 @@ def _tracing(checkpoint: Checkpoint, backend: Backend) -> Iterator[Layer | None]
 
 
 def _end_now() -> NoReturn:
-    """Ends the process though a thread of it never will."""
+    """Ends the process though one of its threads never will."""
     logger.critical("ended with a forward pass that does not end")
     logging.shutdown()
     os._exit(_STUCK)
@@ -97,12 +94,12 @@ def _refuse(message: str) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The options: all settings but those that are variables alone."""
+    """The options: all settings but those that are only variables."""
     parser = LineParser(
         prog="headlight-serve",
         description="Serves a checkpoint: POST /predict, GET /attention, and a page.",
         epilog=f"Each option is also an environment variable with the prefix {PREFIX}; "
-        f"{PREFIX}API_KEYS is one alone, so that no key shows in a list of processes.",
+        f"{PREFIX}API_KEYS is only a variable, so that no key shows in a list of processes.",
         allow_abbrev=False,
     )
     add_version(parser)

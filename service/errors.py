@@ -37,16 +37,16 @@ TYPE_PREFIX = "/problems/"
 
 
 class Refusal(StrEnum):
-    """Why a request is refused that might be answered at another time or by another replica."""
+    """Why a valid request is refused; another replica or a later time may answer it."""
 
     CONNECTIONS = "connections"  #: all connections are taken
     DEADLINE = "deadline"  #: the work before it would take too long
     DRAINING = "draining"  #: the process is about to end
     MEMORY = "memory"  #: the memory is nearly full
     NOT_READY = "not_ready"  #: the model is still loading, failed to, or is lost
-    QUOTA = "quota"  #: its client sends too many tokens
+    QUOTA = "quota"  #: the client sends too many tokens
     QUEUE_FULL = "queue_full"  #: too many tokens wait
-    RATE_LIMIT = "rate_limit"  #: its client sends too many requests
+    RATE_LIMIT = "rate_limit"  #: the client sends too many requests
     SENDING = "sending"  #: too many bytes of answers wait to be sent
 
 
@@ -71,7 +71,7 @@ class ServiceError(Exception):
         errors: the single faults, if there are several places to name.
         retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
-        refusal: why the request is refused, if it is not the request's own fault.
+        refusal: why the request is refused, if the request itself is valid.
     """
 
     type: ClassVar[str]
@@ -115,12 +115,7 @@ class ServiceError(Exception):
         return members
 
     def response(self, *, with_error: bool = False, trace_id: str | None = None) -> Response:
-        """Makes the whole answer.
-
-        Args:
-            with_error: see `problem`.
-            trace_id: of the request, if it is traced.
-        """
+        """Makes the whole answer; `trace_id` is that of a traced request."""
         members = self.problem(with_error=with_error)
         if trace_id is not None:
             members["trace_id"] = trace_id
@@ -148,9 +143,9 @@ class UnauthorizedError(ServiceError):
 
 
 class CrossSiteError(ServiceError):
-    """A page from elsewhere made a browser ask for something costly."""
+    """A page of another origin made a browser send a request that computes."""
 
-    type, title, status = "cross-site", "A page from elsewhere may not ask this", 403
+    type, title, status = "cross-site", "Requests from other origins are not allowed here", 403
 
 
 class NotFoundError(ServiceError):
@@ -166,7 +161,7 @@ class MethodNotAllowedError(ServiceError):
 
 
 class NotAcceptableError(ServiceError):
-    """No form that `Accept` names is offered."""
+    """The service offers no form that `Accept` names."""
 
     type, title, status = "not-acceptable", "None of the forms asked for is offered", 406
 
@@ -208,7 +203,7 @@ class SentenceTooLongError(ServiceError):
 
 
 class RateLimitedError(ServiceError):
-    """The client has used up what it may ask for in a time."""
+    """The client has used up its requests or tokens."""
 
     type, title, status = "rate-limited", "The client asks for too much", 429
 
@@ -217,7 +212,7 @@ class RateLimitedError(ServiceError):
 
 
 class InternalError(ServiceError):
-    """The service has a fault; the details are in the log alone."""
+    """The service has a fault; the details are only in the log."""
 
     type, title, status = "internal", "The service failed", 500
 
@@ -271,14 +266,14 @@ ALL_ERRORS = tuple(ServiceError.__subclasses__())  # in the order above
 
 NOT_FOUND_DETAIL = "Nothing is at this path: GET /docs shows what there is."
 UNCOMPUTABLE_DETAIL = (
-    "The model cannot compute an answer for this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
+    "The model cannot compute an answer for this text. Trying again would fail too: leave the "
+    "text out, and report the X-Request-ID to the operator of the service."
 )
 UNREADABLE_DETAIL = (
-    "The tokenizer of the model cannot read this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
+    "The tokenizer of the model cannot read this text. Trying again would fail too: leave the "
+    "text out, and report the X-Request-ID to the operator of the service."
 )
 INTERNAL_DETAIL = (
     "The service failed to answer. Nothing is wrong with the request as far as is known; "
-    "try again, and give the X-Request-ID to whoever runs the service."
+    "try again, and report the X-Request-ID to the operator of the service."
 )

@@ -1,4 +1,4 @@
-"""Writes each log record as one line: JSON for machines, or text for a terminal.
+"""Writes each log record as one line, JSON or text, on a thread that nothing waits for.
 
 No log may show text of a user. The message of an exception could hold some, so an exception is
 logged as its type and the places it passed through, never with its message.
@@ -6,12 +6,15 @@ logged as its type and the places it passed through, never with its message.
 
 import asyncio
 import logging
+import os
+import queue
 import sys
+import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -19,6 +22,10 @@ import orjson
 
 _requests = logging.getLogger("headlight.request")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+# Pieces of some lines each that may wait for a slow reader of the log.
+_MOST_WAITING = 1000
+# How long the end of the process waits for the last lines.
+_CLOSE_SECONDS = 1.0
 
 
 def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
@@ -26,10 +33,10 @@ def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
 
     Args:
         log_format: `json`, `text`, or `auto`: text on a terminal, else JSON.
-        stream: where the lines go.
+        stream: an open file; the lines go there.
     """
     as_text = log_format == "text" or (log_format == "auto" and stream.isatty())
-    handler = LineHandler(stream, TextFormatter() if as_text else JsonFormatter())
+    handler = LineHandler(Writer(stream.fileno()), TextFormatter() if as_text else JsonFormatter())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
@@ -39,6 +46,61 @@ def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
     # No line shows these, and each costs time for every request (logging's manual, "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None
+
+
+def lost_lines() -> int:
+    """Returns how many log lines could not be written since the start."""
+    return sum(
+        handler.writer.lost
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, LineHandler)
+    )
+
+
+class Writer:
+    """Writes lines on a thread of its own, so that a full pipe or disk delays and ends nothing.
+
+    Lines that cannot be written, or wait behind too many others, are dropped and counted.
+
+    Args:
+        file: descriptor of the open file. Its Python object would keep what it could not write,
+            and fail with it at the end of the process.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.lost = 0
+        self._file = file
+        self._is_torn = False
+        self._waiting: queue.Queue[list[str] | None] = queue.Queue(_MOST_WAITING)
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def put(self, lines: list[str]) -> None:
+        """Adds lines to those that are written next."""
+        try:
+            self._waiting.put_nowait(lines)
+        except queue.Full:
+            self.lost += len(lines)
+
+    def close(self) -> None:
+        """Waits for the last lines, but not for long."""
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=_CLOSE_SECONDS)
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while (lines := self._waiting.get()) is not None:
+            try:
+                self._write("\n".join(lines) + "\n")
+            except OSError:  # the disk is full, or the reader has gone
+                self.lost += len(lines)
+
+    def _write(self, text: str) -> None:
+        rest = (self._is_torn * "\n" + text).encode("utf-8", "backslashreplace")
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+            # If no more can be written, the next line must not go on in the middle of this one.
+            self._is_torn = bool(rest)
 
 
 class LineFormatter(logging.Formatter, ABC):
@@ -61,23 +123,24 @@ class LineFormatter(logging.Formatter, ABC):
         """Renders the parts of a record."""
 
 
-class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes the lines of one round of the event loop together; warnings and worse at once.
+class LineHandler(logging.Handler):
+    """Hands over the lines of one round of the event loop together; warnings and worse at once.
 
     Args:
-        stream: where the lines go.
+        writer: writes the lines.
         formatter: makes a line of a record.
     """
 
     formatter: LineFormatter
 
-    def __init__(self, stream: TextIO, formatter: LineFormatter) -> None:
-        super().__init__(stream)
+    def __init__(self, writer: Writer, formatter: LineFormatter) -> None:
+        super().__init__()
         self.setFormatter(formatter)
+        self.writer = writer
         self._lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes a record, or keeps its line until the event loop has answered other requests."""
+        """Hands over a record, or keeps its line until the event loop has answered others."""
         try:
             line = self.format(record)
         except Exception:  # a bug in the code that logs; as every handler of logging does
@@ -86,12 +149,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.add(line, at_once=record.levelno >= logging.WARNING)
 
     def add(self, line: str, *, at_once: bool = False) -> None:
-        """Adds a line to those that are written next.
-
-        Args:
-            line: without its line break.
-            at_once: writes it now, and all before it.
-        """
+        """Adds a line without its line break; `at_once` hands it over, and all before it."""
         with self.lock or nullcontext():  # else a flush on another thread could lose it
             self._lines.append(line)
             is_first = len(self._lines) == 1
@@ -107,19 +165,24 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.flush()
 
     def flush(self) -> None:
-        """Writes the lines that are kept."""
+        """Hands over the lines that are kept."""
         with self.lock or nullcontext():
             lines, self._lines = self._lines, []
-            if lines:
-                self.stream.write("\n".join(lines) + "\n")
-            super().flush()
+        if lines:
+            self.writer.put(lines)
+
+    def close(self) -> None:
+        """Writes the last lines; `logging.shutdown` calls it."""
+        self.flush()
+        self.writer.close()
+        super().close()
 
 
 def log_request(**fields: object) -> None:
     """Logs that a request was answered, at level info.
 
-    A record of logging costs as much as a tenth of a small request, so the line is made without
-    one where this module has set up logging.
+    A record of logging costs more than the line, so the line is made without one where this
+    module has set up logging.
     """
     handlers = logging.getLogger().handlers
     handler = handlers[0] if len(handlers) == 1 else None
@@ -162,9 +225,6 @@ def safe_fault(error: BaseException | None) -> dict[str, str]:
     """Returns the message of an error in a pass, if it cannot contain text of a user.
 
     Messages of torch contain none. Others may: the message of a KeyError is the key.
-
-    Args:
-        error: what the pass raised.
     """
     return {"fault": str(error)} if isinstance(error, RuntimeError) else {}
 

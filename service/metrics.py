@@ -1,21 +1,26 @@
-"""Counts what a replica does, as Prometheus metrics that all exist from the start."""
+"""Counts what a replica does, and what its answers look like, as Prometheus metrics."""
 
-from collections.abc import Iterable, Sequence
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
-from model import Encoding, ModelInfo, Prediction
+from model import Checkpoint, Encoding, ModelInfo, Prediction
+from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 from model.predictor import PathName
-from service.drift import AnswerCounts
 from service.errors import ALL_ERRORS, Refusal, ServiceError
 
 PROMETHEUS_TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
@@ -28,22 +33,124 @@ FUSED: PathName = "fused"
 EXPLICIT: PathName = "explicit"
 GRADIENT: PathName = "gradient"
 
-# Statuses of requests that reach no route: preflights of pages from elsewhere (200, 400), no such
-# path, another host, a wrong header, and the end of the process.
-_UNROUTED = ("200", "400", "404", "421", "422", "503")
-
+# The one whose durations every board shows; those of others begin with their first request.
+_MAIN_ROUTE = "/predict"
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _TOKENS = (16, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
 _RATIOS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
+# The labels of a series behind its version, and its value.
+_Values = Iterable[tuple[Sequence[str], float]]
+
+
+class AnswerCounts(Collector):
+    """What the texts and answers of one model look like, beside the baseline of its checkpoint.
+
+    Nothing here shows a single text: a text adds 1 to its bins, and its tokens to two sums.
+
+    Args:
+        checkpoint: the model; the bins are those of its baseline, or the usual ones without.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._version = checkpoint.version
+        self._baseline = baseline = checkpoint.manifest.baseline
+        self._unknown_id = checkpoint.tokenizer.unknown_id
+        self._score_bounds = SCORE_BOUNDS if baseline is None else baseline.score_bounds
+        self._length_bounds = LENGTH_BOUNDS if baseline is None else baseline.length_bounds
+        self._scores = {
+            label: [0] * (len(self._score_bounds) + 1) for label in checkpoint.config.labels
+        }
+        self._lengths = [0] * (len(self._length_bounds) + 1)
+        self._truncated = self._tokens = self._unknown_tokens = 0
+
+    def observe(self, answered: Iterable[tuple[Sequence[Encoding], Prediction]]) -> None:
+        """Counts the answers of one request: of each text its windows and its prediction."""
+        for windows, prediction in answered:
+            self._scores[prediction.label][bisect_left(self._score_bounds, prediction.score)] += 1
+            self._lengths[bisect_left(self._length_bounds, prediction.token_count)] += 1
+            self._truncated += prediction.truncated
+            self._tokens += prediction.token_count
+            if self._unknown_id is not None:
+                self._unknown_tokens += sum(
+                    encoding.input_ids.count(self._unknown_id) for encoding in windows
+                )
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields what was counted, and the baseline if there is one."""
+        count = self._counter
+        text = "Texts answered, by label and score."
+        yield count("answers", text, self._by_score(self._scores), "label", "score")
+        text = "Texts answered, by the tokens that were read of them."
+        yield count("answer_lengths", text, self._by_length(self._lengths), "tokens")
+        text = "Texts answered of which a part was cut off."
+        yield count("truncated_answers", text, _one(self._truncated))
+        yield count("answer_tokens", "Tokens read of answered texts.", _one(self._tokens))
+        text = "Tokens of answered texts that stand for what the vocabulary lacks."
+        yield count("unknown_tokens", text, _one(self._unknown_tokens))
+        if self._baseline is not None:
+            yield from self._collect_baseline(self._baseline)
+
+    def _collect_baseline(self, baseline: Baseline) -> Iterator[Metric]:
+        gauge, rows = self._gauge, baseline.rows
+        yield gauge("texts", "Texts of the baseline of the model.", _one(rows))
+        text = "The part of the baseline's texts, by label and score."
+        shares = _divided(self._by_score(baseline.scores), rows)
+        yield gauge("answers_ratio", text, shares, "label", "score")
+        text = "The part of the baseline's texts, by the tokens that were read of them."
+        shares = _divided(self._by_length(baseline.lengths), rows)
+        yield gauge("answer_lengths_ratio", text, shares, "tokens")
+        text = "The part of the baseline's texts of which a part was cut off."
+        yield gauge("truncated_answers_ratio", text, _one(baseline.truncated / rows))
+        text = "The part of the baseline's tokens that stands for what the vocabulary lacks."
+        share = baseline.unknown_tokens / max(baseline.tokens, 1)
+        yield gauge("unknown_tokens_ratio", text, _one(share))
+
+    def _by_score(self, scores: Mapping[str, Sequence[int]]) -> _Values:
+        edges = itertools.pairwise(["0", *map(str, self._score_bounds), "1"])
+        names = [f"{low}-{high}" for low, high in edges]
+        for label in self._scores:
+            for name, count in zip(names, scores[label], strict=True):
+                yield (label, name), count
+
+    def _by_length(self, lengths: Sequence[int]) -> _Values:
+        edges = itertools.pairwise([0, *self._length_bounds])
+        names = [f"{low + 1}-{high}" for low, high in edges]
+        names.append(f"{self._length_bounds[-1] + 1} or more")
+        for name, count in zip(names, lengths, strict=True):
+            yield (name,), count
+
+    def _counter(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
+        family = CounterMetricFamily(f"headlight_{name}", text, labels=["version", *labels])
+        for key, value in values:
+            family.add_metric([self._version, *key], value)
+        return family
+
+    def _gauge(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
+        family = GaugeMetricFamily(f"headlight_baseline_{name}", text, labels=["version", *labels])
+        for key, value in values:
+            family.add_metric([self._version, *key], value)
+        return family
+
+
+def _one(value: float) -> _Values:
+    return [((), value)]
+
+
+def _divided(values: _Values, whole: int) -> _Values:
+    return [(key, value / whole) for key, value in values]
+
+
 class Metrics:
     """Everything that one replica counts.
 
+    A series that a shipped rule, alert or board reads exists from the start; others appear at
+    their first use.
+
     Args:
-        routes: path, method and possible statuses of every route; their series exist before the
-            first request.
+        routes: path, method and statuses of the requests that are counted from the start.
     """
 
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
@@ -115,25 +222,17 @@ class Metrics:
             registry=self.registry,
         )
         self.connections = self._gauge("connections", "Open connections.")
-        self.connections_refused = self._counter(
-            "connections_refused", "Requests refused because all connections were taken."
-        )
         self.connections_closed = self._counter(
             "connections_closed", "Connections closed to make room for others."
         )
         self.sending_bytes = self._gauge(
             "sending_bytes", "Bytes of large answers that are being made or wait to be sent."
         )
-        self.sending_refused = self._counter(
-            "sending_refused", "Answers refused because too many bytes waited to be sent."
-        )
-        self.memory_refused = self._counter(
-            "memory_refused", "Requests refused because the memory was nearly full."
-        )
         self.memory_used = self._gauge(
             "memory_used_ratio", "Memory in use for each byte of its limit; 0 without a limit."
         )
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
+        self.log_lines_lost = self._gauge("log_lines_lost", "Log lines that could not be written.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
         self.model = Gauge(
             "headlight_model_info",
@@ -155,27 +254,25 @@ class Metrics:
         for route, method, statuses in routes:
             for status in statuses:
                 self.requests.labels(route, method, str(status))
-            self.requests.labels(route, UNMATCHED, "405")
-            self.seconds.labels(route)
-        for unrouted in _UNROUTED:
-            self.requests.labels(UNMATCHED, UNMATCHED, unrouted)
-        self.seconds.labels(UNMATCHED)
-        self._problems_of = {error.type: self.problems.labels(error.type) for error in ALL_ERRORS}
-        self._refused_for = {reason: self.refused.labels(reason.value) for reason in Refusal}
-        for path in (FUSED, EXPLICIT, GRADIENT):
-            self.forward_seconds.labels(path)
+        self.seconds.labels(_MAIN_ROUTE)
+        self.forward_seconds.labels(FUSED)
+        for error in ALL_ERRORS:
+            if error.status >= 500:
+                self.problems.labels(error.type)
+        for reason in Refusal:
+            self.refused.labels(reason.value)
 
     def expect_model(self, name: str, version: str, device: str, dtype: str) -> None:
         """Names the model in `headlight_model_info` before it is loaded."""
         self.model.labels(name, version, device, dtype)
 
     def expect_answers(self, answers: AnswerCounts) -> None:
-        """Adds the series of the answers of the model, which begin at 0."""
+        """Adds the series of the model's answers, which begin at 0."""
         self._answers = answers
         self.registry.register(answers)
 
     def observe_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
-        """Counts the answers of one request, once a model is expected; see `AnswerCounts`."""
+        """Counts the answers of one request, once a model is expected."""
         if self._answers is not None:
             self._answers.observe(answered)
 
@@ -185,9 +282,9 @@ class Metrics:
 
     def count_problem(self, error: ServiceError) -> None:
         """Counts an error that is answered."""
-        self._problems_of[error.type].inc()
+        self.problems.labels(error.type).inc()
         if error.refusal is not None:
-            self._refused_for[error.refusal].inc()
+            self.refused.labels(error.refusal.value).inc()
 
     def observe_pass(
         self,
@@ -201,10 +298,10 @@ class Metrics:
         """Counts a forward pass that succeeded.
 
         Args:
-            encodings: what went through the network, at least one text.
-            seconds: that it took.
-            path: its way through the network.
-            max_tokens: that it may hold, padding counted.
+            encodings: the texts that went through the network, at least one.
+            seconds: how long the pass took.
+            path: its path through the network.
+            max_tokens: the most tokens of a pass, padding counted.
             computes_padding: whether padding went through the network too.
         """
         lengths = [len(encoding.input_ids) for encoding in encodings]
@@ -220,13 +317,7 @@ class Metrics:
         self.truncated.inc(sum(encoding.truncated for encoding in encodings))
 
     def observe_request(self, route: str, seconds: float, trace_id: str | None) -> None:
-        """Notes how long a request took.
-
-        Args:
-            route: its path, as it was declared.
-            seconds: from its head to the end of its answer.
-            trace_id: of its trace, 32 hex digits; OpenMetrics shows the last one of a bucket.
-        """
+        """Counts how long a request took; OpenMetrics shows the last trace of each bucket."""
         exemplar = None if trace_id is None else {"trace_id": trace_id}
         self.seconds.labels(route).observe(seconds, exemplar)
 

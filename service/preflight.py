@@ -1,4 +1,4 @@
-"""Checks settings, keys, checkpoint and device before anything is served; tells all faults."""
+"""Checks settings, keys, checkpoint and device before anything is served; reports all faults."""
 
 import importlib
 import os
@@ -18,10 +18,7 @@ from service.tracing.environment import find_faults
 
 
 def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, Backend]:
-    """Reads and checks the settings, the API keys, the checkpoint folder and the backend.
-
-    Args:
-        options: settings given on the command line, by their field names.
+    """Checks the options, keys, checkpoint folder and backend, and returns them.
 
     Raises:
         SettingsError: something is wrong; lists all that is.
@@ -57,7 +54,7 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
 
 
 def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint:
-    """Opens the checkpoint, which the owner of the key must have signed if there is a key.
+    """Opens the checkpoint; if there is a key, its owner must have signed it.
 
     Raises:
         CheckpointError: the folder is damaged, or its signature is not right.
@@ -91,10 +88,10 @@ def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint
 def _choose_backend(
     settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
 ) -> Backend | None:
-    """The backend of the settings; None without a checkpoint to choose it for.
+    """Returns the backend of the settings; None without a checkpoint to choose it for.
 
     Raises:
-        SettingsError: the device is not there, or it or the network does not compute in the type.
+        SettingsError: the device is missing, or it or the network does not compute in the type.
     """
     try:
         device = choose_device(settings.device)
@@ -111,7 +108,7 @@ def _choose_backend(
 
 
 def _check_limits(settings: Settings, options: Collection[str]) -> list[str]:
-    """What does not fit: the connections into the open files, or an answer into its room."""
+    """Returns what does not fit: connections into the open files, or an answer."""
     faults = []
     try:
         plan_capacity(settings.max_connections)
@@ -131,7 +128,7 @@ def _check_limits(settings: Settings, options: Collection[str]) -> list[str]:
 
 
 def _keyless(settings: Settings, options: Collection[str]) -> list[str]:
-    """What shall need a key though there is none."""
+    """Returns what needs a key though there is none."""
     if settings.api_keys is not None or settings.api_keys_file is not None:
         return []
     return [
@@ -143,10 +140,10 @@ def _keyless(settings: Settings, options: Collection[str]) -> list[str]:
 
 
 def _check_queue(settings: Settings, checkpoint: Checkpoint, options: Collection[str]) -> None:
-    """The queue must hold the largest request, or that request could never be answered.
+    """Checks that the queue holds the largest request.
 
     Raises:
-        SettingsError: it does not.
+        SettingsError: it does not, so that the request could never be answered.
     """
     max_length = checkpoint.manifest.max_length
     largest = settings.max_sentences * max_length

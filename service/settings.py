@@ -54,7 +54,7 @@ def _finite(value: float) -> float:
 
 
 def _split(value: object, pattern: re.Pattern[str], wanted: str) -> object:
-    """Splits a list with commas into its parts, in lower case; a blank one is None."""
+    """Splits a list with commas into its parts, in lower case; None if it is blank."""
     if not isinstance(value, str) or not value.strip():
         return _blank_is_none(value)
     given = tuple(part.strip().lower() for part in value.split(",") if part.strip())
@@ -75,7 +75,7 @@ def _origins(value: object) -> object:
 
 
 def _networks(value: object) -> object:
-    """Splits a list of addresses and networks; `*` alone stands for all."""
+    """Splits a list of addresses and networks; `*` stands for all."""
     if not isinstance(value, str) or not value.strip() or value.strip() == "*":
         return ("*",) if isinstance(value, str) and value.strip() else _blank_is_none(value)
     given = [part.strip() for part in value.split(",") if part.strip()]
@@ -105,12 +105,7 @@ def _count_or_auto(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many of something in a time.
-
-    Args:
-        count: how many.
-        period: in which.
-    """
+    """A count for each period."""
 
     count: int
     period: Literal["second", "minute", "hour", "day"]
@@ -121,7 +116,6 @@ class Rate:
         return {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}[self.period]
 
     def __str__(self) -> str:
-        """The rate as a setting has it."""
         return f"{self.count}/{self.period}"
 
 
@@ -143,20 +137,14 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """The families of other systems' paths that are served.
-
-    Args:
-        names: those that are on.
-    """
+    """The families of other systems' paths that are served."""
 
     names: frozenset[Family]
 
     def __contains__(self, family: Family) -> bool:
-        """Whether a family is on."""
         return family in self.names
 
     def __str__(self) -> str:
-        """The families as the setting has them."""
         if len(self.names) == len(FAMILIES):
             return "on"
         return ",".join(family for family in FAMILIES if family in self.names) or "off"
@@ -290,27 +278,18 @@ class Settings(BaseSettings):
 
 
 def name_of(field: str, options: Collection[str] = ()) -> str:
-    """Names a setting as the user did: its option if it was typed, else its variable.
-
-    Args:
-        field: of `Settings`.
-        options: the fields that were given on the command line.
-    """
+    """Names a setting as the user did: its option if it is among `options`, else its variable."""
     if field in options:
         return f"--{field.replace('_', '-')}"
     return PREFIX + field.upper()
 
 
 def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Reads all settings: options first, then the environment, then the defaults.
-
-    Args:
-        options: settings given on the command line, by their field names.
+    """Reads all settings: options by their field names, the environment, the defaults.
 
     Returns:
         The settings and the faults, one a line: wrong values, and unknown variables with the
-        prefix. The default replaces a wrong value, so that what depends on the other settings can
-        still be checked.
+        prefix. The default replaces a wrong value, so that the others can still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
     given: dict[str, Any] = dict(options)

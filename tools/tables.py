@@ -22,10 +22,9 @@ import model.errors
 import scoring.__main__
 import training.__main__
 from service.api import schemas
-from service.api.problems import EXPLANATIONS
-from service.drift import AnswerCounts
 from service.errors import ALL_ERRORS
-from service.metrics import Metrics
+from service.metrics import AnswerCounts, Metrics
+from service.page.problems import EXPLANATIONS
 from service.settings import PREFIX, Settings
 from tools import card_tables
 from tools.card_tables import CHECKPOINTS, ROOT, Rows, code

@@ -1,48 +1,55 @@
-"""Answers sentences with their attention, in the view and the form asked for."""
+"""Answers `/attention` with the weights of every head, in the view and the form asked for."""
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+from fastapi import Body, Query
 from starlette.responses import Response
-from starlette.types import Scope
 
 from model import AttentionOptions, Encoding, Explanation, ModelInfo, Predictor
-from model.errors import InputError, NoSuchTokenError, NoSuchWindowError
+from model.errors import InputError, NoSuchWindowError
 from model.explain.thumbnails import Thumbnail, thumbnail_side
 from model.explain.views import reduced_shape
 from model.reading import ReadingOptions, read_window
 from model.tokenization.tokenizer import Token
 from model.tokenization.words import Words, group_words
-from service.api.encoding import INLINE_CHARACTERS, TOO_LONG, guard, heads_off, no_such_token
+from service.api.openapi import computes
+from service.api.requests import (
+    Context,
+    Reader,
+    RequestContext,
+    answers,
+    from_body,
+    from_query,
+    make_router,
+)
 from service.api.schemas import (
+    EXAMPLE,
+    THUMBNAIL_FORMS,
+    AttentionAnswer,
     AttentionListRequest,
     AttentionQuery,
+    AttentionRequest,
     AttributionsRequest,
     FormName,
     ImportanceRequest,
     StepsQuery,
+    wrong_thumbnail,
 )
 from service.api.state import State
-from service.errors import (
-    FieldError,
-    InvalidRequestError,
-    SentenceTooLongError,
-    ServiceError,
-    TooManyWeightsError,
-)
+from service.api.texts import COSTLY, Loc, bad_text, guard, heads_off, invalid, run_aside
+from service.errors import TooManyWeightsError
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
-from service.http.memory_watch import LARGE_SHARE
-from service.http.middleware import deadline_of
-from service.http.response_budget import SMALL_BYTES
-from service.inference.admission import ClientId
 from service.tracing.record import stage
+
+router = make_router(tags=["attention"])
 
 CSV = "text/csv"  # Response adds the charset
 NPZ = "application/x-npz"
@@ -51,9 +58,23 @@ SVG = "image/svg+xml"
 FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", CSV: "csv", SVG: "svg"}
 
 _MEDIA_TYPES = {name: media_type for media_type, name in FORMS.items()}
+_TEXT, _BINARY = ({"schema": {"type": "string", **more}} for more in ({}, {"format": "binary"}))
+_OTHER_FORMS = {"content": {NPZ: _BINARY, CSV: _TEXT, SVG: _TEXT}}
+_EXAMPLES: dict[str, Any] = {
+    "one_head": {
+        "summary": "One head of the first layer",
+        "value": {"sentence": EXAMPLE, "layer": [0], "head": [0]},
+    },
+    "words": {
+        "summary": "All layers joined, between words, of two sentences",
+        "value": {
+            "sentences": [EXAMPLE, "The plot drags, and the cast is dull."],
+            "reduce": "rollout",
+            "level": "word",
+        },
+    },
+}
 
-# A text with its tokens takes so many times as long to encode.
-_TOKENS_COST = 4
 # A line of CSV is several times as long as a number of JSON.
 _CSV_SHARE = 4
 # Bytes for the texts of tokens in an answer that repeats them.
@@ -61,68 +82,76 @@ MOST_TEXT = 20_000_000
 _CHARACTER = 4  # bytes, in an array
 
 Attention = AttentionQuery | AttentionListRequest
+_read_body: Reader[AttentionRequest | AttentionListRequest] = from_body(
+    AttentionRequest, several=AttentionListRequest
+)
 Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsQuery
-Place = tuple[str | int, ...]
 
 
-async def explain(
-    state: State, request: Attention, accepted: str, place: str, scope: Scope, caller: ClientId
+@router.get(
+    "/attention",
+    summary="Attention of a sentence in the URL",
+    **computes("query", AttentionAnswer, TooManyWeightsError, good=_OTHER_FORMS),
+)
+@answers(from_query(AttentionQuery), *FORMS)
+async def attention_of_query(
+    context: Context, query: Annotated[AttentionQuery, Query()]
 ) -> Response:
-    """Answers one request for attention.
+    """Shows which tokens each head attends to, for a sentence in the URL."""
+    return await _explain(context, query)
 
-    Args:
-        state: its engine computes, its settings limit the weights.
-        request: checked; its layers and heads exist.
-        accepted: the media type that `Accept` prefers; the field `format` goes before it.
-        place: `body` or `query`, where the sentence came from.
-        scope: of the request, with its deadline; the answer takes room until it is sent.
-        caller: who asks.
 
-    Raises:
-        SentenceTooLongError: a text is too long for what the request says of long texts.
-        InvalidRequestError: a text has no window of the number.
-        TooManyWeightsError: the answer would be too large; nothing was computed.
-        OverloadedError: answers that are not read yet, or the memory, leave no room for it.
-        ServiceError: whatever the engine raises.
-    """
-    engine, form = state.engine, request.format or FORMS[accepted]
-    if request.thumbnail is not None and form in ("csv", "svg"):
-        message = f"is of the forms json and npz, not of {form}: leave one out"
-        errors = [FieldError((place, "thumbnail"), message)]
-        raise InvalidRequestError(f"thumbnail: {message}.", errors=errors)
-    encodings = await encode(state, request, place)
+@router.post(
+    "/attention",
+    summary="Attention of one sentence or several",
+    **computes(
+        "body", AttentionAnswer | list[AttentionAnswer], TooManyWeightsError, good=_OTHER_FORMS
+    ),
+)
+@answers(_read_body, *FORMS)
+async def attention_of_body(
+    context: Context,
+    body: Annotated[AttentionRequest | AttentionListRequest, Body(openapi_examples=_EXAMPLES)],
+) -> Response:
+    """The same for a text that is too long or too private for a URL, or for several."""
+    return await _explain(context, body)
+
+
+async def _explain(context: RequestContext, request: Attention) -> Response:
+    state, engine = context.state, context.state.engine
+    form = request.format or FORMS[context.form]
+    if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
+        raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
+    encodings = await encode(context, request)
     words = [
         group_words(text, encoding.tokens or ()) if request.level == "word" else None
-        for (text, _), encoding in zip(_texts(request), encodings, strict=True)
+        for text, encoding in zip(_texts(request), encodings, strict=True)
     ]
     tokens = [
         encoding.tokens or () if grouped is None else grouped.tokens
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
     weights, size = _check_size(engine.info, request, form, tokens, state)
-    if size.answer > SMALL_BYTES:
-        state.memory.check(LARGE_SHARE)
-    room = state.sending.reserve(scope, answer=size.answer, making=size.making)
+    reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
     def write(number: int, explanation: Explanation) -> object:
         view = make_view(explanation, reduce=request.reduce, words=words[number])
         return _write_part(engine.info, request, form, view, number)
 
-    questions = [
+    options = [
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    deadline = deadline_of(scope)
     parts = await engine.explain(
-        questions, write, numbers=weights, deadline=deadline, caller=caller
+        options, write, numbers=weights, deadline=context.deadline, caller=context.client
     )
     body: bytes | memoryview
     if form == "json" and isinstance(request, AttentionQuery):
         body = cast("memoryview", parts[0])
     else:
         body = await asyncio.to_thread(_join, request, form, parts)
-    if room is not None:
-        room.shrink(len(body))
+    if reserved is not None:
+        reserved.shrink(len(body))
     return Response(body, media_type=_MEDIA_TYPES[form])
 
 
@@ -135,7 +164,7 @@ def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
 def _write_part(
     info: ModelInfo, request: Attention, form: FormName, view: View, number: int
 ) -> object:
-    """Writes the view of one sentence; runs on the lane that computed it."""
+    """Writes the view of one sentence; runs on the worker that computed it."""
     if form == "npz":
         return npz_arrays(info, view, dtype=request.dtype)
     if form == "csv":
@@ -204,11 +233,6 @@ def _check_size(
         listed=isinstance(request, AttentionListRequest),
         sides=None if request.thumbnail is None else sides,
     )
-    if estimated.making > state.sending.most:
-        raise TooManyWeightsError(
-            f"The answer would take up to {estimated.making} bytes while it is made; the limit is "
-            f"{state.sending.most}: ask for fewer layers or heads, or for a shorter text."
-        )
     return weights, estimated
 
 
@@ -236,67 +260,49 @@ def _count(number: int, kind: str) -> str:
     return f"{number} {kind}{'s' if number != 1 else ''}"
 
 
-async def encode(state: State, request: Explaining, place: str) -> list[Encoding]:
+async def encode(context: RequestContext, request: Explaining) -> list[Encoding]:
     """Encodes the sentences of a request with their tokens.
 
-    Args:
-        state: its engine has the tokenizer, its settings limit the windows.
-        request: checked.
-        place: `body` or `query`, where the sentences came from.
-
     Raises:
-        SentenceTooLongError: a text is too long for what the request says of long texts.
-        InvalidRequestError: a text has no window of the number.
-        InternalError: the tokenizer breaks on a text.
-        NotReadyError: the model is still loading or failed to.
+        SentenceTooLongError: a text is too long for the `truncation` of the request.
+        InvalidRequestError: a text has no window of this index.
+        InternalError: the tokenizer broke on a text.
+        NotReadyError: the model is still loading or failed to load.
     """
-    texts = _texts(request)
     work = partial(
-        _encode, state.engine.predictor, texts, request, place, state.settings.max_windows
+        _encode,
+        context.state.engine.predictor,
+        request,
+        context.source,
+        context.state.settings.max_windows,
     )
-    if sum(len(text) for text, _ in texts) > INLINE_CHARACTERS // _TOKENS_COST:
-        return await asyncio.to_thread(work)
-    return work()
+    return await run_aside(work, COSTLY * sum(map(len, _texts(request))))
 
 
-def _texts(request: Explaining) -> list[tuple[str, Place]]:
-    """Each text of a request, and where it stands."""
-    if isinstance(request, AttentionListRequest):
-        return [(text, ("sentences", number)) for number, text in enumerate(request.sentences)]
-    return [(request.sentence, ("sentence",))]
+def _texts(request: Explaining) -> list[str]:
+    return request.sentences if isinstance(request, AttentionListRequest) else [request.sentence]
 
 
 def _encode(
-    predictor: Predictor,
-    texts: Sequence[tuple[str, Place]],
-    request: Explaining,
-    place: str,
-    max_windows: int,
+    predictor: Predictor, request: Explaining, source: str, max_windows: int
 ) -> list[Encoding]:
-    with stage("tokenize", len(texts)):
-        return [_encode_one(predictor, *each, request, place, max_windows) for each in texts]
-
-
-def _encode_one(
-    predictor: Predictor, text: str, where: Place, request: Explaining, place: str, max_windows: int
-) -> Encoding:
-    kind: type[ServiceError] = SentenceTooLongError
-    cause: InputError
-    name = ".".join(str(part) for part in where)
-    try:
-        options = ReadingOptions(
-            request.truncation,
-            max_windows=max_windows,
-            heads=heads_off(request),
-            omit=getattr(request, "omit", None) or (),
-        )
-        return guard(read_window, predictor, text, options, getattr(request, "window", 0))
-    except TOO_LONG as error:
-        cause, message = error, str(error)
-    except NoSuchTokenError as error:
-        raise no_such_token(error) from error
-    except NoSuchWindowError as error:
-        cause, kind = error, InvalidRequestError
-        message = str(error) if where == ("sentence",) else f"of {name}, {error}"
-        where, name = ("window",), "window"
-    raise kind(f"{name}: {message}.", errors=[FieldError((place, *where), message)]) from cause
+    options = ReadingOptions(
+        request.truncation,
+        max_windows=max_windows,
+        heads=heads_off(request),
+        omit=getattr(request, "omit", None) or (),
+    )
+    window = getattr(request, "window", 0)
+    several = isinstance(request, AttentionListRequest)
+    encodings = []
+    with stage("tokenize", len(_texts(request))):
+        for number, text in enumerate(_texts(request)):
+            loc: Loc = (source, "sentences", number) if several else (source, "sentence")
+            try:
+                encodings.append(guard(read_window, predictor, text, options, window))
+            except NoSuchWindowError as error:
+                of_text = f"of sentences[{number}], " if several else ""
+                raise invalid((source, "window"), f"{of_text}{error}") from error
+            except InputError as error:
+                raise bad_text(error, loc) from error
+    return encodings

@@ -1,44 +1,107 @@
-"""Answers one sentence with attributions of its tokens or words, or the importance of heads.
+"""Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads.
 
-Gradients cost several times what a prediction does, and an integral needs many of them. So the
-work is cut into jobs, each about as large as a batch: other requests run between them, and the
+Gradients cost several times as much as a prediction, and an integral needs many of them. So the
+work is cut into jobs, each about as large as a batch. Other requests run between them, and the
 remaining jobs are dropped when the client leaves or the deadline passes.
 """
 
 from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Body, Query
+from starlette.responses import Response
 
 from model import Attributor
 from service.api.attention import encode
-from service.api.schemas import AttributionsRequest, ImportanceRequest
-from service.api.state import State
-from service.errors import FieldError, InvalidRequestError
-from service.formats.json import attributions_answer, importance_answer
-from service.inference.admission import ClientId
+from service.api.openapi import computes
+from service.api.requests import (
+    Context,
+    RequestContext,
+    answers,
+    from_body,
+    from_query,
+    make_router,
+)
+from service.api.schemas import (
+    EXAMPLE,
+    AttributionsAnswer,
+    AttributionsRequest,
+    ImportanceAnswer,
+    ImportanceRequest,
+)
+from service.api.texts import invalid
+from service.formats.json import attributions_answer, importance_answer, json_response
 from service.inference.work_items import Job
 
+router = make_router()
 
-async def attribute(
-    state: State, request: AttributionsRequest, place: str, deadline: float, caller: ClientId
-) -> dict[str, object]:
-    """Answers one request for attributions.
+_OF_WORDS: dict[str, Any] = {
+    "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}}
+}
+_OF_HEADS: dict[str, Any] = {
+    "importance": {"summary": "Of every head", "value": {"sentence": EXAMPLE}}
+}
 
-    Args:
-        state: its engine computes, its settings limit the tokens in one job and in the queue.
-        request: checked; its label exists.
-        place: `body` or `query`, where the sentence came from.
-        deadline: when the answer is of no use any more, by the event loop's clock.
-        caller: who asks.
 
-    Returns:
-        The content of the answer.
+@router.get(
+    "/attributions",
+    summary="What moved the prediction of a sentence in the URL",
+    tags=["attributions"],
+    **computes("query", AttributionsAnswer),
+)
+@answers(from_query(AttributionsRequest))
+async def attributions_of_query(
+    context: Context, query: Annotated[AttributionsRequest, Query()]
+) -> Response:
+    """Returns what each token, or each word, adds to the log-odds of a label."""
+    return await _attribute(context, query)
 
-    Raises:
-        SentenceTooLongError: the text is too long and truncation is refused.
-        InvalidRequestError: the queue could never hold the work, or it takes too long.
-        ServiceError: whatever the engine raises.
-    """
-    engine = state.engine
-    (encoding,) = await encode(state, request, place)
+
+@router.post(
+    "/attributions",
+    summary="What moved the prediction of a sentence",
+    tags=["attributions"],
+    **computes("body", AttributionsAnswer),
+)
+@answers(from_body(AttributionsRequest))
+async def attributions_of_body(
+    context: Context, body: Annotated[AttributionsRequest, Body(openapi_examples=_OF_WORDS)]
+) -> Response:
+    """The same for a text that is too long or too private for a URL."""
+    return await _attribute(context, body)
+
+
+@router.get(
+    "/importance",
+    summary="Importance of the heads for a sentence in the URL",
+    tags=["importance"],
+    **computes("query", ImportanceAnswer),
+)
+@answers(from_query(ImportanceRequest))
+async def importance_of_query(
+    context: Context, query: Annotated[ImportanceRequest, Query()]
+) -> Response:
+    """Returns how much the log-odds of a label depend on each head, for this sentence."""
+    return await _rank_heads(context, query)
+
+
+@router.post(
+    "/importance",
+    summary="Importance of the heads for a sentence",
+    tags=["importance"],
+    **computes("body", ImportanceAnswer),
+)
+@answers(from_body(ImportanceRequest))
+async def importance_of_body(
+    context: Context, body: Annotated[ImportanceRequest, Body(openapi_examples=_OF_HEADS)]
+) -> Response:
+    """The same for a text that is too long or too private for a URL."""
+    return await _rank_heads(context, body)
+
+
+async def _attribute(context: RequestContext, request: AttributionsRequest) -> Response:
+    engine = context.state.engine
+    (encoding,) = await encode(context, request)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
@@ -46,7 +109,6 @@ async def attribute(
         method=request.method,
         steps=request.steps,
     )
-    pieces = attributor.pieces(state.engine.max_batch_tokens)
     attempt = engine.predictor.attempt
     jobs = [
         Job(
@@ -54,42 +116,24 @@ async def attribute(
             # The first piece also computes the ends of the path: the text and its baseline.
             [encoding] * (len(piece) + 2 * (not piece.start)),
         )
-        for piece in pieces
+        for piece in attributor.pieces(engine.max_batch_tokens)
     ]
-    _check_work(sum(job.tokens for job in jobs), state.settings.max_queue_tokens, place)
+    _check_work(context, sum(job.tokens for job in jobs))
     advice = partial(_fewer_steps, len(encoding.input_ids))
-    shares = await engine.run(jobs, deadline=deadline, caller=caller, advice=advice)
+    shares = await engine.run(jobs, deadline=context.deadline, caller=context.client, advice=advice)
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
-    return attributions_answer(engine.info, attribution, level=request.level)
+    return json_response(attributions_answer(engine.info, attribution, level=request.level))
 
 
-async def rank_heads(
-    state: State, request: ImportanceRequest, place: str, deadline: float, caller: ClientId
-) -> dict[str, object]:
-    """Answers one request for the importance of heads.
-
-    Args:
-        state: its engine computes.
-        request: checked; its label exists.
-        place: `body` or `query`, where the sentence came from.
-        deadline: when the answer is of no use any more, by the event loop's clock.
-        caller: who asks.
-
-    Returns:
-        The content of the answer.
-
-    Raises:
-        SentenceTooLongError: the text is too long and truncation is refused.
-        ServiceError: whatever the engine raises.
-    """
-    engine = state.engine
-    (encoding,) = await encode(state, request, place)
+async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Response:
+    engine = context.state.engine
+    (encoding,) = await encode(context, request)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (importance,) = await engine.run([job], deadline=deadline, caller=caller)
-    return importance_answer(engine.info, importance)
+    (importance,) = await engine.run([job], deadline=context.deadline, caller=context.client)
+    return json_response(importance_answer(engine.info, importance))
 
 
 def _fewer_steps(length: int, fitting: int) -> str:
@@ -98,11 +142,11 @@ def _fewer_steps(length: int, fitting: int) -> str:
     return f"ask for at most {steps} steps" if steps >= 1 else "shorten the sentence"
 
 
-def _check_work(tokens: int, limit: int, place: str) -> None:
+def _check_work(context: RequestContext, tokens: int) -> None:
+    limit = context.state.settings.max_queue_tokens
     if tokens > limit:
         message = (
             f"its attributions take {tokens} tokens through the network, and the queue holds "
             f"{limit}: ask for fewer steps, or shorten it"
         )
-        errors = [FieldError((place, "sentence"), message)]
-        raise InvalidRequestError(f"sentence: {message}.", errors=errors)
+        raise invalid((context.source, "sentence"), message)

@@ -1,4 +1,4 @@
-"""Reads requests into checked objects; every way to be wrong has its error.
+"""Reads bodies and queries into checked objects; every way to be wrong has its error.
 
 A body is judged in this order: size, media type, JSON, schema.
 """
@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, refusal
+from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
 from service.errors import (
     FieldError,
     InvalidRequestError,
@@ -54,13 +54,13 @@ async def read_body(
     return check(parse_json(content))
 
 
-def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]) -> Schema:
+def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -> Schema:
     """Reads a query string as strictly as a JSON body.
 
     Args:
         query: as it was sent, percent-encoded UTF-8.
-        schema: what the fields must be; lists of numbers are repeated parameters, numbers are
-            digits, and lists of objects are JSON.
+        schema: describes the fields. Numbers are digits, lists of numbers are repeated parameters,
+            and lists of objects are JSON.
         context: limits for the schema's validators.
 
     Raises:
@@ -86,17 +86,17 @@ def read_query(query: bytes, schema: type[Schema], context: Mapping[str, object]
             raise _invalid_query("a parameter is given more than once; give each once")
         else:
             fields[name] = _READ.get(kinds.get(name), str)(value)
-    return validate(schema, fields, place="query", context=context)
+    return validate(schema, fields, source="query", context=context)
 
 
 def kind_of(field: Mapping[str, Any]) -> str | None:
-    """What a field of a query is: `objects` for a list of objects, else its type in JSON schema."""
+    """Returns `objects` for a field that is a list of objects, else its type in JSON schema."""
     return "objects" if "$ref" in field.get("items", {}) else field.get("type")
 
 
 @cache
 def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
-    """The JSON schema of each field of a request; of an optional one, that of its values."""
+    """Returns the JSON schema of each field; of an optional field, that of its values."""
     properties: dict[str, dict[str, Any]] = schema.model_json_schema()["properties"]
     return {name: {**field, **field.get("anyOf", [{}])[0]} for name, field in properties.items()}
 
@@ -105,8 +105,8 @@ def validate(
     schema: type[Schema],
     value: object,
     *,
-    place: str,
-    context: Mapping[str, object],
+    source: str,
+    context: dict[str, object],
     several: bool = False,
 ) -> Schema:
     """Checks a parsed value against a schema.
@@ -114,41 +114,37 @@ def validate(
     Args:
         schema: what it must be.
         value: the parsed value.
-        place: `body` or `query`, the first word of every `loc`.
+        source: `body` or `query`, the first word of every `loc`.
         context: limits for the schema's validators.
         several: whether the same path takes a list of texts too.
 
     Raises:
         InvalidRequestError: it does not fit; lists every fault and repeats no text of the value.
     """
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not value.keys() <= schema.model_fields.keys():
         value = only_one_unknown(value, schema.model_fields)
     try:
-        return schema.model_validate(value, context=dict(context))
+        return schema.model_validate(value, context=context)
     except ValidationError as error:
-        refused = refusal(error, schema, value, place=place, several=several)
+        refused = rejection(error, schema, value, source=source, several=several)
     raise refused
 
 
 async def receive(request: Request, max_bytes: int) -> bytes:
-    """Receives the body of a request as it was sent.
-
-    Raises:
-        PayloadTooLargeError: it is larger, by its declared length or by its bytes.
-    """
+    """Receives the body of a request as it was sent; raises PayloadTooLargeError."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > max_bytes:
-        refuse_size(f"The body has {int(declared)} bytes", max_bytes)
+        reject_size(f"The body has {int(declared)} bytes", max_bytes)
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > max_bytes:
-            refuse_size("The body is longer than it may be", max_bytes)
+            reject_size("The body is longer than it may be", max_bytes)
     return bytes(content)
 
 
-def refuse_size(what: str, max_bytes: int) -> NoReturn:
-    """Refuses a body that is too large, and says so in these words."""
+def reject_size(what: str, max_bytes: int) -> NoReturn:
+    """Raises PayloadTooLargeError; `what` says which size is too large."""
     raise PayloadTooLargeError(
         f"{what}; the limit is {max_bytes} bytes: send fewer sentences at once.",
         headers={"Connection": "close"},
@@ -204,7 +200,7 @@ def parse_json(content: bytes) -> object:
         value = json.loads(
             content.decode("utf-8"),
             parse_int=_integer,
-            parse_constant=_refuse_constant,
+            parse_constant=_reject_constant,
             object_pairs_hook=members,
         )
     except UnicodeDecodeError as error:
@@ -232,7 +228,7 @@ def _integer(digits: str) -> int:
     return -OUT_OF_RANGE if digits.startswith("-") else OUT_OF_RANGE
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise MalformedJsonError(f"The body is not JSON: {name} is not a JSON number.")
 
 

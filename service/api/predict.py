@@ -1,91 +1,116 @@
-"""Answers the items of a request with predictions, or each bad one with its error."""
+"""Answers `POST /predict` with labels and calibrated probabilities."""
 
-import asyncio
-from collections.abc import Sequence
-from functools import partial
+from typing import Annotated, Any
 
-from model import Encoding, Prediction
-from model.reading import EncodedText, ReadingOptions, TextResult, join_results
-from service.api.encoding import INLINE_CHARACTERS, heads_off
-from service.api.items import at_item, encode_items, join_faults
-from service.api.schemas import PredictRequest
-from service.api.state import State
-from service.errors import InternalError, ServiceError
-from service.inference.admission import ClientId
+from fastapi import Body
+from starlette.responses import Response
 
-# With its sentences, a text takes so many times as long to encode.
-_SENTENCES_COST = 4
+from model.reading import ReadingOptions
+from service.api.compat.base import mark_foreign
+from service.api.compat.huggingface import InputsRequest, LabelScore, answer_inputs
+from service.api.input import read_body, validate
+from service.api.openapi import computes
+from service.api.requests import Context, RequestContext, answers, make_router
+from service.api.schemas import EXAMPLE, PredictAnswer, PredictRequest
+from service.api.texts import Texts, classify, heads_off
+from service.errors import ServiceError
+from service.formats.json import ResponseOptions, json_response, predict_answer
+
+router = make_router(tags=["sentiment"])
+
+_EXAMPLES: dict[str, Any] = {
+    "one": {"summary": "One sentence", "value": {"sentences": [EXAMPLE]}},
+    "several": {
+        "summary": "Several, with an error only for the blank one",
+        "value": {
+            "sentences": ["What a wonderful film.", " ", "What a waste of time."],
+            "on_error": "item",
+        },
+    },
+    "sentences": {
+        "summary": "A text as a whole, and each of its sentences",
+        "value": {
+            "sentences": ["The cast is superb. The plot drags!"],
+            "granularity": "sentence",
+        },
+    },
+    "whole": {
+        "summary": "A long text as a whole, not cut",
+        "value": {"sentences": [EXAMPLE], "truncation": "window"},
+    },
+    "intervened": {
+        "summary": "Without a head and a token: what does the answer depend on?",
+        "value": {
+            "sentences": [EXAMPLE],
+            "head_mask": [{"layer": 0, "head": 1}],
+            "omit": [3],
+        },
+    },
+    "inputs": {
+        "summary": "In the form of TEI, and answered in it",
+        "value": {"inputs": "A warm, funny film."},
+    },
+    "unsure": {
+        "summary": "No label where the model is less sure than this",
+        "value": {"sentences": [EXAMPLE], "abstain_below": 0.9},
+    },
+}
 
 
-async def classify(
-    state: State, request: PredictRequest, *, deadline: float, caller: ClientId
-) -> list[TextResult | ServiceError]:
-    """Answers the items of one request.
+async def _read(context: RequestContext) -> PredictRequest | InputsRequest:
+    """Reads the service's own body, or one of text-embeddings-inference if that is served."""
+    state = context.state
 
-    Args:
-        state: its engine computes the predictions, its settings limit them.
-        request: checked but for its items.
-        deadline: when the answer is of no use any more, by the event loop's clock.
-        caller: who asks.
+    def check(value: object) -> PredictRequest | InputsRequest:
+        schema: type[PredictRequest | InputsRequest] = PredictRequest
+        if (
+            isinstance(value, dict)
+            and "inputs" in value
+            and "sentences" not in value
+            and "huggingface" in state.settings.compat
+        ):
+            mark_foreign(context.scope)
+            schema = InputsRequest
+        return validate(schema, value, source="body", context=state.limits)
 
-    Returns:
-        For each item what the model says; or, if the request wants errors by item, its error.
+    return await read_body(context.request, check, max_bytes=state.settings.max_body_bytes)
 
-    Raises:
-        InvalidRequestError: an item is not a string, blank or not valid Unicode; or the items have
-            more tokens together than the queue holds; or a token to leave out is not there.
-        SentenceTooLongError: an item is too long for what the request says of long texts.
-        InternalError: the tokenizer or the network breaks on an item.
-        ServiceError: whatever the engine raises.
-    """
-    engine = state.engine
+
+@router.post(
+    "/predict",
+    summary="Sentiment of sentences",
+    **computes("body", PredictAnswer | list[LabelScore] | list[list[LabelScore]]),
+)
+@answers(_read)
+async def predict(
+    context: Context,
+    body: Annotated[PredictRequest | InputsRequest, Body(openapi_examples=_EXAMPLES)],
+) -> Response:
+    """Returns the sentiment of each sentence, in their order."""
+    if isinstance(body, InputsRequest):
+        return await answer_inputs(context, body, flat=True)
+    state = context.state
     options = ReadingOptions(
-        truncation=request.truncation,
-        by_sentence=request.granularity == "sentence",
+        body.truncation,
+        by_sentence=body.granularity == "sentence",
         max_windows=state.settings.max_windows,
         max_sentences=state.settings.max_item_sentences,
-        heads=heads_off(request),
-        omit=request.omit or (),
+        heads=heads_off(body),
+        omit=body.omit or (),
     )
-    characters = sum(len(item) for item in request.sentences if isinstance(item, str))
-    work = partial(
-        encode_items,
-        engine.predictor,
-        request.sentences,
-        options,
-        max_tokens=state.settings.max_queue_tokens,
-    )
-    if options.by_sentence:
-        characters *= _SENTENCES_COST
-    if characters > INLINE_CHARACTERS:
-        items = await asyncio.to_thread(work)
-    else:
-        items = work()
-    faults = {index: item for index, item in enumerate(items) if isinstance(item, ServiceError)}
-    if faults and request.on_error == "request":
-        raise join_faults(faults)
-    good = [item for item in items if isinstance(item, EncodedText)]
-    answered: list[Prediction | InternalError] = []
-    if good:
-        encodings = [encoding for item in good for encoding in item.encodings]
-        answered = await engine.predict(encodings, deadline=deadline, caller=caller)
-    answers = iter(answered)
-    merged: list[TextResult | ServiceError] = []
-    read: list[tuple[Sequence[Encoding], Prediction]] = []
-    for index, item in enumerate(items):
-        answer = (
-            item
-            if isinstance(item, ServiceError)
-            else join_results(engine.predictor, item, answers)
-        )
-        if isinstance(answer, InternalError):
-            answer = at_item(index, answer)
-            if request.on_error == "request":
-                raise answer
-        if isinstance(item, EncodedText) and isinstance(answer, TextResult):
-            read.append((item.windows, answer.prediction))
-        merged.append(answer)
-    # What a changed network or text says is no sign of how the model is used.
-    if not options.intervenes:
-        engine.note_answers(read)
-    return merged
+    texts = Texts(body.sentences, options)
+    results = await classify(context, texts, by_item=body.on_error == "item")
+    for result in results:
+        if isinstance(result, ServiceError):
+            state.metrics.count_problem(result)
+    shown = ResponseOptions(windows=body.truncation == "window", abstain_below=body.abstain_below)
+    return json_response(predict_answer(state.engine.info, results, shown))
+
+
+def forget_inputs(document: dict[str, Any]) -> None:
+    """Removes what `/openapi.json` says of bodies with `inputs`, where they are not served."""
+    operation = document["paths"]["/predict"]["post"]
+    sent = operation["requestBody"]["content"]["application/json"]
+    del sent["examples"]["inputs"]
+    for media in (sent, operation["responses"]["200"]["content"]["application/json"]):
+        media["schema"] = media["schema"]["anyOf"][0]

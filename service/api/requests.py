@@ -1,45 +1,219 @@
-"""Asks of a request: may it come in, which form of answer does it accept, what does it want."""
+"""Lets a request in once, and carries it on as one context: read, compute, answer.
+
+FastAPI documents an endpoint that computes by its typed body or query. Its own way to call one
+(routing, dependencies, parsing) takes several times as long as a prediction of one sentence, so
+`answers` calls the endpoint itself.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Hashable
-from functools import partial
-from typing import Literal, TypeVar
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Annotated, Any, Literal, TypeVar
 
+from fastapi import APIRouter, Depends
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Scope
 
 from service.api.input import Schema, read_body, read_query, validate
-from service.api.state import state_of
+from service.api.state import State, state_of
 from service.errors import (
     NOT_FOUND_DETAIL,
     CrossSiteError,
     NotFoundError,
+    TooManyWeightsError,
     UnauthorizedError,
 )
 from service.formats.json import JSON
-from service.http.access import authorization, challenge, client_of, explain_refusal
-from service.http.middleware import seconds_of
+from service.formats.size_estimates import Size
+from service.http.access import authorization, challenge, client_of, explain_rejection
+from service.http.memory_watch import LARGE_SHARE
+from service.http.middleware import deadline_of, seconds_of
 from service.http.negotiation import negotiate
-from service.http.response_budget import sender_of
+from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
 from service.inference.admission import ClientId
 from service.settings import Access
 
 Answer = TypeVar("Answer")
+Wanted = TypeVar("Wanted")
+Several = TypeVar("Several", bound=BaseModel)
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
+_ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 
-def require_api_key(request: Request) -> None:
-    """Lets in a request with a right key, or any if no keys are set.
+@dataclass(slots=True)
+class RequestContext:
+    """A request that was let in.
+
+    Args:
+        request: the request itself.
+        state: the parts of the service.
+        client: who asks, for the share of the queue.
+        form: media type of the answer.
+    """
+
+    request: Request
+    state: State
+    client: ClientId
+    form: str = JSON
+
+    @property
+    def scope(self) -> Scope:
+        """The ASGI scope of the request."""
+        return self.request.scope
+
+    @property
+    def deadline(self) -> float:
+        """Until when the request can be answered, by the event loop's clock."""
+        return deadline_of(self.request.scope)
+
+    @property
+    def source(self) -> Literal["body", "query"]:
+        """The part of the request that says what it wants: the first word of every `loc`."""
+        return "query" if self.request.method == "GET" else "body"
+
+    def reserve(self, size: Size, advice: str) -> Reservation | None:
+        """Reserves a part of the response budget for an answer.
+
+        Raises:
+            TooManyWeightsError: it is larger than the whole budget; `advice` says what to do.
+            OverloadedError: the budget or the memory is used up.
+        """
+        if size.making > self.state.budget.most:
+            raise TooManyWeightsError(
+                f"The answer would take up to {size.making} bytes while it is made; the limit is "
+                f"{self.state.budget.most}: {advice}."
+            )
+        if size.answer > SMALL_BYTES:
+            self.state.memory.check(LARGE_SHARE)
+        return self.state.budget.reserve(self.scope, answer=size.answer, making=size.making)
+
+
+Reader = Callable[[RequestContext], Awaitable[Wanted]]
+
+
+def admit(request: Request) -> RequestContext:
+    """Lets in a request that computes, before its body or query is read.
 
     Raises:
-        UnauthorizedError: keys are set and the request has none that is right.
+        CrossSiteError: another site's page made a browser send it with GET.
+        UnauthorizedError: keys are set and the request has no valid one.
+        RateLimitedError: its client has sent too many.
     """
-    headers = request.scope["headers"]
-    if not state_of(request).api_keys.admits(authorization(headers)):
-        raise UnauthorizedError(
-            explain_refusal(headers), headers={"WWW-Authenticate": challenge(headers)}
-        )
+    state: State = request.app.state.headlight
+    scope = request.scope
+    if request.method == "GET":
+        require_same_site(request)
+    client = client_of(state.api_keys, scope["client"], scope["headers"])
+    if state.api_keys and not isinstance(client, bytes):
+        raise _unauthorized(scope)
+    # All connections of an address share its limits.
+    payer = client[0] if isinstance(client, tuple) else client
+    if state.requests is not None:
+        state.requests.spend(payer)
+    route, seconds = scope["route"].path, seconds_of(scope)
+    if state.tokens is None:
+        return RequestContext(request, state, ClientId(client, route, seconds=seconds))
+    spend = partial(state.tokens.spend, payer)
+    return RequestContext(request, state, ClientId(client, route, spend, seconds))
+
+
+#: what an endpoint that `answers` calls declares as its first parameter
+Context = Annotated[RequestContext, Depends(admit)]
+
+
+def answers(
+    read: Reader[Wanted], *forms: str, same_site: bool = False
+) -> Callable[[Callable[[RequestContext, Wanted], Awaitable[Response]]], Endpoint]:
+    """Makes an endpoint of a function that answers what was read.
+
+    Args:
+        read: reads the body or query of an admitted request.
+        forms: media types of the answer, the preferred one first; JSON if none is given.
+        same_site: whether POST, too, is refused to pages of other sites.
+    """
+    offered = forms or (JSON,)
+
+    def decorate(answer: Callable[[RequestContext, Wanted], Awaitable[Response]]) -> Endpoint:
+        @wraps(answer)
+        async def endpoint(request: Request) -> Response:
+            if same_site:
+                require_same_site(request)
+            context = admit(request)
+            context.form = choose_form(request, *offered)
+            wanted = await read(context)
+            return await unless_gone(request, answer(context, wanted))
+
+        return endpoint
+
+    return decorate
+
+
+class DirectRoute(APIRoute):
+    """A route whose endpoint takes the request; FastAPI solves no dependencies for it."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """Returns the endpoint itself."""
+        return self.endpoint
+
+
+def make_router(**options: Any) -> APIRouter:  # noqa: ANN401 - those of FastAPI
+    """Makes a router of endpoints that take the request only."""
+    return APIRouter(
+        route_class=DirectRoute, generate_unique_id_function=lambda route: route.name, **options
+    )
+
+
+def answer_get(router: APIRouter, path: str, **operation: Any) -> Callable[[Endpoint], Endpoint]:  # noqa: ANN401
+    """Registers an endpoint for GET, and for HEAD, which `/openapi.json` does not list."""
+
+    def register(endpoint: Endpoint) -> Endpoint:
+        head = {"include_in_schema": False, "responses": operation["responses"]}
+        router.head(path, **head)(endpoint)
+        return router.get(path, **operation)(endpoint)
+
+    return register
+
+
+def from_query(schema: type[Schema]) -> Reader[Schema]:
+    """Makes a reader of queries; it raises as `read_query`."""
+
+    async def read(context: RequestContext) -> Schema:
+        return read_query(context.scope["query_string"], schema, context.state.limits)
+
+    return read
+
+
+def from_body(
+    schema: type[Schema], several: type[Several] | None = None
+) -> Reader[Schema | Several]:
+    """Makes a reader of JSON bodies; it raises as `read_body`.
+
+    Args:
+        schema: what the body must be.
+        several: what a body with the field `sentences` must be instead.
+    """
+
+    async def read(context: RequestContext) -> Schema | Several:
+        limits = context.state.limits
+
+        def check(value: object) -> Schema | Several:
+            if several is not None and isinstance(value, dict) and "sentences" in value:
+                return validate(several, value, source="body", context=limits, several=True)
+            return validate(
+                schema, value, source="body", context=limits, several=several is not None
+            )
+
+        max_bytes = context.state.settings.max_body_bytes
+        return await read_body(context.request, check, max_bytes=max_bytes)
+
+    return read
 
 
 def require_access(request: Request, *parts: Access) -> None:
@@ -47,61 +221,39 @@ def require_access(request: Request, *parts: Access) -> None:
 
     Raises:
         NotFoundError: all are switched off.
-        UnauthorizedError: a key is needed and the request has none that is right.
+        UnauthorizedError: a key is needed and the request has no valid one.
     """
     if "open" in parts:
         return
     if "key" not in parts:
         raise NotFoundError(NOT_FOUND_DETAIL)
-    require_api_key(request)
+    if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
+        raise _unauthorized(request.scope)
 
 
 def choose_form(request: Request, *media_types: str) -> str:
     """Chooses the form of an answer by the header `Accept`.
 
     Args:
-        request: its headers are read.
+        request: any request.
         media_types: the forms that there are, the preferred one first.
 
     Raises:
         NotAcceptableError: `Accept` names none of them.
     """
-    return negotiate(request.headers.getlist("accept"), media_types)
-
-
-def admit(request: Request, *media_types: str) -> str:
-    """Lets in a request by its head alone, before its body or query is read.
-
-    Args:
-        request: only its head is read yet.
-        media_types: forms of its answer, the preferred one first; JSON if none is given.
-
-    Returns:
-        The form that the request accepts.
-
-    Raises:
-        CrossSiteError: a page from elsewhere made a browser send it.
-        UnauthorizedError: keys are set and the request has none that is right.
-        RateLimitedError: its client has sent too many.
-        NotAcceptableError: it accepts none of the forms.
-    """
-    if request.method == "GET":
-        require_same_site(request)
-    require_api_key(request)
-    if (limit := state_of(request).requests) is not None:
-        limit.spend(_payer(request))
-    return choose_form(request, *(media_types or (JSON,)))
+    accepted = request.headers.getlist("accept")
+    return media_types[0] if accepted in _ANY_FORM else negotiate(accepted, media_types)
 
 
 def require_same_site(request: Request) -> None:
-    """Refuses what a foreign page makes a browser ask without asking the service first.
+    """Refuses a request that another site's page can make a browser send without asking first.
 
-    That is what markup such as an image does, and a body that names no type. Browsers say in
-    `Sec-Fetch-Site` where a request comes from. No page can change this header. A page that may
-    read the answers (CORS) also names its origin.
+    Such requests come from markup, an image for example, and from bodies without a type. Browsers
+    name the site in `Sec-Fetch-Site`, which no page can change. A page that may read the answers
+    (CORS) also names its origin.
 
     Raises:
-        CrossSiteError: a page from elsewhere made a browser send it.
+        CrossSiteError: another site's page made a browser send it.
     """
     if request.headers.get("sec-fetch-site") not in _ELSEWHERE:
         return
@@ -110,58 +262,15 @@ def require_same_site(request: Request) -> None:
         return
     other = "send it with POST, or " if request.method == "GET" else ""
     raise CrossSiteError(
-        "A page from elsewhere made the browser ask this, and it takes much work: "
-        f"{other}name the page's origin in HEADLIGHT_ALLOWED_ORIGINS."
+        f"A page of another origin sent this: {other}name its origin in HEADLIGHT_ALLOWED_ORIGINS."
     )
 
 
-def caller_of(request: Request) -> ClientId:
-    """Who sends a request, for whoever shares the network among clients."""
-    state, scope = state_of(request), request.scope
-    client = client_of(state.api_keys, scope["client"], scope["headers"])
-    route, seconds = scope["route"].path, seconds_of(scope)
-    if state.tokens is None:
-        return ClientId(client, route, seconds=seconds)
-    return ClientId(client, route, partial(state.tokens.spend, _payer(request)), seconds)
-
-
-def _payer(request: Request) -> Hashable:
-    scope = request.scope
-    keys = state_of(request).api_keys
-    return client_of(keys, scope["client"], scope["headers"], by_address=True)
-
-
-def place_of(request: Request) -> Literal["body", "query"]:
-    """The part of a request that says what it wants."""
-    return "query" if request.method == "GET" else "body"
-
-
-async def read_input(
-    request: Request,
-    schema: type[Schema],
-    several: type[Schema] | None = None,
-    *,
-    of_query: type[Schema] | None = None,
-) -> Schema:
-    """Reads what a request wants; raises as `read_query` and `read_body`.
-
-    Args:
-        request: its body is not read yet.
-        schema: what its query or its body must be.
-        several: what a body with the field `sentences` must be instead.
-        of_query: what a query must be, if that is something else.
-    """
-    state = state_of(request)
-    limits = state.limits
-    if place_of(request) == "query":
-        return read_query(request.scope["query_string"], of_query or schema, limits)
-
-    def check(value: object) -> Schema:
-        is_list = isinstance(value, dict) and "sentences" in value
-        chosen = several if is_list and several is not None else schema
-        return validate(chosen, value, place="body", context=limits, several=several is not None)
-
-    return await read_body(request, check, max_bytes=state.settings.max_body_bytes)
+def _unauthorized(scope: Scope) -> UnauthorizedError:
+    headers = scope["headers"]
+    return UnauthorizedError(
+        explain_rejection(headers), headers={"WWW-Authenticate": challenge(headers)}
+    )
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
@@ -174,7 +283,7 @@ async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
     Raises:
         ClientDisconnect: the client is gone.
     """
-    sender = sender_of(request.scope)
+    sender: Sender | None = request.scope.get(SENDER)
     task = asyncio.current_task()
     if sender is None or task is None:
         return await work
@@ -187,13 +296,13 @@ async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
         is_gone = True
         task.cancel()
 
-    sender.tell_when_lost(leave)
+    sender.call_when_lost(leave)
     try:
         return await work
     except asyncio.CancelledError:
-        # Whoever else cancels the task, such as a deadline, must find it cancelled.
+        # If a deadline, for example, cancels the task too, it must find the task cancelled.
         if is_gone and task.uncancel() <= cancelled_before:
             raise ClientDisconnect from None
         raise
     finally:
-        sender.tell_when_lost(None)
+        sender.call_when_lost(None)

@@ -11,6 +11,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
 from model.checkpoint.manifest import Metric
@@ -25,9 +26,16 @@ from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX
 
 FormName = Literal["json", "npz", "csv", "svg"]
+#: the forms that thumbnails are written in
+THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
 MOST_NUMBERS = 1000
 EXAMPLE = "The plot drags, but the cast is superb."
+
+
+def wrong_thumbnail(form: str) -> str:
+    """Says that a form has no thumbnails."""
+    return f"`thumbnail` works with `json` and `npz`, not with `{form}`"
 
 
 def _check_text(text: str) -> str:
@@ -61,11 +69,6 @@ def _check_number(number: int, info: ValidationInfo) -> int:
     return number
 
 
-def _only_one_unknown(value: object) -> object:
-    """Reports one unknown field of an object, of which there may be 100,000."""
-    return only_one_unknown(value, HeadOff.model_fields) if isinstance(value, dict) else value
-
-
 def _check_label(label: str | None, info: ValidationInfo) -> str | None:
     labels = (info.context or {}).get("labels")
     if label is not None and labels is not None and label not in labels:
@@ -82,7 +85,10 @@ Numbers = Annotated[
     AfterValidator(_check_numbers),
 ]
 _Number = Annotated[
-    int, WithJsonSchema({"type": "integer", "minimum": 0}), AfterValidator(_check_number)
+    int,
+    # The example stands here, because FastAPI leaves out that of the field of a query.
+    WithJsonSchema({"type": "integer", "minimum": 0, "examples": [0]}),
+    AfterValidator(_check_number),
 ]
 Cut = Annotated[
     Truncation,
@@ -102,21 +108,32 @@ Label = Annotated[
 ]
 
 
-class _Request(BaseModel):
+class RequestBody(BaseModel):
+    """What a request holds: known fields of the right types only."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class HeadOff(_Request):
+class RequestMember(RequestBody):
+    """An object within a request; of its unknown fields, which may be many, one is reported."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_one_unknown(cls, value: object) -> object:
+        return only_one_unknown(value, cls.model_fields) if isinstance(value, dict) else value
+
+
+class HeadOff(RequestMember):
     """A head that is switched off."""
 
-    layer: _Number = Field(description="Number of its layer.", examples=[0])
+    layer: _Number = Field(description="Number of its layer.")
     head: _Number | None = Field(
         None, description="Its number; all heads of the layer if left out.", examples=[1]
     )
 
 
 HeadMask = Annotated[
-    list[Annotated[HeadOff, BeforeValidator(_only_one_unknown)]] | None,
+    list[HeadOff] | None,
     Field(
         max_length=MOST_NUMBERS,
         description="Heads that are switched off: their outputs count as 0.",
@@ -135,7 +152,7 @@ Omit = Annotated[
 ]
 
 
-class PredictRequest(_Request):
+class PredictRequest(RequestBody):
     """The body of `POST /predict`."""
 
     # The route judges the items one by one, because a bad one need not refuse the rest.
@@ -148,7 +165,7 @@ class PredictRequest(_Request):
     truncation: CutOrWhole = "right"
     granularity: Literal["text", "sentence"] = Field(
         "text",
-        description="Whether each text is answered as a whole alone, or its sentences too.",
+        description="Whether each text is answered only as a whole, or its sentences too.",
     )
     abstain_below: float | None = Field(
         None,
@@ -171,33 +188,28 @@ class PredictRequest(_Request):
             return omit
         texts = info.data.get("sentences")
         if texts is not None and len(texts) != 1:
-            raise ValueError(f"is of one sentence alone, and {len(texts)} are given")
+            raise ValueError(f"works with one sentence, got {len(texts)}")
         if info.data.get("truncation") == "window":
-            raise ValueError(
-                "is not of truncation window, in which tokens have other numbers: leave one out"
-            )
+            raise ValueError('does not work with `truncation: "window"`: leave one out')
         if info.data.get("granularity") == "sentence":
-            raise ValueError(
-                "is not of granularity sentence, whose sentences have tokens of their own: leave "
-                "one out"
-            )
+            raise ValueError('does not work with `granularity: "sentence"`: leave one out')
         return omit
 
 
 def _only_of_windows(window: int, info: ValidationInfo) -> int:
     if window and info.data.get("truncation") != "window":
-        raise ValueError("is of truncation window alone: set truncation to window")
+        raise ValueError('`window` needs `truncation: "window"`')
     return window
 
 
 Window = Annotated[
     int,
-    Field(ge=0, description="Number of the window to show; of `truncation` `window` alone."),
+    Field(ge=0, description="Number of the window to show; needs `truncation` `window`."),
     AfterValidator(_only_of_windows),
 ]
 
 
-class _Options(_Request):
+class _Options(RequestBody):
     layer: Numbers = Field(
         None, description="Numbers of the wanted layers, repeated in a query; all if left out."
     )
@@ -223,37 +235,37 @@ class _Options(_Request):
         None,
         ge=LEAST_SIDE,
         le=MOST_SIDE,
-        description="Most rows and columns of each map; those of a longer text are reduced. Of the "
-        "forms `json` and `npz`.",
+        description="Most rows and columns of each map; those of a longer text are reduced. "
+        "Works with `json` and `npz`.",
         examples=[48],
     )
     special: bool = Field(
         True,
-        description="Whether special tokens have rows and columns; of thumbnails alone.",
+        description="Whether special tokens have rows and columns; needs `thumbnail`.",
     )
     head_mask: HeadMask = None
 
     @field_validator("thumbnail")
     @classmethod
     def _not_of_every_form(cls, thumbnail: int | None, info: ValidationInfo) -> int | None:
-        form = info.data.get("format")
-        if thumbnail is not None and form in ("csv", "svg"):
-            raise ValueError(f"is of the forms json and npz, not of {form}: leave one out")
+        form: FormName | None = info.data.get("format")
+        if thumbnail is not None and form is not None and form not in THUMBNAIL_FORMS:
+            raise ValueError(wrong_thumbnail(form))
         return thumbnail
 
     @field_validator("special")
     @classmethod
     def _only_of_thumbnails(cls, special: bool, info: ValidationInfo) -> bool:
         if not special and info.data.get("thumbnail", 0) is None:
-            raise ValueError("is of thumbnails alone: give thumbnail too, or leave it out")
+            raise ValueError("`special` needs `thumbnail`")
         return special
 
 
-class _One(_Request):
+class _One(RequestBody):
     sentence: Sentence
 
 
-class _Several(_Request):
+class _Several(RequestBody):
     sentences: Annotated[list[Sentence], BeforeValidator(_check_count)] = Field(
         min_length=1, description="The texts, none of them blank; the answer is a list."
     )
@@ -290,7 +302,7 @@ class AttributionsRequest(_Explaining):
         STEPS,
         ge=1,
         le=MOST_STEPS,
-        description="Nodes of the integral; of `integrated_gradients` alone.",
+        description="Nodes of the integral; needs `integrated_gradients`.",
     )
     level: Level = Field("token", description="Whether the tokens of a word are summed.")
 
@@ -298,7 +310,7 @@ class AttributionsRequest(_Explaining):
     @classmethod
     def _only_of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
         if info.data.get("method") == "gradient_x_input":
-            raise ValueError("gradient_x_input takes no steps: leave them out")
+            raise ValueError('`steps` needs `method: "integrated_gradients"`')
         return steps
 
 
@@ -306,12 +318,12 @@ class ImportanceRequest(_Explaining):
     """The body of `POST /importance`, and the query of `GET /importance`."""
 
 
-class StepsQuery(_Request):
+class StepsQuery(RequestBody):
     """The query of `GET /attention/steps`."""
 
     sentence: Sentence
-    layer: _Number = Field(description="Number of the layer.", examples=[0])
-    head: _Number = Field(description="Number of the head in it.", examples=[0])
+    layer: _Number = Field(description="Number of the layer.")
+    head: _Number = Field(description="Number of the head in it.")
     query: int = Field(
         ge=0,
         description="Number of the token whose row of weights it is, as `/attention` numbers it.",
@@ -347,16 +359,14 @@ class PredictionAnswer(BaseModel):
     truncated: bool
 
 
-class SentenceAnswer(BaseModel):
-    """What the model says of one sentence of a text; offsets count Unicode code points."""
-
+class _Span(BaseModel):
     start: int = Field(ge=0)
     end: int = Field(ge=1)
-    label: str | None
-    score: float = Field(ge=0, le=1)
-    probabilities: dict[str, float]
-    token_count: int = Field(ge=0)
-    truncated: bool
+
+
+# Of several bases the fields of the last come first.
+class SentenceAnswer(PredictionAnswer, _Span):
+    """What the model says of one sentence of a text; offsets count Unicode code points."""
 
 
 class ItemAnswer(PredictionAnswer):

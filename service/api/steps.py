@@ -1,64 +1,81 @@
-"""Answers one sentence with the steps from queries and keys to one row of weights.
+"""Answers `/attention/steps` with how one head makes its weights, step by step.
 
-Steps need one pass up to a layer, in float32. They go through the queue as gradients do, so they
+The steps of a head need the layers below it. They go through the queue as gradients do, so they
 wait for their turn and are dropped when the client leaves or the deadline passes.
 """
 
 from functools import partial
+from typing import Annotated, Any
 
+from fastapi import Body, Query
 from starlette.responses import Response
-from starlette.types import Scope
 
 from service.api.attention import encode
-from service.api.schemas import StepsQuery
-from service.api.state import State
-from service.errors import FieldError, InvalidRequestError, TooManyWeightsError
+from service.api.openapi import computes
+from service.api.requests import (
+    Context,
+    RequestContext,
+    answers,
+    from_body,
+    from_query,
+    make_router,
+)
+from service.api.schemas import EXAMPLE, StepsAnswer, StepsQuery, StepsRequest
+from service.api.texts import invalid
+from service.errors import TooManyWeightsError
 from service.formats.json import JSON, steps_body
 from service.formats.size_estimates import estimate_steps
-from service.http.memory_watch import LARGE_SHARE
-from service.http.middleware import deadline_of
-from service.http.response_budget import SMALL_BYTES
-from service.inference.admission import ClientId
 from service.inference.work_items import Job
 
+router = make_router(tags=["attention"])
 
-async def follow(
-    state: State, request: StepsQuery, place: str, scope: Scope, caller: ClientId
+_EXAMPLES: dict[str, Any] = {
+    "steps": {
+        "summary": "The weights that the second token gives, in one head",
+        "value": {"sentence": EXAMPLE, "layer": 0, "head": 0, "query": 1},
+    }
+}
+
+
+@router.get(
+    "/attention/steps",
+    summary="How a head makes its weights, for a sentence in the URL",
+    **computes("query", StepsAnswer, TooManyWeightsError),
+)
+@answers(from_query(StepsQuery))
+async def steps_of_query(context: Context, query: Annotated[StepsQuery, Query()]) -> Response:
+    """Shows how one head makes the weights of one token, from its queries and keys on."""
+    return await _follow(context, query)
+
+
+@router.post(
+    "/attention/steps",
+    summary="How a head makes its weights",
+    **computes("body", StepsAnswer, TooManyWeightsError),
+)
+@answers(from_body(StepsRequest))
+async def steps_of_body(
+    context: Context, body: Annotated[StepsRequest, Body(openapi_examples=_EXAMPLES)]
 ) -> Response:
-    """Answers one request for the steps of a head.
+    """The same for a text that is too long or too private for a URL."""
+    return await _follow(context, body)
 
-    Args:
-        state: its engine computes, its settings limit the numbers.
-        request: checked; its layer and head exist.
-        place: `body` or `query`, where the sentence came from.
-        scope: of the request, with its deadline; the answer takes room until it is sent.
-        caller: who asks.
 
-    Raises:
-        SentenceTooLongError: the text is too long for what the request says of long texts.
-        InvalidRequestError: the text has no token or no window of the number.
-        TooManyWeightsError: the answer would be too large; nothing was computed.
-        OverloadedError: answers that are not read yet, or the memory, leave no room for it.
-        ServiceError: whatever the engine raises.
-    """
-    engine = state.engine
+async def _follow(context: RequestContext, request: StepsQuery) -> Response:
+    engine = context.state.engine
     inspector = engine.predictor.inspector
-    (encoding,) = await encode(state, request, place)
+    (encoding,) = await encode(context, request)
     length = len(encoding.input_ids)
     if request.query >= length:
-        message = f"the text has tokens 0 to {length - 1}"
-        errors = [FieldError((place, "query"), message)]
-        raise InvalidRequestError(f"query: {message}.", errors=errors)
+        raise invalid((context.source, "query"), f"the text has tokens 0 to {length - 1}")
     numbers = inspector.count_numbers(length)
-    if numbers > (limit := state.settings.max_attention_weights):
+    if numbers > (limit := context.state.settings.max_attention_weights):
         raise TooManyWeightsError(
             f"The steps of a head over {length} tokens are {numbers} numbers; the limit is "
             f"{limit}: shorten the text."
         )
     size = estimate_steps(numbers, [token.text for token in encoding.tokens or ()])
-    if size.answer > SMALL_BYTES:
-        state.memory.check(LARGE_SHARE)
-    room = state.sending.reserve(scope, answer=size.answer, making=size.making)
+    reserved = context.reserve(size, "shorten the text")
 
     def work() -> bytes:
         steps = inspector.steps(
@@ -67,7 +84,7 @@ async def follow(
         return steps_body(engine.info, steps)
 
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (body,) = await engine.run([job], deadline=deadline_of(scope), caller=caller)
-    if room is not None:
-        room.shrink(len(body))
+    (body,) = await engine.run([job], deadline=context.deadline, caller=context.client)
+    if reserved is not None:
+        reserved.shrink(len(body))
     return Response(body, media_type=JSON)

@@ -1,4 +1,4 @@
-"""Says what is wrong with a request, with the right form first where its text is misplaced."""
+"""Words what pydantic finds wrong with a request; a misplaced text gets the right form first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -9,8 +9,8 @@ from pydantic_core import ErrorDetails
 from model.validation import nearest, tell_fault
 from service.errors import FieldError, InvalidRequestError
 
-# What this service and others call the field of the text. Whoever sends one of these names where
-# it is not known gets the right form of the request.
+# What this service and others call the field of the text. A request with one of these names where
+# it is not known gets the right form.
 TEXT_FIELDS = (
     *("sentences", "sentence", "inputs", "input", "texts", "text"),
     *("instances", "documents", "document", "content", "prompt", "data"),
@@ -40,7 +40,7 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
         known: the fields that it may have.
 
     Returns:
-        The object with its known fields, and with one unknown: a name of the text if there is one.
+        The known fields, and one unknown: if possible one that other services call the text.
     """
     if value.keys() <= known.keys():
         return value
@@ -48,47 +48,44 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
     return {name: item for name, item in value.items() if name in known or name == unknown}
 
 
-def refusal(
-    error: ValidationError, schema: type[BaseModel], value: object, *, place: str, several: bool
+def rejection(
+    error: ValidationError, schema: type[BaseModel], value: object, *, source: str, several: bool
 ) -> InvalidRequestError:
-    """Makes the answer to a request that does not fit its schema.
-
-    Args:
-        error: what pydantic found.
-        schema: what the request must be.
-        value: the request.
-        place: `body` or `query`, the first word of every `loc`.
-        several: whether the same path takes a list of texts too.
-    """
+    """Makes the error of a request that does not fit its schema; see `validate`."""
     found = error.errors(include_url=False)
     # A union reports the same fault for each of its members: say it once.
-    faults = list(dict.fromkeys(_field_error(fault, schema, value, place) for fault in found))
+    faults = list(dict.fromkeys(_field_error(fault, schema, value, source) for fault in found))
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    reason = _misplaced(found, schema, value, place, several=several)
+    reason = _misplaced(found, schema, value, source, several=several)
     if reason is not None:
         return InvalidRequestError(reason, errors=faults)
     first = faults[0]
     where = ".".join(str(part) for part in first.loc)
-    return InvalidRequestError(f"{where}: {first.msg}{more}.", errors=faults)
+    return InvalidRequestError(f"{named(where, first.msg)}{more}.", errors=faults)
+
+
+def named(where: str, message: str) -> str:
+    """Puts the place before a message, unless the message begins with the name of the field."""
+    return message if message.startswith("`") else f"{where}: {message}"
 
 
 def _misplaced(
     found: Sequence[ErrorDetails],
     schema: type[BaseModel],
     value: object,
-    place: str,
+    source: str,
     *,
     several: bool,
 ) -> str | None:
-    """Tells the right form, and why; None if the text is where it belongs."""
+    """Returns the right form and why; None if the text is where it belongs."""
     known = schema.model_fields
-    own = next((name for name in known if (place, name) in _FORMS), None)
+    own = next((name for name in known if (source, name) in _FORMS), None)
     if own is None:
         return None
-    form = _FORMS[place, own]
-    part = _PARTS[place]
+    form = _FORMS[source, own]
+    part = _PARTS[source]
     if not isinstance(value, dict):
-        return f"Send {form}: the {place} must be an object, got {_kind(value)}."
+        return f"Send {form}: the {source} must be an object, got {_kind(value)}."
     unknown = _misnamed(value, known)
     if unknown is not None and own in value:
         return f'Send {form}: leave out "{unknown}", because "{own}" is given too.'
@@ -104,7 +101,7 @@ def _misplaced(
         hint = f"; of several texts send {_FORMS['body', 'sentences']}" if several else (
             "; ask once for each text"
         )  # fmt: skip
-    return f'Send {form}: the {part} "{own}" {_told(fault, place)}{hint}.'
+    return f'Send {form}: the {part} "{own}" {_describe(fault, source)}{hint}.'
 
 
 def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | None:
@@ -113,21 +110,21 @@ def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | No
 
 
 def _field_error(
-    fault: ErrorDetails, schema: type[BaseModel], value: object, place: str
+    fault: ErrorDetails, schema: type[BaseModel], value: object, source: str
 ) -> FieldError:
     loc = fault["loc"]
     if fault["type"] != "extra_forbidden":
-        return FieldError((place, *loc), _told(fault, place))
+        return FieldError((source, *loc), _describe(fault, source))
     known = _known_at(schema, loc[:-1])
-    part = _PARTS.get(place, "field") if len(loc) == 1 else "field"
+    part = _PARTS.get(source, "field") if len(loc) == 1 else "field"
     listed = f"known are {', '.join(known)}"
     given = str(loc[-1])
     if isinstance(value, dict) and given == _misnamed(value, known):
-        return FieldError((place, given), f"there is no such {part}; {listed}")
+        return FieldError((source, given), f"there is no such {part}; {listed}")
     # Any other name is the client's own text, so it is not repeated.
     near = nearest(given, known)
     hint = "" if near is None else f"did you mean {near}? "
-    return FieldError((place, *loc[:-1]), f"an unknown {part} is given; {hint}{listed}")
+    return FieldError((source, *loc[:-1]), f"an unknown {part} is given; {hint}{listed}")
 
 
 def _known_at(schema: type[BaseModel], path: Sequence[int | str]) -> Mapping[str, object]:
@@ -145,19 +142,19 @@ def _model_in(annotation: object) -> type[BaseModel]:
     return next(_model_in(part) for part in get_args(annotation) if part is not type(None))
 
 
-def _told(fault: ErrorDetails, place: str) -> str:
-    """Tells a fault and, without any text of it, the value."""
-    kind, value, told = fault["type"], fault["input"], tell_fault(fault)
+def _describe(fault: ErrorDetails, source: str) -> str:
+    """Describes a fault and, without any text of it, the value."""
+    kind, value, words = fault["type"], fault["input"], tell_fault(fault)
     if kind in _LIMITS:
         is_long = isinstance(value, int) and abs(value) >= OUT_OF_RANGE
         shown = f"a number of {LONGEST_INTEGER} digits or more" if is_long else value
-        return f"{told}, got {shown}"
+        return f"{words}, got {shown}"
     if kind in _WRONG_COUNT:
-        return f"{told}, got {fault['ctx']['actual_length']}"
+        return f"{words}, got {fault['ctx']['actual_length']}"
     is_of_a_kind = kind.endswith("_type") or (
         kind in {"literal_error", "int_from_float"} and not isinstance(value, str)
     )
-    return f"{told}, got {_kind(value)}" if is_of_a_kind and place == "body" else told
+    return f"{words}, got {_kind(value)}" if is_of_a_kind and source == "body" else words
 
 
 def _kind(value: object) -> str:

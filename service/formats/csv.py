@@ -1,12 +1,11 @@
 """Writes views of attention as a CSV table with a line for each weight.
 
-No weight becomes a Python object. Maps differ only in their weights and in the numbers of layer and
-head. So the lines of one map are put together once, with ten bytes left for each weight, and NumPy
+No weight becomes a Python object. Maps differ only in their weights and in the indices of layer and
+head. So the lines of one map are written once, with ten bytes left for each weight, and NumPy
 copies the digits of all weights into their places.
 
 A spreadsheet computes a cell that begins like a formula. Such a text gets an apostrophe in front
-(OWASP, "CSV Injection"). A text that begins with an apostrophe gets one too, so that each can be
-restored.
+(OWASP, "CSV Injection"), and so does a text that begins with an apostrophe.
 
 Legend: L layers, H heads, W tokens or words.
 """
@@ -25,7 +24,7 @@ from service.formats.views import View
 COLUMNS = ("sentence", "layer", "head", "query", "key", "query_text", "key_text", "weight")
 
 # Stand for what differs between maps and rows; UTF-8 has none of these bytes.
-_PLACE, _QUERY, _TEXT = b"\xfd", b"\xfe", b"\xff"
+_PREFIX, _QUERY, _TEXT = b"\xfd", b"\xfe", b"\xff"
 # What begins a formula, in full width too, and what a spreadsheet may skip before it.
 _FORMULA = r"\x00-\x20=+\-@\ufeff\uff0b\uff0d\uff1d\uff20"
 # Where a cell may begin: some spreadsheets divide cells by these, even within quotes.
@@ -36,11 +35,7 @@ _END = b"0" * _DIGITS + b"\r\n"
 
 
 def csv_lines(view: View, number: int) -> bytearray:
-    """Writes the lines of one view, without the header.
-
-    Args:
-        view: names, numbers and weights.
-        number: of the sentence.
+    """Writes the lines of the view of one sentence, by its index, without the header.
 
     Raises:
         ValueError: a weight is not a number from 0 to 1.
@@ -48,29 +43,29 @@ def csv_lines(view: View, number: int) -> bytearray:
     digits = format_weights(view.attention)  # [L, H, W, W]
     texts = [_quoted(_RISKY.sub("'", token.text)).encode("utf-8") for token in view.tokens]
     row = b"".join(
-        b"%b,%b,%d,%b,%b,%b" % (_PLACE, _QUERY, key, _TEXT, text, _END)
+        b"%b,%b,%d,%b,%b,%b" % (_PREFIX, _QUERY, key, _TEXT, text, _END)
         for key, text in enumerate(texts)
     )
     one_map = b"".join(
         row.replace(_QUERY, b"%d" % query).replace(_TEXT, text) for query, text in enumerate(texts)
     )
-    places = [
+    prefixes = [
         f"{number},{_number(layer)},{_number(head)}".encode("ascii")
         for layer in view.layer_names
         for head in view.head_names
     ]
-    lines = bytearray().join(one_map.replace(_PLACE, place) for place in places)
-    _fill(lines, digits.ravel(), _ends(places, texts))
+    lines = bytearray().join(one_map.replace(_PREFIX, prefix) for prefix in prefixes)
+    _fill(lines, digits.ravel(), _ends(prefixes, texts))
     return lines
 
 
-def _ends(places: Sequence[bytes], texts: Sequence[bytes]) -> NDArray[np.intp]:
+def _ends(prefixes: Sequence[bytes], texts: Sequence[bytes]) -> NDArray[np.intp]:
     """Where each line ends, [L * H * W * W]."""
     numbers = np.array([len(b"%d" % number) for number in range(len(texts))])
     named = numbers + np.array([len(text) for text in texts])  # [W]
     commas = 5
     rest = named[:, None] + named + commas + len(_END)  # [W, W]
-    lengths = np.array([len(place) for place in places])[:, None, None] + rest
+    lengths = np.array([len(prefix) for prefix in prefixes])[:, None, None] + rest
     return np.cumsum(lengths, dtype=np.intp)
 
 

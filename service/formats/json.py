@@ -1,26 +1,25 @@
 """Writes answers as JSON, straight from dataclasses and arrays.
 
 Attention weights become text without a Python number for each. Every weight has eight decimals and
-takes the same room, so a few NumPy operations write many of them: one table turns the first four
+the same width, so a few NumPy operations write many of them: one table turns the first four
 decimals into bytes, another the last four. Rows, heads and layers begin with brackets of a fixed
-width. These operations release the interpreter's lock; an encoder that goes from number to number
-holds it.
+width. Unlike an encoder, these operations release the interpreter's lock.
 
 Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model import Attribution, HeadImportance, HeadSteps, ModelInfo
+from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
 from model.explain.views import RAW, Level
 from model.reading import TextResult
 from service.errors import ServiceError
-from service.formats.results import ResponseOptions, tell
 from service.formats.views import View
 
 JSON = "application/json"
@@ -42,29 +41,69 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
     return Response(orjson.dumps(content), headers=headers, media_type=JSON)
 
 
-def predict_answer(
-    info: ModelInfo, verdicts: Sequence[TextResult | ServiceError], telling: ResponseOptions
-) -> dict[str, object]:
-    """The content of an answer of `POST /predict`.
+@dataclass(frozen=True, slots=True)
+class ResponseOptions:
+    """What an answer of `POST /predict` shows.
 
     Args:
-        info: of the model that answers.
-        verdicts: of each item, or its error.
-        telling: what is told of a verdict.
+        windows: whether to show how many windows of each text were read.
+        abstain_below: a prediction with a lower score has no label; None: each has one.
     """
+
+    windows: bool = False
+    abstain_below: float | None = None
+
+
+def predict_answer(
+    info: ModelInfo, results: Sequence[TextResult | ServiceError], options: ResponseOptions
+) -> dict[str, object]:
+    """Returns the content of an answer of `POST /predict`: a result or an error for each text."""
     return {
         "model": _name(info),
         "predictions": [
-            {"error": item.problem()} if isinstance(item, ServiceError) else tell(item, telling)
-            for item in verdicts
+            {"error": item.problem()} if isinstance(item, ServiceError) else _text(item, options)
+            for item in results
         ],
     }
+
+
+def _text(result: TextResult, options: ResponseOptions) -> object:
+    prediction = result.prediction
+    if result.sentences is None and not options.windows and not _abstains(prediction, options):
+        return prediction  # orjson writes it faster as it is
+    members = _members(prediction, options)
+    if options.windows:
+        members["windows"] = prediction.windows
+    if result.sentences is not None:
+        members["sentences"] = [
+            {
+                "start": each.span.start,
+                "end": each.span.end,
+                **_members(each.prediction, options),
+            }
+            for each in result.sentences
+        ]
+    return members
+
+
+def _members(prediction: Prediction, options: ResponseOptions) -> dict[str, object]:
+    return {
+        "label": None if _abstains(prediction, options) else prediction.label,
+        "score": prediction.score,
+        "probabilities": prediction.probabilities,
+        "token_count": prediction.token_count,
+        "truncated": prediction.truncated,
+    }
+
+
+def _abstains(prediction: Prediction, options: ResponseOptions) -> bool:
+    return options.abstain_below is not None and prediction.score < options.abstain_below
 
 
 def attributions_answer(
     info: ModelInfo, attribution: Attribution, *, level: Level
 ) -> dict[str, object]:
-    """The content of an answer of `/attributions`."""
+    """Returns the content of an answer of `/attributions`."""
     return {
         "model": _name(info),
         "prediction": attribution.prediction,
@@ -80,7 +119,7 @@ def attributions_answer(
 
 
 def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, object]:
-    """The content of an answer of `/importance`."""
+    """Returns the content of an answer of `/importance`."""
     return {
         "model": _name(info),
         "prediction": heads.prediction,
@@ -195,7 +234,7 @@ def encode_weights(
 
 
 def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
-    """Writes each weight alone in ten bytes, in the shape of `attention`."""
+    """Writes each weight in ten bytes, in the shape of `attention`."""
     text = np.empty(attention.size * _WEIGHT, np.uint8)
     _spell(attention.reshape(-1, 1), text, stride=_WEIGHT)
     numbers = text.reshape(-1, _WEIGHT)[:, _WEIGHT - DECIMALS - 2 :]
@@ -207,11 +246,8 @@ def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -
 
     Args:
         rows: float32 [N, T].
-        text: the bytes to write, 12 for each.
+        text: the bytes to write, 12 for each weight.
         stride: bytes between the starts of two rows.
-
-    Raises:
-        ValueError: a weight is not a number from 0 to 1.
     """
     count, length = rows.shape
     strides = (stride, _WEIGHT)

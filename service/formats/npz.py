@@ -19,15 +19,12 @@ _NO_WORD = -1
 
 
 def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[Any]]:
-    """Makes the arrays of one view.
+    """Returns the arrays of one view by name; docs/reference/http.md lists them.
 
     Args:
-        info: of the model that answers.
+        info: describes the model.
         view: names, weights and prediction.
-        dtype: of the weights, `float32` or `float16`.
-
-    Returns:
-        By name; docs/reference/http.md has the list.
+        dtype: type of the weights, `float32` or `float16`.
     """
     tokens, prediction = view.tokens, view.prediction
     words = [_NO_WORD if token.word is None else token.word for token in tokens]
@@ -57,12 +54,7 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
 
 
 def npz_archive(parts: Sequence[Arrays], *, numbered: bool) -> bytes:
-    """Writes an archive of the arrays of one view or of several.
-
-    Args:
-        parts: the arrays of each.
-        numbered: whether names end in the number of the sentence, as in `attention_0`.
-    """
+    """Writes an archive of one view, or of several, whose names are numbered: `attention_0`."""
     buffer = io.BytesIO()
     if numbered:
         arrays = {

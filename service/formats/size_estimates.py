@@ -1,7 +1,7 @@
 """Estimates how large an answer with attention becomes, before anything is computed.
 
 Each estimate is an upper bound, and at most about half more than the truth. It follows the writers:
-if one of them changes, so must its estimate. Tests compare them.
+if one of them changes, so must its estimate.
 
 Legend: W tokens or words of a text.
 """
@@ -46,24 +46,14 @@ _JSON_STRONGEST, _MAKING_STRONGEST = 24, 120
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes of an answer, at most.
-
-    Args:
-        answer: when it is finished.
-        making: while it is made, the parts among them.
-    """
+    """The most bytes of an answer: when it is finished, and while it is being made."""
 
     answer: int
     making: int
 
 
 def estimate_steps(numbers: int, texts: Sequence[str]) -> Size:
-    """Estimates how large an answer of `/attention/steps` becomes.
-
-    Args:
-        numbers: that it holds.
-        texts: of its tokens.
-    """
+    """Estimates an answer of `/attention/steps` by its numbers and the texts of its tokens."""
     tokens = sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
     answer = _HEAD + numbers * _STEP + tokens
     return Size(answer, 2 * answer)
@@ -81,12 +71,12 @@ def estimate_size(
     """Estimates the size of an answer.
 
     Args:
-        form: that is written.
+        form: the form that is written.
         sentences: the texts of the tokens, or of the words, of each sentence.
-        maps: weights between two tokens: layers by heads.
-        float_bytes: of a weight in npz, 4 or 2.
+        maps: weights between two tokens: layers times heads.
+        float_bytes: bytes of a weight in npz, 4 or 2.
         listed: whether the parts of several sentences are joined.
-        sides: rows of the thumbnails of each sentence; None for whole maps. Of json and npz.
+        sides: rows of the thumbnails of each sentence, in json and npz; None for whole maps.
     """
     is_thumbnail = sides is not None
     sides = [len(texts) for texts in sentences] if sides is None else sides

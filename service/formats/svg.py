@@ -1,7 +1,7 @@
 """Draws views of attention as heat maps with their tokens, for reports and tickets.
 
-The picture stands alone: it needs no style sheet, no script and no font. Every cell names its
-query, key and weight, so that the numbers can be read from it again.
+The picture needs no style sheet, no script and no font. Every cell names its query, key and weight,
+so that the numbers can be read from it again.
 """
 
 import re
@@ -33,13 +33,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The maps of one sentence.
-
-    Args:
-        body: elements, drawn from (0, 0).
-        width: of them, in pixels.
-        height: of them, in pixels.
-    """
+    """The maps of one sentence: elements drawn from (0, 0), and their size in pixels."""
 
     body: str
     width: float
@@ -49,10 +43,6 @@ class Picture:
 def draw(info: ModelInfo, view: View) -> Picture:
     """Draws one view: a row of maps for each layer.
 
-    Args:
-        info: of the model that answers.
-        view: names, numbers and weights.
-
     Raises:
         ValueError: a weight is not a number from 0 to 1.
     """
@@ -61,16 +51,16 @@ def draw(info: ModelInfo, view: View) -> Picture:
     side = room + _CELL * len(labels)
     largest = float(view.attention.max())
     weights = format_weights(view.attention)
-    told = [f"{_verdict(view)} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
+    lines = [f"{_result(view)} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
     titles = [_title(view, layer, head) for layer in view.layer_names for head in view.head_names]
     pitch = max(side, max(map(_width, titles)) * _BOLD) + _GAP
     rows, columns = view.attention.shape[:2]
-    parts = list(_heading(told, largest))
+    parts = list(_heading(lines, largest))
     top = 64.0
     for row, layer in enumerate(view.layer_names):
         for column, head in enumerate(view.head_names):
-            place = f"translate({column * pitch:.1f} {top + row * (side + _GAP + 16):.1f})"
-            parts.append(f'<g transform="{place}">')
+            shift = f"translate({column * pitch:.1f} {top + row * (side + _GAP + 16):.1f})"
+            parts.append(f'<g transform="{shift}">')
             parts.append(_text(0, 10, _title(view, layer, head), weight="bold"))
             parts.append('<g transform="translate(0 16)">')
             parts += _axes(labels, room)
@@ -86,7 +76,7 @@ def draw(info: ModelInfo, view: View) -> Picture:
             )
             parts.append("</g></g>")
     height = top + rows * (side + _GAP + 16)
-    width = max(columns * pitch, max(map(_width, told)) * _CHARACTER)
+    width = max(columns * pitch, max(map(_width, lines)) * _CHARACTER)
     return Picture("\n".join(parts), width, height)
 
 
@@ -109,13 +99,13 @@ def svg_picture(parts: Sequence[Picture]) -> bytes:
     return "\n".join([*lines, "</svg>", ""]).encode("utf-8")
 
 
-def _verdict(view: View) -> str:
+def _result(view: View) -> str:
     return f"{view.prediction.label} {view.prediction.score:.4f}"
 
 
-def _heading(told: Sequence[str], largest: float) -> Iterator[str]:
-    yield _text(0, 10, told[0])
-    yield _text(0, 26, told[1], _FAINT)
+def _heading(lines: Sequence[str], largest: float) -> Iterator[str]:
+    yield _text(0, 10, lines[0])
+    yield _text(0, 26, lines[1], _FAINT)
     for step in range(10):
         opacity = (step + 1) / 10
         yield (
@@ -142,8 +132,8 @@ def _numbers(kind: str, numbers: Sequence[int]) -> str:
 
 
 def _axes(labels: Sequence[str], room: float) -> Iterator[str]:
-    for place, label in enumerate(labels):
-        middle = room + _CELL * place + _CELL / 2
+    for index, label in enumerate(labels):
+        middle = room + _CELL * index + _CELL / 2
         yield _text(room - 4, middle + 4, label, anchor="end")
         yield (
             f'<text transform="translate({middle + 4:.1f} {room - 4:.1f}) rotate(-90)" '

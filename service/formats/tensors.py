@@ -1,8 +1,8 @@
 """Reads and writes the tensors of the Open Inference Protocol, as JSON and as bytes behind it.
 
-A body is JSON, or JSON with bytes behind it; then a header of HTTP says how long the JSON is. Bytes
-are little-endian and in row-major order. An element of type BYTES is its length in four bytes, and
-then its content. What a client says of lengths is compared with what it sent before it is used.
+If bytes follow the JSON, a header of HTTP gives the length of the JSON. Bytes are little-endian and
+in row-major order. An element of type BYTES is its length in four bytes, and then its content. The
+lengths that a client sends are checked before they are used.
 """
 
 import struct
@@ -33,12 +33,12 @@ class Output:
     """A tensor of an answer.
 
     Args:
-        name: of the output.
-        datatype: by the protocol.
-        shape: of the tensor.
+        name: name of the output.
+        datatype: its type in the protocol.
+        shape: shape of the tensor.
         values: in this shape; of type BYTES, its texts in row-major order.
-        written: its values as JSON, if they are written already.
         binary: whether its values go as bytes behind the JSON.
+        written: its values as JSON, if they are written already.
     """
 
     name: str
@@ -51,22 +51,17 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body of the protocol.
-
-    Args:
-        content: all of it.
-        header_length: bytes of the JSON if others follow, else None.
-    """
+    """A body, and the bytes of its JSON if others follow."""
 
     content: bytes
     header_length: int | None
 
 
 def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]:
-    """Splits a body into its JSON and the bytes behind it.
+    """Splits an unpacked body into its JSON and the bytes behind it.
 
     Args:
-        content: the body, unpacked.
+        content: the body.
         given: values of the header `Inference-Header-Content-Length`.
 
     Raises:
@@ -93,15 +88,15 @@ def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryv
     """Cuts the bytes behind the JSON into those of each input.
 
     Args:
-        behind: the JSON.
-        sizes: bytes of each input by its `binary_data_size`; None for one whose data is JSON.
+        behind: the bytes behind the JSON.
+        sizes: `binary_data_size` of each input; None for one whose data is JSON.
 
     Raises:
-        InvalidRequestError: the sizes are not those of the bytes.
+        InvalidRequestError: the sizes do not add up to the bytes.
     """
     total = sum(size or 0 for size in sizes)
     if total != len(behind):
-        _refuse(
+        _reject(
             ("inputs",),
             f"binary_data_size is {total} bytes in all, but {len(behind)} follow the JSON: give "
             "the size of every input that is sent as bytes, and the length of the JSON in "
@@ -119,9 +114,9 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
     """Reads the elements of a tensor of type BYTES from bytes.
 
     Args:
-        content: of the tensor.
-        shape: that it should have.
-        loc: where it stands in the body.
+        content: the bytes of the tensor.
+        shape: the shape that it should have.
+        loc: where it stands in the body, for errors.
 
     Raises:
         InvalidRequestError: the content holds fewer elements, or more, or one that is not UTF-8.
@@ -130,10 +125,10 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
     for index in range(count):
         left = len(content) - start - _LENGTH.size
         if left < 0:
-            _refuse(loc, f"its shape means {count} elements, but its bytes hold {index}")
+            _reject(loc, f"its shape means {count} elements, but its bytes hold {index}")
         (length,) = _LENGTH.unpack_from(content, start)
         if length > left:
-            _refuse(
+            _reject(
                 loc,
                 f"element {index} says that it has {length} bytes, but {left} are left: write each "
                 "as its length in 4 bytes, little-endian, and its content",
@@ -142,20 +137,12 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
         texts.append(_decode(content[start - length : start], (*loc, index)))
     if start != len(content):
         left = len(content) - start
-        _refuse(loc, f"its shape means {count} elements, but {left} bytes follow them")
+        _reject(loc, f"its shape means {count} elements, but {left} bytes follow them")
     return texts
 
 
 def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     """Reads the elements of a tensor from JSON: flat in row-major order, or nested as its shape.
-
-    Args:
-        data: the list that was sent.
-        shape: that it should have.
-        loc: where it stands in the body.
-
-    Returns:
-        The elements, of any type.
 
     Raises:
         InvalidRequestError: the list does not have the shape.
@@ -165,20 +152,15 @@ def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)
     for size in [prod(shape)] if is_flat else shape:
         if not all(isinstance(row, list) and len(row) == size for row in rows):
-            _refuse(loc, fault)
+            _reject(loc, fault)
         rows = [item for row in rows for item in cast("list[object]", row)]
     if any(isinstance(item, list) for item in rows):
-        _refuse(loc, fault)
+        _reject(loc, fault)
     return rows
 
 
 def write_body(head: Mapping[str, object], outputs: Sequence[Output]) -> Body:
-    """Writes an answer.
-
-    Args:
-        head: members of the JSON before `outputs`, at least one.
-        outputs: in the order in which they are sent.
-    """
+    """Writes an answer: the members of `head`, at least one, and then the outputs in order."""
     # By hand, because values that are written already may be large: they are copied once.
     pieces: list[bytes | memoryview] = [orjson.dumps(head)[:-1], b',"outputs":[']
     behind: list[bytes] = []
@@ -224,10 +206,10 @@ def _decode(content: memoryview, loc: Loc) -> str:
     try:
         return str(content, "utf-8")
     except UnicodeDecodeError as error:
-        _refuse(loc, f"is not UTF-8: its byte {error.start} does not belong there")
+        _reject(loc, f"is not UTF-8: its byte {error.start} does not belong there")
 
 
-def _refuse(loc: Loc, message: str) -> NoReturn:
+def _reject(loc: Loc, message: str) -> NoReturn:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     raise InvalidRequestError(
         f"body{name}: {message}.", errors=[FieldError(("body", *loc), message)]

@@ -18,15 +18,15 @@ class View:
     """Attention as it is answered: raw, or with heads, layers or tokens joined.
 
     Args:
-        name: of the view, `raw` for what the network used.
-        prediction: of the same pass.
+        name: name of the view, `raw` for what the network used.
+        prediction: result of the same pass.
         tokens: W tokens or words, the names of rows and columns.
-        layers: numbers of the layers that went into it.
-        heads: numbers of the heads that went into it.
+        layers: indices of the layers that went into it.
+        heads: indices of the heads that went into it.
         attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1. Thumbnails are
             [L or 1, H or 1, S, S].
-        window: number of the window of the text that they are of.
-        windows: that the text has; None if it was not read in windows.
+        window: index of the window of the text.
+        windows: windows of the text; None if it was not read in windows.
         strongest: what each query attends to most; None if these are no thumbnails.
     """
 
@@ -56,13 +56,12 @@ class View:
 
 
 def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) -> View:
-    """Makes a view of raw weights.
+    """Makes a view of raw weights or thumbnails.
 
     Args:
-        explanation: with the raw weights of the chosen layers and heads, or with thumbnails of
-            what the other arguments say.
+        explanation: has the raw weights of the chosen layers and heads, or their thumbnails.
         reduce: how `reduce_weights` joins heads and layers.
-        words: of the text; None keeps its tokens.
+        words: the words of the text; None keeps its tokens.
     """
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens

@@ -1,62 +1,54 @@
-"""Decides who may come in: by API key, by the name that was asked, by the page that asks (CORS)."""
+"""Decides who may come in and who a client is: API keys, hosts, trusted proxies, origins (CORS)."""
 
 import hashlib
 import hmac
+import ipaddress
 import re
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.errors import MisdirectedError
 from service.settings import Settings, SettingsError, name_of
 
-# Below it stand the routes of health, which answer everybody.
+# Paths of health, which anyone may ask.
 _HEALTH_PREFIX = "/health/"
-# Health by the names that other systems give it.
+# The same by the names of other systems.
 _HEALTH_ELSEWHERE = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 
 Headers = Iterable[tuple[bytes, bytes]]
+Address = tuple[str, int]
 
+_EXPECTED = "`Authorization: Bearer <key>`"
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
 _QUOTES = frozenset({b'"', b"'", b"`"})
 # Where other services take a key; and how the header is spelt.
 _OTHER_HEADERS = {b"x-api-key": "X-API-Key", b"api-key": "Api-Key"}
 _PORT = re.compile(r":[0-9]*$")
+_FORWARDED = b"x-forwarded-for"
+# No connection has it, so it marks an address that a proxy forwarded.
+_NO_PORT = 0
 
 
 class ApiKeys:
-    """Checks API keys in constant time; holds only their digests.
-
-    Args:
-        keys: each of visible ASCII characters without commas.
-    """
+    """Checks API keys in constant time; holds only their digests."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
 
     def __bool__(self) -> bool:
-        """Whether any key is set; without keys everybody may come in."""
+        """Whether any key is set; without keys anyone may come in."""
         return bool(self._digests)
 
     def admits(self, authorization: bytes | None) -> bool:
-        """Whether a request may come in.
-
-        Args:
-            authorization: value of the header, `Bearer KEY`; None if it was not sent.
-        """
+        """Whether a request with this header `Authorization`, or None, may come in."""
         return not self._digests or self.find(authorization) is not None
 
     def find(self, authorization: bytes | None) -> bytes | None:
-        """Finds the key of a request.
-
-        Args:
-            authorization: value of the header, `Bearer KEY`; None if it was not sent.
-
-        Returns:
-            The digest of the key; None if no key is right.
-        """
+        """Returns the digest of the valid key in a header `Authorization`, or None."""
         scheme, _, key = (authorization or b"").partition(b" ")
         digest = hashlib.sha256(key.strip(b" ")).digest()
         # Every key is compared, so that the time does not show which one was near.
@@ -64,77 +56,58 @@ class ApiKeys:
         return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
-def explain_refusal(headers: Headers) -> str:
-    """Tells whoever has no right key what to send, without a word of what was sent.
-
-    Args:
-        headers: of the request, names in lower case.
-    """
+def explain_rejection(headers: Headers) -> str:
+    """Says how to send a key, by the headers of a request without a valid one."""
     sent = list(headers)
     given = [value for name, value in sent if name == b"authorization"]
     if not given:
         names = {name for name, _ in sent}
         other = next((shown for name, shown in _OTHER_HEADERS.items() if name in names), None)
         beside = "" if other is None else f", not in {other}"
-        return f"This service needs an API key: send it as Authorization: Bearer KEY{beside}."
+        return f"This service needs an API key: send {_EXPECTED}{beside}."
     if len(given) > 1:
-        return f"Authorization is given {len(given)} times: send it once, as Bearer KEY."
+        return f"Authorization is given {len(given)} times: expected one {_EXPECTED}."
     scheme, _, rest = given[0].partition(b" ")
     key = rest.strip(b" ")
     if scheme.lower() != b"bearer":
-        return (
-            "Authorization must be the word Bearer, a space and the key: this is another scheme, "
-            "or a key alone."
-        )
+        return f"Authorization has another scheme or none: expected {_EXPECTED}."
     if not key:
-        return "Authorization has no key behind the word Bearer: send it as Bearer KEY."
+        return f"Authorization has no key: expected {_EXPECTED}."
     if key[:1] in _QUOTES or key[-1:] in _QUOTES:
-        return "The API key stands in quotation marks: send it without them, as Bearer KEY."
+        return f"The API key is in quotation marks: expected {_EXPECTED}."
     if not set(key.decode("latin-1")) <= _VISIBLE:
         return (
-            "The API key holds a space, a comma or a character that is not ASCII, which no key "
-            "does: send one key, as Bearer KEY."
+            "The API key has a space, a comma or a character that is not ASCII, which no key has: "
+            f"expected {_EXPECTED}."
         )
-    return (
-        "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs "
-        "the service for one."
-    )
+    return "The API key is not valid here: check it, or ask the operator of the service for one."
 
 
 def challenge(headers: Headers) -> str:
-    """The header `WWW-Authenticate` of a refusal (RFC 6750, section 3).
-
-    Args:
-        headers: of the request, names in lower case.
-    """
+    """Returns `WWW-Authenticate` of a refusal (RFC 6750, section 3), from the request's headers."""
     given = authorization(headers)
     is_wrong = given is not None and given[:7].lower() == b"bearer " and given[7:].strip(b" ")
     return 'Bearer error="invalid_token"' if is_wrong else "Bearer"
 
 
-def client_of(
-    keys: ApiKeys, peer: tuple[str, int] | None, headers: Headers, *, by_address: bool = False
-) -> Hashable:
-    """Tells clients apart: by key, else by address, else by connection.
+def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
+    """Returns an id for the client: its API key, else its address, else its connection.
 
     Args:
-        keys: that are set.
-        peer: address and port, as `scope["client"]` holds them. With port 0, a trusted proxy told
-            the address.
-        headers: of the request, names in lower case.
-        by_address: whether all connections of an address are one client.
+        keys: the valid keys.
+        peer: address and port of the connection, as in `scope["client"]`. The port is 0 if a
+            trusted proxy forwarded the address.
+        headers: names in lower case.
 
     Returns:
-        The same value for all requests of a client. Without a right key, that is the address that
-        a trusted proxy told; else the connection.
+        The digest of a valid key; else `peer`.
     """
-    if keys and (key := keys.find(authorization(headers))) is not None:
-        return key
-    return peer[0] if peer is not None and by_address else peer
+    key = keys.find(authorization(headers)) if keys else None
+    return peer if key is None else key
 
 
 def authorization(headers: Headers) -> bytes | None:
-    """The header `Authorization` of a request that has one, and only one."""
+    """Returns the header `Authorization` of a request that has exactly one."""
     given = [value for name, value in headers if name == b"authorization"]
     return given[0] if len(given) == 1 else None
 
@@ -143,8 +116,8 @@ def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
     """Reads the keys of both settings.
 
     Args:
-        settings: their `api_keys` and `api_keys_file`.
-        options: the settings that were given on the command line.
+        settings: the settings, with `api_keys` and `api_keys_file`.
+        options: names of the settings that were given on the command line.
 
     Raises:
         SettingsError: the file cannot be read, a source holds no key, or a key holds a character
@@ -172,7 +145,7 @@ def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
 def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> None:
     found = [key.strip() for key in given if key.strip()]
     if not found:
-        faults.append(f"{name}: is set but holds no key; unset it to let everybody in")
+        faults.append(f"{name}: is set but holds no key: unset it to let anyone in")
     for number, key in enumerate(found, start=1):
         if set(key) <= _VISIBLE:
             keys.add(key)
@@ -184,16 +157,15 @@ def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> Non
 
 
 def is_health(path: str) -> bool:
-    """Whether a path is one of health, which answers everybody at any time."""
+    """Whether a path reports health, which anyone may ask at any time."""
     return path.startswith(_HEALTH_PREFIX) or path in _HEALTH_ELSEWHERE
 
 
 class AllowedHosts:
-    """Refuses requests for names that are not the service's own; health answers to any name.
+    """Refuses requests for other hosts than the service's own, except those for health.
 
-    A stranger's page can point a name of its own at a service in the user's network (DNS
-    rebinding), and the browser then asks it as the page's own server. An operator who names the
-    hosts prevents this.
+    A foreign page can point its own name at a service in the user's network (DNS rebinding). The
+    browser then takes the service for the page's own server. Naming the hosts prevents this.
 
     Args:
         app: the next ASGI app.
@@ -206,18 +178,13 @@ class AllowedHosts:
         self._endings = tuple(host[1:] for host in hosts if host.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes one request on.
-
-        Raises:
-            MisdirectedError: the header `Host` names another service.
-        """
+        """Passes one request on; raises MisdirectedError if its `Host` names another service."""
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
             if not self._is_meant(_PORT.sub("", host)):
                 raise MisdirectedError(
-                    "This service does not answer under the name in the header Host: ask it by "
-                    "one of its own names."
+                    "The header Host names another service: use one of this service's own names."
                 )
         await self._app(scope, receive, send)
 
@@ -228,14 +195,11 @@ class AllowedHosts:
 def cors_headers(
     cors: CORSMiddleware, headers: Iterable[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Tells a browser that a page may read an answer that does not pass through the middleware.
+    """Returns CORS headers for an answer that does not pass through the middleware.
 
     Args:
-        cors: the origins that may read, and what they may read.
-        headers: of the request, names in lower case.
-
-    Returns:
-        Headers of the answer; none if no page asks, or one that may not read it.
+        cors: the origins that may read answers, and what they may read.
+        headers: headers of the request, names in lower case.
     """
     origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), None)
     added = MutableHeaders()
@@ -244,3 +208,39 @@ def cors_headers(
         if not cors.allow_all_origins:
             cors.allow_explicit_origin(added, origin)
     return added.raw
+
+
+class TrustedProxies:
+    """Takes a client's address from `X-Forwarded-For` if a trusted proxy sent it.
+
+    uvicorn's own middleware runs after the gate, and takes any text for an address.
+
+    Args:
+        networks: addresses and networks of proxies; only `*` trusts every sender.
+    """
+
+    def __init__(self, networks: Sequence[str]) -> None:
+        self._trusted = ProxyHeadersMiddleware(_no_app, list(networks)).trusted_hosts
+
+    def client_of(
+        self, peer: tuple[str, int] | None, headers: Iterable[tuple[bytes, bytes]]
+    ) -> tuple[str, int] | None:
+        """Returns the address that a trusted proxy forwarded, with port 0; else the peer.
+
+        Of several addresses, it is the last that is no trusted proxy itself.
+        """
+        # A socket for both kinds of addresses shows those of IPv4 so.
+        if peer is None or peer[0].removeprefix("::ffff:") not in self._trusted:
+            return peer
+        forwarded = b",".join(value for name, value in headers if name == _FORWARDED).decode(
+            "latin-1"
+        )
+        host, _ = self._trusted.get_trusted_client_address(forwarded)
+        try:
+            return str(ipaddress.ip_address(host)), _NO_PORT
+        except ValueError:
+            return peer
+
+
+async def _no_app(*_: object) -> None:
+    """Stands in for an application: only the reading of addresses is used."""

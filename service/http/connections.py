@@ -1,11 +1,10 @@
 """Limits the connections, so that health is answered however many clients come.
 
-Beyond the limit the connection that has been idle longest closes to make room. If none is idle,
-the new one is crowded: it gets an answer to its health check, and 503 for anything else. Only a few
-may be crowded at once; one more closes the first of them.
+Beyond the limit, the connection that has been idle longest is closed. If none is idle, the new one
+is an extra connection: its health check is answered, and anything else gets 503. Only a few extra
+connections are open at once; one more closes the first of them.
 
-Open files are reserved for all of this. A process without a free one can accept no connection, and
-its health check would fail.
+Open files are reserved for all of this: without a free one, a process can accept no connection.
 """
 
 import logging
@@ -24,8 +23,8 @@ except ImportError:  # not on Windows, where sockets are no files
 
 logger = logging.getLogger("headlight.server")
 
-# Crowded connections, which wait for the head of a health check.
-_CROWD = 16
+# Extra connections, which wait for the head of a health check.
+_EXTRA = 16
 # A connection that has just come, or has just been answered, is not idle yet.
 _IDLE_SECONDS = 1.0
 # Between two lines in the log that say the same.
@@ -41,12 +40,12 @@ _ENDLESS = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What the limit of open files allows.
+    """How many connections the limit of open files allows.
 
     Args:
-        connections: at once.
+        connections: open connections at once.
         backlog: connections that may wait to be accepted.
-        files: the limit; -1 if there is none.
+        files: the limit of open files; -1 if there is none.
     """
 
     connections: int
@@ -58,7 +57,7 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
     """Divides the open files among connections, those that wait, and the process itself.
 
     Args:
-        wanted: connections; `auto` takes as many as are sensible.
+        wanted: number of connections; `auto` takes as many as are sensible.
         files: the limit of open files; that of the process if None.
 
     Raises:
@@ -68,7 +67,7 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
         files = -1
         if resource is not None:
             files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = _ENDLESS if files < 0 else files - _OWN_FILES - _CROWD
+    free = _ENDLESS if files < 0 else files - _OWN_FILES - _EXTRA
     backlog = min(_MOST_BACKLOG, max(_FEWEST, free // 4))
     most = free - backlog
     connections = min(_MOST_CONNECTIONS, most) if wanted == "auto" else wanted
@@ -76,14 +75,14 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
         needed = max(_FEWEST, 0 if wanted == "auto" else wanted)
         raise ValueError(
             f"{needed} connections do not fit into {files} open files: raise the limit "
-            f"(ulimit -n) to {2 * needed + _OWN_FILES + _CROWD + _FEWEST} or more"
+            f"(ulimit -n) to {2 * needed + _OWN_FILES + _EXTRA + _FEWEST} or more"
             + ("" if wanted == "auto" else f", or lower this to {max(most, 0)} or less")
         )
     return Capacity(connections, backlog, files)
 
 
 class Connection(Protocol):
-    """What is asked of a connection."""
+    """What `Connections` needs of a connection."""
 
     def can_close(self) -> bool:
         """Whether nothing is lost if it closes now."""
@@ -93,42 +92,29 @@ class Connection(Protocol):
 
 
 class Connections:
-    """All open connections; see the module.
-
-    Args:
-        most: how many.
-        metrics: shows how many are open, and counts those that are closed for others.
-    """
+    """All open connections; see the module."""
 
     def __init__(self, most: int, metrics: Metrics) -> None:
         self.most = most
         self._metrics = metrics
         self._open: set[Connection] = set()
         self._idle: OrderedDict[Connection, float] = OrderedDict()
-        self._crowded: OrderedDict[Connection, None] = OrderedDict()
+        self._extra: OrderedDict[Connection, None] = OrderedDict()
         self._is_full = False
         self._logged_at = -math.inf
 
     def enter(self, connection: Connection, now: float) -> bool:
-        """Takes a new connection.
-
-        Args:
-            connection: not seen before.
-            now: by the event loop's clock.
-
-        Returns:
-            Whether it is crowded.
-        """
-        is_crowded = len(self._open) >= self.most and not self._close_longest_idle(now)
-        if is_crowded:
+        """Takes a new connection; returns whether it is an extra one, beyond the limit."""
+        is_extra = len(self._open) >= self.most and not self._close_longest_idle(now)
+        if is_extra:
             self._note_full(now)
-            if len(self._crowded) >= _CROWD:
-                self._close(next(iter(self._crowded)))
-            self._crowded[connection] = None
+            if len(self._extra) >= _EXTRA:
+                self._close(next(iter(self._extra)))
+            self._extra[connection] = None
         else:
             self._open.add(connection)
         self._show()
-        return is_crowded
+        return is_extra
 
     def leave(self, connection: Connection) -> None:
         """Forgets a connection that is closed."""
@@ -149,9 +135,8 @@ class Connections:
         """Notes that a connection is in use."""
         self._idle.pop(connection, None)
 
-    def refuse(self) -> OverloadedError:
-        """Counts a request on a crowded connection, and says why it is refused."""
-        self._metrics.connections_refused.inc()
+    def rejection(self) -> OverloadedError:
+        """Returns the error of a request on an extra connection."""
         return OverloadedError(
             f"The service has {self.most} connections, which is its limit: try again later, ask "
             "another replica, or use one connection for many requests.",
@@ -160,8 +145,8 @@ class Connections:
         )
 
     def _close_longest_idle(self, now: float) -> bool:
-        """Makes room; False if no connection is idle."""
-        for _ in range(_CROWD):
+        """Closes an idle connection; returns False if none is idle."""
+        for _ in range(_EXTRA):
             connection, since = next(iter(self._idle.items()), (None, now))
             if connection is None or now - since < _IDLE_SECONDS:
                 return False
@@ -180,11 +165,11 @@ class Connections:
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
-        self._crowded.pop(connection, None)
+        self._extra.pop(connection, None)
         self._show()
 
     def _show(self) -> None:
-        self._metrics.connections.set(len(self._open) + len(self._crowded))
+        self._metrics.connections.set(len(self._open) + len(self._extra))
 
     def _note_full(self, now: float) -> None:
         """Logs that all connections are taken, once a minute at most."""

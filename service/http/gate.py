@@ -1,9 +1,8 @@
 """Refuses requests by their heads while nothing more can wait for the network.
 
-In a flood, one thread answers every client and also hands out what was computed. Reading, checking
-and routing each request only to refuse it would take all the time of that thread, and the clients
-that were let in would get their answers too late. So a request that would be refused whatever its
-body holds is refused by its first line and headers. It is counted, but has no line in the log.
+One thread reads all requests and sends all answers. In a flood of requests, it would spend its time
+on those that it refuses, and answer the others too late. So a request that would be refused
+whatever its body holds is refused by its first line and headers, without a line in the log.
 """
 
 import asyncio
@@ -11,14 +10,18 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
-from prometheus_client import Counter
 from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys, client_of, cors_headers
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
-from service.http.middleware import REQUEST_ID, RESPONSE_HEADERS, Headers, request_id
+from service.http.middleware import (
+    REQUEST_ID,
+    RESPONSE_HEADERS,
+    Headers,
+    Lifecycle,
+    request_id,
+)
 from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
@@ -33,13 +36,13 @@ class Gate:
     Args:
         engine: the engine with the queue.
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
-        metrics: where refusals are counted.
-        memory: how full it is; large bodies are refused before other requests.
-        api_keys: tell clients apart.
+        metrics: counts the refusals.
+        memory: if it is nearly full, large bodies are refused before other requests.
+        api_keys: the valid keys, which identify clients.
         routes: methods and paths that wait for the network, each with the path of its route.
-        tells_error: those of them whose problems have the member `error`, too.
-        seconds: that a request has.
-        cors: lets pages from elsewhere read the answers; None if no origin is allowed.
+        foreign: those of other systems, whose problems have the member `error`, too.
+        seconds: time limit of a request.
+        cors: lets other origins read the answers; None if no origin is allowed.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Gate:
         *,
         api_keys: ApiKeys,
         routes: Mapping[tuple[str, str], str],
-        tells_error: Collection[tuple[str, str]] = (),
+        foreign: Collection[tuple[str, str]] = (),
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
@@ -63,19 +66,15 @@ class Gate:
         self._seconds = seconds
         self._cors = cors
         empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
-        self._written = {told: _write(empty, told) for told in (False, True)}
+        self._written = {foreign: _write(empty, foreign) for foreign in (False, True)}
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
-        status = str(OverloadedError.status)
-        self._places = {
-            (method.encode("ascii"), path.encode("ascii")): _Place(
-                route,
-                metrics.requests.labels(route, method, status),
-                (method, path) in tells_error,
-            )
+        self._routes = {
+            (method.encode("ascii"), path.encode("ascii")): route
             for (method, path), route in routes.items()
         }
+        self._foreign = {(method.encode("ascii"), path.encode("ascii")) for method, path in foreign}
 
-    def refuse(
+    def reject(
         self,
         method: bytes,
         path: bytes,
@@ -87,34 +86,29 @@ class Gate:
         """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
-            method: of the request.
-            path: of it, without its query.
-            headers: of it, names in lower case.
+            method: method of the request.
+            path: path of the request, without its query.
+            headers: its headers, names in lower case.
             peer: address and port of its client.
             closes: whether the connection closes after the answer, which then says so.
         """
-        place = self._places.get((method, path))
-        if place is None or self._lifecycle.draining:
+        route = self._routes.get((method, path))
+        if route is None or self._lifecycle.draining:
             return None
-        if self._memory.share > LARGE_SHARE:
-            try:
-                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
-            except OverloadedError as error:
-                place.refused.inc()
-                return self._answer(error, headers, closes=closes, told=place.tells_error)
         loop = asyncio.get_running_loop()
-        caller = ClientId(client_of(self._api_keys, peer, headers), place.route)
         try:
-            self._engine.check_room(caller, loop.time() + self._seconds, ahead=self._let_in)
+            if self._memory.share > LARGE_SHARE:
+                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
+            client = ClientId(client_of(self._api_keys, peer, headers), route)
+            self._engine.check_room(client, loop.time() + self._seconds, ahead=self._let_in)
         except OverloadedError as error:
-            refusal = error
-        else:
-            if not self._let_in:
-                loop.call_soon(self._forget)
-            self._let_in += 1
-            return None
-        place.refused.inc()
-        return self._answer(refusal, headers, closes=closes, told=place.tells_error)
+            status = str(error.status)
+            self._metrics.requests.labels(route, method.decode("ascii"), status).inc()
+            return self._answer(error, (method, path), headers, closes=closes)
+        if not self._let_in:
+            loop.call_soon(self._forget)
+        self._let_in += 1
+        return None
 
     def answer(
         self,
@@ -124,25 +118,30 @@ class Gate:
         *,
         closes: bool,
     ) -> bytes:
-        """Counts a request that is refused for another reason, and returns the whole answer.
+        """Counts a request for which no connection is free, and returns the whole answer.
 
         Args:
-            error: the reason.
+            error: the error to answer.
             place: method and path of the request.
-            headers: of the request, names in lower case.
+            headers: its headers, names in lower case.
             closes: whether the connection closes after the answer.
         """
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
-        told = place in self._places and self._places[place].tells_error
-        return self._answer(error, headers, closes=closes, told=told)
+        return self._answer(error, place, headers, closes=closes)
 
     def _answer(
-        self, error: OverloadedError, headers: Headers, *, closes: bool, told: bool = False
+        self,
+        error: OverloadedError,
+        place: tuple[bytes, bytes],
+        headers: Headers,
+        *,
+        closes: bool,
     ) -> bytes:
+        is_foreign = place in self._foreign
         self._metrics.count_problem(error)
-        written = self._written[told]
-        if error is not written.error:  # the same for all who are refused within a moment
-            written = self._written[told] = _write(error, told)
+        written = self._written[is_foreign]
+        if error is not written.error:  # the same for all requests that are refused within a moment
+            written = self._written[is_foreign] = _write(error, is_foreign)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
             own += cors_headers(self._cors, headers)
@@ -152,7 +151,7 @@ class Gate:
         return b"\r\n".join([written.head, *lines, b"", written.body])
 
     def _forget(self) -> None:
-        """Starts a new round: those who were let in now stand in the queue."""
+        """Starts a new round: the requests that were let in are now in the queue."""
         self._let_in = 0
 
 
@@ -164,36 +163,16 @@ def _has_large_body(headers: Headers) -> bool:
     return False
 
 
-class _Place(NamedTuple):
-    """A method and a path at which requests are refused.
-
-    Args:
-        route: the path of the route.
-        refused: counts them.
-        tells_error: whether the problem has the member `error`, too.
-    """
-
-    route: str
-    refused: Counter
-    tells_error: bool
-
-
 class _Written(NamedTuple):
-    """The part of an answer that all who get it share.
-
-    Args:
-        error: what it says.
-        head: its first line and headers, without the last line break.
-        body: the problem.
-    """
+    """The part of an answer that all requests with the same error share."""
 
     error: OverloadedError
     head: bytes
     body: bytes
 
 
-def _write(error: OverloadedError, told: bool) -> _Written:
-    response = error.response(with_error=told)
+def _write(error: OverloadedError, is_foreign: bool) -> _Written:
+    response = error.response(with_error=is_foreign)
     lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
     lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
     return _Written(error, b"\r\n".join(lines), bytes(response.body))

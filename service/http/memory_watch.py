@@ -1,7 +1,7 @@
-"""Tells how full the memory of the process's control group is, so that requests can be refused.
+"""Refuses requests while the memory of the process's control group is nearly full.
 
-Where a container has a limit, the kernel kills the process that exceeds it, and every request in
-hand is lost. So the service refuses what costs memory before.
+The kernel kills a process that exceeds the limit of its container, and every current request with
+it.
 
 Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from prometheus_client import Counter
 
 from service.errors import OverloadedError, Refusal
 
@@ -32,13 +30,10 @@ _NO_LIMIT = 2**60
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Where a control group says what it takes.
+    """A control group: its limit in bytes, and the files that hold what it uses.
 
-    Args:
-        limit: bytes that it may take.
-        usage: file of the bytes that it takes, the cache of files among them.
-        statistics: file with the part of the cache that the kernel can take back.
-        cache: name of that part.
+    The usage includes the cache of files. The kernel can take back a part of that cache, which the
+    statistics name `cache`.
     """
 
     limit: int
@@ -47,7 +42,7 @@ class _Group:
     cache: str
 
     def share(self) -> float:
-        """The part of the limit that is in use; 0 if the files are gone."""
+        """Returns the part of the limit that is in use; 0 if the files are gone."""
         try:
             used = int(self.usage.read_text("ascii"))
             words = self.statistics.read_text("ascii").split()
@@ -61,7 +56,6 @@ class MemoryWatch:
     """Refuses requests while the memory is nearly full; without a limit it refuses none.
 
     Args:
-        refused: counts refusals.
         root: where the control groups are mounted.
         own: the file that names the groups of the process.
         clock: seconds.
@@ -69,13 +63,11 @@ class MemoryWatch:
 
     def __init__(
         self,
-        refused: Counter,
         *,
         root: Path | None = None,
         own: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._refused = refused
         self._groups = list(_find(root or _ROOT, own or _OWN))
         self._clock = clock
         self._next = clock()
@@ -83,24 +75,16 @@ class MemoryWatch:
 
     @property
     def share(self) -> float:
-        """The part of the memory that is in use, at most a quarter of a second old."""
+        """The part of the memory in use, from 0 to 1, at most a quarter of a second old."""
         if self._groups and self._clock() >= self._next:
             self._next = self._clock() + _SAMPLE_SECONDS
             self._share = max(group.share() for group in self._groups)
         return self._share
 
     def check(self, most: float) -> None:
-        """Refuses a request for lack of memory.
-
-        Args:
-            most: the share up to which it is admitted.
-
-        Raises:
-            OverloadedError: more is in use.
-        """
+        """Raises OverloadedError if a larger share of the memory than `most` is in use."""
         if self.share <= most:
             return
-        self._refused.inc()
         kind = "no request that computes" if most >= ANY_SHARE else "no large request"
         raise OverloadedError(
             f"{self._share:.0%} of the memory is in use, and above {most:.0%} the service takes "
@@ -111,7 +95,7 @@ class MemoryWatch:
 
 
 def _find(root: Path, own: Path) -> Iterator[_Group]:
-    """Finds the groups that limit the process: its own and those round it."""
+    """Finds the groups that limit the process: its own and those that contain it."""
     try:
         lines = own.read_text("utf-8").splitlines()
     except OSError:  # no Linux

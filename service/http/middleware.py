@@ -1,8 +1,7 @@
-"""Surrounds every request: gives it an id, headers and a deadline, counts it, answers its errors.
+"""Gives every request an id, headers and a deadline, counts it, and answers its errors.
 
-Two plain ASGI middlewares. `RequestMiddleware` is the outermost layer, so whatever leaves the
-application carries `X-Request-ID` and is counted. `ProblemMiddleware` turns errors into answers;
-the headers that let pages from elsewhere read them (CORS) are added between the two.
+`RequestMiddleware` is the outermost layer, so every answer carries `X-Request-ID` and is counted.
+CORS headers are added between it and `ProblemMiddleware`, so that other origins can read errors.
 """
 
 import asyncio
@@ -12,6 +11,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,7 +27,6 @@ from service.errors import (
     ServiceError,
 )
 from service.http.access import is_health
-from service.http.lifecycle import Lifecycle
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
 from service.tracing.record import PROBLEM_KEY, TRACE_ID_KEY, ids_of
@@ -65,14 +64,23 @@ _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class RequestMiddleware:
-    """Gives every request an id, every answer its headers, and both a line in log and metrics.
+@dataclass(slots=True)
+class Lifecycle:
+    """How far the end of the process has come: flags that only turn from False to True.
 
     Args:
-        app: the next ASGI app.
-        lifecycle: while the process drains, every answer closes its connection.
-        metrics: where requests are counted.
+        draining: readiness is off, and each answer closes its connection.
+        ended: the drain time is over; new requests are refused.
+        stuck: a forward pass does not end, so the process must be killed.
     """
+
+    draining: bool = False
+    ended: bool = False
+    stuck: bool = False
+
+
+class RequestMiddleware:
+    """Gives every request an id, every answer its headers, and both a line in log and metrics."""
 
     def __init__(self, app: ASGIApp, *, lifecycle: Lifecycle, metrics: Metrics) -> None:
         self._app = app
@@ -138,9 +146,9 @@ class ProblemMiddleware:
     Args:
         app: the next ASGI app; it raises `ServiceError` for what it refuses.
         lifecycle: when the drain time is over, only health is answered.
-        metrics: where problems are counted.
+        metrics: counts the problems.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
-        tells_error: whether a problem that answers a request has the member `error`, too.
+        is_foreign: whether a problem has the member `error`, too, for other systems' clients.
     """
 
     def __init__(
@@ -150,13 +158,13 @@ class ProblemMiddleware:
         lifecycle: Lifecycle,
         metrics: Metrics,
         request_timeout: float,
-        tells_error: Callable[[Scope], bool] = lambda _: False,
+        is_foreign: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._request_timeout = request_timeout
-        self._tells_error = tells_error
+        self._is_foreign = is_foreign
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; lets everything but HTTP through."""
@@ -178,7 +186,7 @@ class ProblemMiddleware:
                 self._metrics.count_problem(error)
                 scope[PROBLEM_KEY] = error.type
                 response = error.response(
-                    with_error=self._tells_error(scope), trace_id=ids_of(scope).get("trace_id")
+                    with_error=self._is_foreign(scope), trace_id=ids_of(scope).get("trace_id")
                 )
                 await response(scope, receive, send)
 
@@ -232,12 +240,7 @@ def seconds_of(scope: Scope) -> float:
 
 @asynccontextmanager
 async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
-    """Gives a request less time from here on, if its client says so in its body.
-
-    Args:
-        scope: of the request; `deadline_of` tells the new deadline.
-        seconds: that the answer is of use, from now on; None, and more than the request has,
-            change nothing.
+    """Gives a request `seconds` from now on, unless it has less anyway or `seconds` is None.
 
     Raises:
         DeadlineError: the block did not end in this time.
@@ -271,11 +274,7 @@ def id_of(scope: Scope) -> str:
 
 
 def request_id(headers: Headers) -> str:
-    """The client's own id if it can be logged, else a new one.
-
-    Args:
-        headers: of the request, names in lower case.
-    """
+    """Returns the client's own id if it can be logged, else a new one."""
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
@@ -294,11 +293,7 @@ _new_ids = _make_ids()
 
 
 def _allowed_seconds(headers: Headers, limit: float) -> float:
-    """The seconds that a request has: the service's limit, or less if its client says so.
-
-    Raises:
-        InvalidRequestError: the header is there and is not a number of seconds above 0.
-    """
+    """Returns the service's limit, or less if the client asks for it in `X-Request-Timeout`."""
     given = [value for name, value in headers if name == _TIMEOUT_HEADER]
     if not given:
         return limit

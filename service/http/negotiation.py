@@ -6,14 +6,11 @@ from service.errors import NotAcceptableError
 
 
 def negotiate(accept: Sequence[str], offered: Sequence[str]) -> str:
-    """Chooses the form of an answer.
+    """Returns the offered media type with the highest quality; the first of equals.
 
     Args:
         accept: values of all `Accept` headers; without one, any form will do.
         offered: media types, the preferred one first, at least one.
-
-    Returns:
-        The offered type with the highest quality; the first of equals.
 
     Raises:
         NotAcceptableError: none has a quality above 0.

@@ -1,20 +1,20 @@
 """Turns the bytes of a connection into requests: uvicorn's protocol, with these changes.
 
-- A client may offer another protocol, as Java's client does with every request (`Upgrade: h2c`).
-  The service ignores the offer and keeps the body.
-- No connection can fill the memory. A head has a largest size, and so have the trailers behind a
-  body. While a request waits for the answer to the one before it, nothing more is parsed.
-  Trailers are no headers (RFC 9110, section 6.5.1): the service drops them.
-- If a client sends invalid HTTP while a request is being answered, that answer goes out first.
-  Then the connection closes.
-- A gate may refuse a request before it becomes one. So may the limit of connections.
+- An offer of another protocol, as Java's client sends with every request (`Upgrade: h2c`), is
+  ignored, and the body is kept.
+- Heads and trailers have a largest size. While a request waits for the answer to the one before it,
+  nothing more is parsed. Trailers are dropped, because they are no headers (RFC 9110, 6.5.1).
+- Invalid HTTP while a request is being answered closes the connection after that answer.
+- The gate and the limit of connections may refuse a request before it becomes one.
 - What other servers might read in another way is invalid: a request of HTTP/1.1 without a `Host`,
   any with two, and a `%` in the URL that begins no escape.
-- Whatever the service waits for from a client has a time limit.
+- Every wait for a client has a time limit.
 - An application that answers a client that has left gets `ClientDisconnect`.
 """
 
 import asyncio
+import re
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, cast
@@ -24,18 +24,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import is_health
+from service.http.access import TrustedProxies, is_health
 from service.http.connections import Connections
 from service.http.gate import Gate
-from service.http.heads import find_fault, without_offer
-from service.http.proxies import TrustedProxies
-from service.http.response_budget import name_sender
+from service.http.response_budget import SENDER
 from service.http.transport import ClientTransport
 
 LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
 # The same, and for anything else, while all connections are taken.
-_CROWDED_SECONDS = 2.0
+_EXTRA_SECONDS = 2.0
 # For the rest of a body after its answer.
 _REST_SECONDS = 10.0
 # Bytes parsed at once. The parser cannot stop within a piece, which may hold a hundred requests.
@@ -46,6 +44,9 @@ _MOST_UNPARSED = 65_536
 # A slow end is handled here, in order, before uvicorn treats it as an error.
 _SECONDS_BEFORE_UVICORN = 0.5
 _INVALID = "Invalid HTTP request received."
+# Headers that offer another protocol.
+_OFFERS = frozenset({b"upgrade", b"http2-settings"})
+_NO_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class _Phase(Enum):
@@ -61,8 +62,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     Args:
         gate: may refuse requests by their heads.
-        proxies: tell the addresses of their clients; None if no sender is trusted with that.
-        places: limits the connections; None if nothing does.
+        proxies: the senders whose `X-Forwarded-For` is trusted; None if there are none.
+        slots: limits the connections; None for no limit.
     """
 
     transport: ClientTransport
@@ -72,41 +73,41 @@ class HttpProtocol(HttpToolsProtocol):
     _unparsed = b""
     _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
-    _refused = False
+    _rejected = False
     _fault = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
-    _is_crowded = False  # beyond the limit of connections: only health is answered
+    _is_extra = False  # beyond the limit of connections: only health is answered
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401
         gate: Gate | None = None,
         proxies: TrustedProxies | None = None,
-        places: Connections | None = None,
+        slots: Connections | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(*args, **options)
         self._gate = gate
         self._proxies = proxies
-        self._places = places
+        self._slots = slots
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
-        if self._places is not None:
-            self._is_crowded = self._places.enter(self, self.loop.time())
+        if self._slots is not None:
+            self._is_extra = self._slots.enter(self, self.loop.time())
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels timers and drops the requests that still wait."""
         self.transport.note_lost()
-        if self._places is not None:
-            self._places.leave(self)
+        if self._slots is not None:
+            self._slots.leave(self)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
         if self._in_hand is not None:
-            self.cycle = self._in_hand  # uvicorn tells this one; those that waited never began
+            self.cycle = self._in_hand  # uvicorn ends this one; those that waited never began
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -139,19 +140,15 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Starts the request, unless the parser is about to stop at an offer.
-
-        Raises:
-            HttpParserError: the head is not what HTTP allows.
-        """
+        """Starts the request, unless the parser is about to stop at an offer."""
         self._check_head()
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
-            self._skipping = self.transport.is_closing() or self._is_refused()
+            self._skipping = self.transport.is_closing() or self._is_rejected()
             if not self._skipping:
                 super().on_headers_complete()
-                if self._is_crowded:
+                if self._is_extra:
                     self.cycle.keep_alive = False
                 # uvicorn stops reading when a request has to wait: see _MOST_UNPARSED.
                 self.flow.resume_reading()
@@ -191,16 +188,13 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
-        name_sender(cast("Scope", cycle.scope), self.transport)
+        cast("Scope", cycle.scope)[SENDER] = self.transport
         super()._start_asgi_task(cycle, partial(self._answer_unless_gone, cycle, app))
 
     async def _answer_unless_gone(
         self, cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Runs the app for one request; stops it with `ClientDisconnect` when the client has left.
-
-        By itself uvicorn drops such output, and the request would end as if it had been answered.
-        """
+        """Runs the app; its `send` raises ClientDisconnect if the client has left."""
 
         async def send_unless_gone(message: Message) -> None:
             await send(message)
@@ -212,15 +206,15 @@ class HttpProtocol(HttpToolsProtocol):
         finally:
             self.transport.note_made()
 
-    def _is_refused(self) -> bool:
+    def _is_rejected(self) -> bool:
         """Refuses a request by its head, if it must be."""
         if self._gate is None or self._is_answering():
             return False
         path, _, _ = self.url.partition(b"?")
         method = self.parser.get_method()
-        health = self._is_crowded and is_health(path.decode("latin-1"))
-        if self._is_crowded and self._places is not None and not health:
-            error = self._places.refuse()
+        health = self._is_extra and is_health(path.decode("latin-1"))
+        if self._is_extra and self._slots is not None and not health:
+            error = self._slots.rejection()
             answer = self._gate.answer(error, (method, path), self.headers, closes=True)
             if method == b"HEAD":
                 answer = answer[: answer.index(b"\r\n\r\n") + 4]
@@ -229,12 +223,12 @@ class HttpProtocol(HttpToolsProtocol):
             return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
-        refusal = self._gate.refuse(
+        rejected = self._gate.reject(
             method, path, self.headers, peer=self.scope["client"], closes=closes
         )
-        if refusal is None:
+        if rejected is None:
             return False
-        self.transport.write(refusal)
+        self.transport.write(rejected)
         if closes:
             self.transport.close()
         return True
@@ -250,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_sending(self) -> bool:
         between = self._phase is _Phase.BETWEEN and not self._unparsed and not self.pipeline
-        return self._refused or not between
+        return self._rejected or not between
 
     def _watch(self) -> None:
         """Sets the time limit of what is awaited; only its arrival renews the limit."""
@@ -260,11 +254,11 @@ class HttpProtocol(HttpToolsProtocol):
         if awaited == self._awaited:
             return
         self._awaited = awaited
-        if self._places is not None:
+        if self._slots is not None:
             if awaited is not None and self._phase is _Phase.BETWEEN:
-                self._places.rest(self, self.loop.time())
+                self._slots.rest(self, self.loop.time())
             else:
-                self._places.wake(self)
+                self._slots.wake(self)
         self._unset_keepalive_if_required()
         if awaited is not None:
             seconds = {
@@ -272,15 +266,15 @@ class HttpProtocol(HttpToolsProtocol):
                 _Phase.HEAD: _HEAD_SECONDS,
                 _Phase.BODY: _REST_SECONDS,
             }[self._phase]
-            if self._is_crowded:
-                seconds = _CROWDED_SECONDS
+            if self._is_extra:
+                seconds = _EXTRA_SECONDS
             self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
     def _parse(self) -> None:
         """Parses until a request has to wait for the answer to another."""
         read, start = self._unparsed, 0
         while start < len(read) and not (
-            self.pipeline or self._refused or self.transport.is_closing()
+            self.pipeline or self._rejected or self.transport.is_closing()
         ):
             piece = read[start : start + _PIECE]
             start += _PIECE
@@ -288,10 +282,10 @@ class HttpProtocol(HttpToolsProtocol):
             try:
                 self._feed(piece)
             except httptools.HttpParserError:
-                self._refuse()
+                self._reject()
             else:
                 if self._size > LARGEST_HEAD:
-                    self._refuse()
+                    self._reject()
         self._unparsed = read[start:]
         self.transport.set_full(full=len(self._unparsed) > _MOST_UNPARSED)
         self._watch()
@@ -312,9 +306,9 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 return
 
-    def _refuse(self) -> None:
+    def _reject(self) -> None:
         """Stops parsing: finishes the current answer, or sends 400 if there is none."""
-        self._refused = True
+        self._rejected = True
         message = self._fault
         self.logger.warning(_INVALID)
         if self._phase is _Phase.BODY:
@@ -341,3 +335,39 @@ class HttpProtocol(HttpToolsProtocol):
                 self.transport.close()
             else:
                 self.send_400_response(message)
+
+
+def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    """Returns what is wrong with a head that the parser accepts, or None.
+
+    Other servers may read such a head in another way. Sources: RFC 9112, section 3.2 (`Host`);
+    RFC 3986, section 2.1 (escapes).
+
+    Args:
+        version: version of HTTP, such as `1.1`.
+        url: the URL as it was sent.
+        headers: names in lower case.
+    """
+    hosts = len([name for name, _ in headers if name == b"host"])
+    if hosts != 1 and (hosts or version == "1.1"):
+        return f"A request has one Host header; this one has {hosts}."
+    if b"%" in url and _NO_ESCAPE.search(url):
+        return "A % in the URL needs two hexadecimal digits behind it; a plain % is %25."
+    return None
+
+
+def without_offer(
+    method: bytes, url: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]
+) -> bytes:
+    """Writes a head again without the offer of another protocol, at which the parser would stop.
+
+    A server may ignore the offer (RFC 9110, section 7.8).
+    """
+    lines = [b"%s %s HTTP/%s" % (method, url, version.encode("ascii"))]
+    for name, value in headers:
+        if name == b"connection":
+            tokens = [token.strip() for token in value.split(b",")]
+            value = b", ".join(token for token in tokens if token.lower() not in _OFFERS)
+        if name not in _OFFERS:
+            lines.append(name + b": " + value)
+    return b"\r\n".join([*lines, b"", b""])

@@ -1,6 +1,6 @@
-"""Limits what one client may ask in a time: requests, and tokens through the network.
+"""Limits the requests, and the tokens through the network, of one client in a time.
 
-Each client has a bucket that fills at a constant rate and that each request takes from (a token
+Each client has a bucket that fills at a constant rate, and each request takes from it (a token
 bucket, as in RFC 2697). Each replica counts for itself.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from service.errors import RateLimitedError, Refusal
 from service.settings import Rate
 
-# Clients beyond these: those who were not seen for longest begin anew with a full bucket.
+# Clients beyond these: those not seen for longest start again with a full bucket.
 _MOST_CLIENTS = 10_000
 
 
@@ -22,13 +22,13 @@ class _Bucket:
 
 
 class RateLimit:
-    """At most so many of something in a period, for each client.
+    """Limits each client to a count in a period.
 
     Args:
         rate: the most at once, and the time in which so much comes back.
         unit: what is counted, in the plural.
-        refusal: why a request is refused for which too little is left.
-        clock: seconds; monotonic.
+        refusal: the reason that is given and counted.
+        clock: monotonic clock in seconds.
     """
 
     def __init__(
@@ -43,19 +43,13 @@ class RateLimit:
         self._unit = unit
         self._refusal = refusal
         self._clock = clock
-        self._buckets: dict[Hashable, _Bucket] = {}  # who was seen last is last
+        self._buckets: dict[Hashable, _Bucket] = {}  # the client seen last is last
 
     def spend(self, client: Hashable, count: int = 1) -> None:
-        """Takes from the bucket of a client.
-
-        Args:
-            client: who asks.
-            count: how much is taken. More than a full bucket is taken from a full one, and leaves
-                a debt.
+        """Takes from the bucket of a client; a count above the limit leaves a debt.
 
         Raises:
-            RateLimitedError: too little is left. Nothing is taken. The error says when there is
-                enough.
+            RateLimitedError: too little is left, and nothing was taken; says when there is enough.
         """
         now = self._clock()
         most, per_second = self._rate.count, self._rate.count / self._rate.seconds
@@ -69,7 +63,7 @@ class RateLimit:
         if bucket.left < needed:
             raise RateLimitedError(
                 f"{count} {self._unit} are wanted and {max(int(bucket.left), 0)} are left; the "
-                f"limit is {self._rate}: wait, or ask whoever runs the service for more.",
+                f"limit is {self._rate}: wait, or ask the operator of the service for more.",
                 refusal=self._refusal,
                 retry_after=(needed - bucket.left) / per_second,
             )

@@ -12,10 +12,10 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from service.http.access import TrustedProxies
 from service.http.connections import Connections, plan_capacity
-from service.http.lifecycle import Lifecycle
+from service.http.middleware import Lifecycle
 from service.http.protocol import HttpProtocol
-from service.http.proxies import TrustedProxies
 from service.settings import Settings
 
 logger = logging.getLogger("headlight.server")
@@ -32,11 +32,6 @@ class DrainingServer(uvicorn.Server):
     connections too, so that a load balancer has time to notice. Then the socket closes, the
     current requests end, and `run` returns. SIGINT skips the wait. A second signal ends the
     process at once.
-
-    Args:
-        config: of uvicorn.
-        lifecycle: the flags that the application reads.
-        drain_seconds: how long to go on answering.
     """
 
     def __init__(
@@ -80,11 +75,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens the socket to listen on.
-
-    Args:
-        host: a name or address.
-        port: 0 takes any free one.
+    """Opens the socket to listen on; port 0 takes any free one.
 
     Raises:
         OSError: the name is unknown, or the address is taken or belongs to another machine.
@@ -115,14 +106,7 @@ def address(listening: socket.socket) -> str:
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:
-    """Serves until a signal ends it; returns when all current requests are answered.
-
-    Args:
-        app: the application.
-        listening: the open socket.
-        settings: their timeouts, proxies and number of connections, which the open files allow.
-        lifecycle: shared with the application.
-    """
+    """Serves until a signal ends it; returns when all current requests are answered."""
     state = app.state.headlight
     capacity = plan_capacity(settings.max_connections)
     trusted = settings.trusted_proxies
@@ -130,7 +114,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
         HttpProtocol,
         gate=state.gate,
         proxies=TrustedProxies(trusted) if trusted else None,
-        places=Connections(capacity.connections, state.metrics),
+        slots=Connections(capacity.connections, state.metrics),
     )
     config = uvicorn.Config(
         app,

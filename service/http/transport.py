@@ -2,14 +2,12 @@
 
 It differs from the event loop's transport in three ways:
 
-- It drops output for a client that has left. uvloop raises if a connection was reset and a piece of
-  an answer is still to be written. Between the reset and the call that reports it an answer is
-  always on its way, so this is no error for a service.
-- It reads on after the last answer. A connection that is closed with unread bytes is reset, and a
-  client that is still sending would lose its answer. So only the way out is closed, and input is
-  discarded for a while.
-- It gives up a client that has stopped reading, or reads too slowly, so that no answer stays in
-  memory for long. Once an answer is sent, its room is given back.
+- It drops output for a client that has left. uvloop raises if a connection was reset while a piece
+  of an answer was still to be written, which is no error for a service.
+- It reads on for a while after the last answer, and discards the input. A connection that is closed
+  with unread bytes is reset, and a client that is still sending would lose its answer.
+- It gives up a client that reads nothing, or too slowly, so that no answer stays in memory for
+  long. Once an answer is sent, its reservation is released.
 """
 
 import asyncio
@@ -17,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from service.http.response_budget import Room
+from service.http.response_budget import Reservation
 
 # After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
 # a client that sends that much too much can do with less.
@@ -45,7 +43,7 @@ if sys.platform == "linux":
 else:
 
     def _unacknowledged(transport: asyncio.Transport) -> int:
-        del transport  # other systems do not tell
+        del transport  # other systems do not report it
         return 0
 
 
@@ -77,8 +75,8 @@ class ClientTransport(asyncio.Transport):
         self._written = 0
         self._delivered = 0
         self._is_fresh = True  # output began to wait since the last look at the reading
-        self._room: Room | None = None
-        self._is_made = False  # the answer that has the room
+        self._reservation: Reservation | None = None
+        self._is_made = False  # the answer that holds the reservation
         self._is_lost = False
         self._on_lost: Callable[[], object] | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -111,11 +109,7 @@ class ClientTransport(asyncio.Transport):
         self._ending = self._loop.call_later(_LINGER_SECONDS, self.end)
 
     def discard(self, size: int) -> None:
-        """Counts input after the last answer, and ends the connection when it is too much.
-
-        Args:
-            size: in bytes.
-        """
+        """Counts bytes of input after the last answer; ends the connection if they are too many."""
         self._discarded += size
         if self._discarded > _LINGER_BYTES:
             self.end()
@@ -129,11 +123,7 @@ class ClientTransport(asyncio.Transport):
         self._transport.abort()
 
     def hurry(self, seconds: float) -> None:
-        """Ends the connection soon, because the process ends.
-
-        Args:
-            seconds: until it is aborted.
-        """
+        """Aborts the connection after `seconds`, because the process ends."""
         self._in_haste = True
         if self._lingering:
             self.end()
@@ -144,16 +134,16 @@ class ClientTransport(asyncio.Transport):
 
     @property
     def is_holding(self) -> bool:
-        """Whether a large answer has room and is not sent yet."""
-        return self._room is not None
+        """Whether a large answer is not sent yet."""
+        return self._reservation is not None
 
-    def hold(self, room: Room) -> None:
-        """Keeps the room of an answer until `note_made` was called and its last byte is sent."""
-        self._room, self._is_made = room, False
+    def hold(self, reservation: Reservation) -> None:
+        """Keeps a reservation until `note_made` was called and the last byte is sent."""
+        self._reservation, self._is_made = reservation, False
 
     def note_made(self) -> None:
         """Notes that the request is over: all of its answer is written, or there is none."""
-        if self._room is None:
+        if self._reservation is None:
             return
         self._is_made = True
         if self._is_lost:
@@ -165,21 +155,25 @@ class ClientTransport(asyncio.Transport):
         self.note_sent()
 
     def note_sent(self) -> None:
-        """Gives the room back if nothing waits any more."""
-        if self._room is None or not self._is_made or self._transport.get_write_buffer_size():
+        """Releases the reservation if nothing waits any more."""
+        if (
+            self._reservation is None
+            or not self._is_made
+            or self._transport.get_write_buffer_size()
+        ):
             return
         self._release()
         if not self._transport.is_closing():
             self._transport.set_write_buffer_limits()
 
-    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
-        """Calls once when the client has left, at once if it has; None: nobody any more."""
+    def call_when_lost(self, call: Callable[[], object] | None) -> None:
+        """Calls once when the client has left, or now if it has; None removes the call."""
         self._on_lost = call
         if self._is_lost and call is not None:
             call()
 
     def note_lost(self) -> None:
-        """Cancels all timers, and gives the room back unless the request goes on."""
+        """Cancels all timers, and releases the reservation unless the request goes on."""
         self.forget()
         self._is_lost = True
         if self._on_lost is not None:
@@ -188,9 +182,9 @@ class ClientTransport(asyncio.Transport):
             self._release()
 
     def _release(self) -> None:
-        if self._room is not None:
-            self._room.release()
-            self._room = None
+        if self._reservation is not None:
+            self._reservation.release()
+            self._reservation = None
 
     def forget(self) -> None:
         """Cancels all timers."""
@@ -219,11 +213,7 @@ class ClientTransport(asyncio.Transport):
         self._read_or_not()
 
     def set_full(self, *, full: bool) -> None:
-        """Stops reading, or reads again unless reading is paused.
-
-        Args:
-            full: whether too much input waits to be parsed.
-        """
+        """Stops reading while too much input waits to be parsed."""
         if full != self._full:
             self._full = full
             self._read_or_not()

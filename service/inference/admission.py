@@ -1,13 +1,13 @@
 """Admits requests whose work can end in time, and counts no client's work against another.
 
-Work is counted in tokens of a prediction, and becomes seconds of a lane by what such a token takes
-now. Clients share the lanes fairly, as the schedule serves them: while a request of the size x is
+Work is counted in tokens of a prediction, and becomes seconds by what such a token takes now.
+Clients share the workers fairly, as the schedule serves them: while a request of size x is
 computed, each other client gets at most x too. So a request that comes when client c has the work
 B_c and other clients have B_1, B_2, ... ends after
 
-    (B_c + k + sum of min(B_i, B_c + k)) / lanes
+    (B_c + k + sum of min(B_i, B_c + k)) / workers
 
-seconds, where k is its own work. One client with hours of work delays another's small request by no
+seconds, where k is its own work. A client with hours of work delays another's small request by no
 more than that request takes itself.
 """
 
@@ -19,7 +19,6 @@ from operator import attrgetter, ge
 from typing import NoReturn
 
 from service.errors import InvalidRequestError, OverloadedError, Refusal
-from service.inference.cost import Cost
 
 # The share of a request's time that its work and the work before it may take.
 _SHARE_OF_TIME = 0.7
@@ -30,6 +29,41 @@ _SPARE_REQUESTS = 10
 _CLOSED_SECONDS = 0.01
 
 
+# The fixed cost of a pass that is not full, in tokens.
+_PASS_TOKENS = 48
+# Passes count for about so many seconds.
+_HORIZON_SECONDS = 2.0
+# A pass of more than the horizon counts for at most so many times what was expected: the process
+# may have been stopped. If it has become slower, more such passes follow.
+_MOST_TIMES_SLOWER = 4.0
+
+
+class Cost:
+    """Seconds of a worker for a token of one path."""
+
+    def __init__(self) -> None:
+        self._tokens = 0.0
+        self._seconds = 0.0
+
+    @property
+    def per_token(self) -> float:
+        """Seconds of one worker; 0 if nothing is known."""
+        return self._seconds / self._tokens if self._tokens else 0.0
+
+    def note(self, tokens: float, seconds: float, *, full: bool) -> None:
+        """Notes that a pass kept a worker busy for some seconds.
+
+        It is `full` if more texts waited when it began. Else it could have held more at little
+        cost, and a replica that is rarely asked would look slow.
+        """
+        tokens += 0 if full else _PASS_TOKENS
+        if expected := self.per_token * tokens:
+            seconds = min(seconds, max(_MOST_TIMES_SLOWER * expected, _HORIZON_SECONDS))
+        kept = math.exp(-seconds / _HORIZON_SECONDS)
+        self._tokens = self._tokens * kept + tokens
+        self._seconds = self._seconds * kept + seconds
+
+
 @dataclass(frozen=True, slots=True)
 class ClientId:
     """Who asks, and for what.
@@ -38,7 +72,7 @@ class ClientId:
         client: the same for all requests that share one share of the service.
         route: requests of one route cost about the same.
         spend: counts the tokens of an admitted request; raises if they are too many.
-        seconds: that the request has in all, also those that have passed.
+        seconds: how long the request may take in all, the time that has passed included.
     """
 
     client: Hashable = None
@@ -54,13 +88,7 @@ def fewer_tokens(fitting: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What a request costs.
-
-    Args:
-        tokens: tokens that go through the network.
-        amount: what they cost, in tokens of a prediction.
-        advice: says what to ask for instead, given the tokens that fit.
-    """
+    """What a request costs: tokens, their cost in tokens of a prediction, and what would fit."""
 
     tokens: int
     amount: float
@@ -69,14 +97,7 @@ class RequestCost:
 
 @dataclass(slots=True)
 class _Share:
-    """Work that is not done yet.
-
-    Args:
-        requests: without an answer.
-        tokens: that wait.
-        running: tokens in passes.
-        amount: what both cost, in tokens of a prediction.
-    """
+    """Work that is not done yet: requests, tokens that wait or run, and what they cost."""
 
     requests: int = 0
     tokens: float = 0
@@ -86,7 +107,7 @@ class _Share:
 
 @dataclass(slots=True)
 class _Usual:
-    """The mean of the answered requests of a route: their tokens, and what they cost."""
+    """The mean of a route's answered requests: their tokens, and what they cost."""
 
     tokens: float = 1.0
     amount: float = 0.0
@@ -97,26 +118,22 @@ _SMALLEST = _Usual()
 
 
 class Admission:
-    """The rule that decides whether a request may wait; one thread at a time may use it.
+    """Decides whether a request may wait; one thread at a time may use it.
 
-    Args:
-        max_queue_tokens: tokens that may wait.
-        lanes: passes that are computed at once.
-        max_batch_tokens: tokens of one pass. A request that fits in one may always try.
-        cost: seconds of a lane for a token of a prediction.
+    A request that fits in one pass of `max_batch_tokens` may always try.
     """
 
     def __init__(
         self,
         max_queue_tokens: int,
         *,
-        lanes: int,
+        workers: int,
         max_batch_tokens: int,
         cost: Cost,
     ) -> None:
         self._cost = cost
         self._max_queue_tokens = max_queue_tokens
-        self._lanes = lanes
+        self._workers = workers
         self._max_batch_tokens = max_batch_tokens
         self._shares: dict[Hashable, _Share] = {}
         self._total = _Share()
@@ -134,8 +151,8 @@ class Admission:
 
     @property
     def seconds(self) -> float:
-        """Seconds that all work takes that is not done; 0 if there is none."""
-        return max(self._total.amount, 0.0) * self._cost.per_token / self._lanes
+        """Seconds until all admitted work is done; 0 without any."""
+        return max(self._total.amount, 0.0) * self._cost.per_token / self._workers
 
     def tokens_of(self, client: Hashable) -> float:
         """Tokens of a client's requests that wait."""
@@ -143,18 +160,11 @@ class Admission:
         return share.tokens if share else 0
 
     def check(self, caller: ClientId, work: RequestCost, seconds: float) -> None:
-        """Admits a request or refuses it.
-
-        Args:
-            caller: who sends it.
-            work: what it costs.
-            seconds: time until its deadline.
+        """Admits a request that has `seconds` until its deadline, or refuses it.
 
         Raises:
-            InvalidRequestError: it could not end in time on an idle replica either. The error
-                says what would.
-            OverloadedError: it would end too late, or the queue has no room for it. The error
-                says when it would be admitted.
+            InvalidRequestError: an idle replica cannot answer in time either; says what would fit.
+            OverloadedError: it would end too late, or the queue is full; says when to come back.
         """
         most = self._most_seconds(seconds)
         needed = work.amount * self._cost.per_token
@@ -166,15 +176,10 @@ class Admission:
     def check_room(self, caller: ClientId, seconds: float, *, now: float, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
 
-        Args:
-            caller: who sends it.
-            seconds: time until its deadline.
-            now: the time.
-            ahead: requests of other clients before it that are not read yet; each counts as one of
-                the usual size.
+        Each of the `ahead` admitted requests that are not read yet counts as one of the usual size.
 
         Raises:
-            OverloadedError: there is no room for a request of the usual size.
+            OverloadedError: there is no room.
         """
         if not self._shares:
             return
@@ -196,7 +201,7 @@ class Admission:
             raise
 
     def begin(self, client: Hashable, work: RequestCost) -> None:
-        """Notes that a request was admitted and waits."""
+        """Counts a request that was admitted."""
         share = self._shares.setdefault(client, _Share())
         for each in (share, self._total):
             each.requests += 1
@@ -205,32 +210,20 @@ class Admission:
         self._bound += min(work.amount, self._bound_for)
 
     def take(self, client: Hashable, tokens: int) -> None:
-        """Notes that tokens of a client that waited are now in a pass."""
+        """Counts tokens of a client as running, which waited before."""
         for each in (self._shares[client], self._total):
             each.tokens -= tokens
             each.running += tokens
 
     def end(self, client: Hashable, tokens: int, amount: float) -> None:
-        """Notes that tokens of a client left their pass.
-
-        Args:
-            client: whose work it was.
-            tokens: of that part.
-            amount: what they cost, in tokens of a prediction.
-        """
+        """Counts tokens of a client and their cost as done."""
         for each in (self._shares[client], self._total):
             each.running -= tokens
             each.amount -= amount
         self._forget_if_done(client)
 
     def leave(self, caller: ClientId, work: RequestCost, *, answered: bool) -> None:
-        """Notes that a request has its answer, or was given up.
-
-        Args:
-            caller: who sent it.
-            work: what it cost.
-            answered: whether it got what it asked for.
-        """
+        """Forgets a request that has its answer or was given up."""
         for each in (self._shares[caller.client], self._total):
             each.requests -= 1
         self._forget_if_done(caller.client)
@@ -254,35 +247,31 @@ class Admission:
         usual.amount += _WEIGHT_OF_LAST * (amount - usual.amount)
 
     def _most_seconds(self, seconds: float) -> float:
-        """Returns how many seconds of lanes fit into the time that a request has."""
-        return _SHARE_OF_TIME * max(seconds, 0.0) * self._lanes
+        """Returns how many seconds of workers fit into the time that a request has."""
+        return _SHARE_OF_TIME * max(seconds, 0.0) * self._workers
 
     def _refuse_large(
         self, work: RequestCost, needed: float, most: float, whole: float
     ) -> NoReturn:
         """Refuses work that its time is too short for.
 
-        Args:
-            work: of the request.
-            needed: seconds of a lane that it takes.
-            most: those that fit into the time that is left.
-            whole: seconds that the request has in all. A busy replica may have used up a part of
-                them before the request got here, which is no fault of the request.
+        A busy replica may have used up a part of the request's `whole` seconds before it got here,
+        which is no fault of the request.
         """
         ever = self._most_seconds(whole)
         if needed <= ever:
             self._refuse(
                 Refusal.DEADLINE,
-                f"The request takes {needed / self._lanes:.3g} seconds of work, and "
-                f"{most / self._lanes:.3g} can be computed in the time that is left of its "
+                f"The request takes {needed / self._workers:.3g} seconds of work, and "
+                f"{most / self._workers:.3g} can be computed in the time that is left of its "
                 f"{whole:.3g} seconds",
                 needed - most,
             )
         fitting = int(ever / needed * work.tokens)
         raise InvalidRequestError(
             f"The request takes {work.tokens} tokens through the network, which takes about "
-            f"{needed / self._lanes:.3g} seconds here, and it may take {ever / self._lanes:.3g} "
-            f"of the {whole:.3g} that it has: "
+            f"{needed / self._workers:.3g} seconds here, and it may take "
+            f"{ever / self._workers:.3g} of the {whole:.3g} that it has: "
             f"{work.advice(max(fitting, self._max_batch_tokens))}."
         )
 
@@ -310,22 +299,17 @@ class Admission:
             if in_time > most:
                 self._refuse(
                     Refusal.DEADLINE,
-                    f"{(in_time - seconds) / self._lanes:.3g} seconds of work are waiting, "
-                    f"{name} takes {seconds / self._lanes:.3g}, and {most / self._lanes:.3g} can "
-                    "be computed in the time that it has",
+                    f"{(in_time - seconds) / self._workers:.3g} seconds of work are waiting, "
+                    f"{name} takes {seconds / self._workers:.3g}, and {most / self._workers:.3g} "
+                    "can be computed in the time that it has",
                     in_time - most,
                 )
 
     def _fair_amount(self, client: Hashable, own: float, most: float) -> float:
         """Returns the amount that ends no later than a client's with `own` more, or a bound.
 
-        The bound is of the last milliseconds, and is returned if it is small enough: a flood has
-        thousands of clients to look at.
-
-        Args:
-            client: whose work it is.
-            own: its amount.
-            most: bounds up to this amount are small enough.
+        A bound of the last milliseconds is returned if it is at most `most`: a flood has thousands
+        of clients to look at.
         """
         now, mine = time.monotonic(), self._shares.get(client, _NOTHING).amount + own
         if now < self._bound_until and mine <= self._bound_for and self._bound + own <= most:
@@ -346,5 +330,5 @@ class Admission:
         raise OverloadedError(
             f"{reason}: come back later, or try another replica.",
             refusal=refusal,
-            retry_after=missing / self._lanes,
+            retry_after=missing / self._workers,
         )

@@ -18,12 +18,11 @@ from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.inference.admission import ClientId, fewer_tokens
+from service.inference.admission import ClientId, Cost, fewer_tokens
 from service.inference.batcher import ANYONE, Batcher
-from service.inference.cost import Cost
 from service.inference.supervision import Faults
 from service.inference.work_items import Job
-from service.inference.workers import EXTRA_LANES, Lane
+from service.inference.workers import EXTRA_WORKERS, WorkerKind
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
@@ -37,7 +36,7 @@ _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
 _LOST = "The device {} is lost to this process: it has to be restarted."
-_NO_LANE = "A thread that computes ended again and again: the process has to be restarted."
+_NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
@@ -49,8 +48,8 @@ class Engine:
         load: reads the weights; called on a thread of the engine.
         backend: where the network runs.
         max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
-        max_queue_tokens: tokens that may wait.
-        watchdog_seconds: after this time, a pass counts as one that never ends.
+        max_queue_tokens: most tokens that may wait.
+        watchdog_seconds: how long a pass may take before it counts as one that never ends.
         metrics: counts passes and the queue.
     """
 
@@ -74,7 +73,7 @@ class Engine:
         self._metrics = metrics
         self._costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._executor = ThreadPoolExecutor(
-            max_workers=backend.workers + len(EXTRA_LANES),
+            max_workers=backend.workers + len(EXTRA_WORKERS),
             thread_name_prefix="forward",
             initializer=partial(torch.set_num_threads, backend.threads),
         )
@@ -109,10 +108,8 @@ class Engine:
         """Returns how many seconds the admitted work takes.
 
         A replica that computes nothing must not look idle. So a pass that takes longer than
-        expected counts by the time that it has taken.
-
-        Args:
-            full: what such a pass counts at most, and what a replica says that has to be restarted.
+        expected counts by the time that it has taken, at most `full`, and a replica that has to be
+        restarted counts as `full`.
         """
         if self._batcher is None:
             return 0.0
@@ -159,16 +156,12 @@ class Engine:
         return await self._running().predict(encodings, deadline=deadline, caller=caller)
 
     def note_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
-        """Counts the texts of one request that are answered with a prediction of their own.
-
-        Args:
-            answered: what was read of each text, in one window or several, and its prediction.
-        """
+        """Counts the texts of one request that have predictions, each with its windows."""
         self._metrics.observe_answers(answered)
 
     async def explain(
         self,
-        questions: Sequence[AttentionOptions],
+        options: Sequence[AttentionOptions],
         finish: Callable[[int, Explanation], Result],
         *,
         numbers: int = 0,
@@ -177,7 +170,7 @@ class Engine:
     ) -> list[Result]:
         """Waits for the finished explanations of one request; see `Batcher.explain`."""
         return await self._running().explain(
-            questions, finish, numbers=numbers, deadline=deadline, caller=caller
+            options, finish, numbers=numbers, deadline=deadline, caller=caller
         )
 
     async def run(
@@ -195,8 +188,7 @@ class Engine:
         """Waits for the running passes and answers all waiting requests.
 
         Returns:
-            Whether all threads are free. If not, a pass does not end, and the process will not
-            end by itself.
+            Whether all threads are free. If not, the process will not end by itself.
         """
         for task in self._tasks:
             task.cancel()
@@ -237,7 +229,7 @@ class Engine:
             # A GPU shares itself.
             extra=self._backend.workers == self._backend.cores,
             worth_sharing=self._backend.worth_sharing_tokens,
-            begin_lane=self._begin_lane,
+            begin_worker=self._begin_worker,
             use_threads=torch.set_num_threads,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
@@ -245,7 +237,7 @@ class Engine:
             costs=self._costs,
             metrics=self._metrics,
             on_pass=self._note_pass,
-            on_lost=self._lose_lanes,
+            on_lost=self._lose_workers,
         )
         self._not_loaded = None
         logger.info(
@@ -258,7 +250,7 @@ class Engine:
                 "dtype": predictor.info.dtype,
                 "dtype_reason": predictor.info.dtype_reason,
                 "threads": self._backend.threads,
-                "lanes": self._backend.workers,
+                "workers": self._backend.workers,
             },
         )
 
@@ -297,10 +289,12 @@ class Engine:
             self._costs[path].note(tokens, time.perf_counter() - started, full=True)
         torch.set_num_threads(self._backend.threads)
 
-    def _begin_lane(self, lane: Lane) -> None:
-        """Lets the thread that talks to clients run before the lanes, and the express lane too."""
+    def _begin_worker(self, worker: WorkerKind) -> None:
+        """Lets the event loop run before the workers, and the express worker too."""
         niceness = self._backend.niceness
-        yield_to_others({Lane.EXPRESS: 0, Lane.RELIEF: niceness * 3 // 2}.get(lane, niceness))
+        yield_to_others(
+            {WorkerKind.EXPRESS: 0, WorkerKind.RELIEF: niceness * 3 // 2}.get(worker, niceness)
+        )
 
     def _note_pass(self, path: PathName, began: float, error: Exception | None) -> None:
         if error is None:
@@ -324,9 +318,9 @@ class Engine:
         if self._batcher is not None:
             self._batcher.give_up(reason)
 
-    def _lose_lanes(self) -> None:
-        logger.critical("a lane is not replaced: the process has to be restarted")
-        self._lose(_NO_LANE)
+    def _lose_workers(self) -> None:
+        logger.critical("worker thread stopped too often: the process has to be restarted")
+        self._lose(_NO_WORKER)
 
     async def _probe(self) -> None:
         """Runs a small pass on each path that fails, every second until all work."""

@@ -42,15 +42,7 @@ _Key = tuple[Hashable, int]
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """The texts of one request.
-
-    Args:
-        client: who sent it; all flows of a client have the same.
-        cost_per_token: what a token of it costs, in any unit that all flows share.
-        waiting_texts: texts that are not taken yet; 0 after a drop.
-        waiting_tokens: tokens of these texts.
-        queues: its queue in each bucket.
-    """
+    """The texts of one request, those of them that wait, and its queue in each bucket."""
 
     client: Hashable
     cost_per_token: float
@@ -60,15 +52,7 @@ class Flow:
 
 
 class QueuedText(NamedTuple, Generic[Item]):
-    """One text that waits.
-
-    Args:
-        finish: its virtual finish time.
-        number: order of arrival, unique; decides between equal finish times.
-        tokens: its length.
-        flow: the request that it belongs to.
-        item: what `Schedule.take` returns for it.
-    """
+    """One text that waits; `number`, its order of arrival, decides between equal finish times."""
 
     finish: float
     number: int
@@ -79,12 +63,7 @@ class QueuedText(NamedTuple, Generic[Item]):
 
 @dataclass(slots=True, eq=False)
 class FlowQueue(Generic[Item]):
-    """The texts of one flow in a bucket.
-
-    Args:
-        texts: the first one to go is last, where `pop` is cheap.
-        urgent_at: the time from which they are urgent.
-    """
+    """The texts of one flow in a bucket; the first one to go is last, where `pop` is cheap."""
 
     texts: list[QueuedText[Item]]
     urgent_at: float
@@ -107,16 +86,11 @@ class Bucket(Generic[Item]):
         self._waiting_queues = 0
 
     def __bool__(self) -> bool:
-        """Tells whether a text waits."""
+        """Whether a text waits."""
         return self._waiting_queues > 0
 
     def add(self, texts: Sequence[QueuedText[Item]], urgent_at: float) -> FlowQueue[Item]:
-        """Queues texts of one flow and returns their queue.
-
-        Args:
-            texts: at least one, in the order of their finish times.
-            urgent_at: the time from which they are urgent.
-        """
+        """Queues texts of one flow, in the order of their finish times; returns their queue."""
         queue = FlowQueue(list(reversed(texts)), urgent_at)
         heapq.heappush(self._by_finish, (queue.first.finish, queue.first.number, queue))
         heapq.heappush(self._by_urgency, (urgent_at, queue.first.number, queue))
@@ -177,8 +151,7 @@ class Bucket(Generic[Item]):
 class Schedule(Generic[Item]):
     """The texts that wait; one thread at a time may use it.
 
-    Args:
-        max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
+    A batch has at most `max_batch_tokens` of `longest * count`; a longer text goes by itself.
     """
 
     def __init__(self, max_batch_tokens: int) -> None:
@@ -199,15 +172,14 @@ class Schedule(Generic[Item]):
         client: Hashable = None,
         cost_per_token: float = 1.0,
     ) -> Flow:
-        """Queues the texts of a request and returns their flow.
+        """Queues the texts of a request, each with its tokens, and returns their flow.
 
         Args:
-            items: each with its tokens, in the order in which they go if all else is equal.
+            items: in the order in which they go if all else is equal.
             kind: only texts of one kind share a batch.
-            urgent_at: the time from which they are urgent, by the clock of `take`.
-            client: who sent the request; each client has the same share. None: a client that
-                sends no other.
-            cost_per_token: what a token costs, in any unit that all requests share.
+            urgent_at: when they become urgent, by the clock of `take`.
+            client: each client has the same share. None: a client that sends no other request.
+            cost_per_token: in any unit that all requests share.
         """
         client = object() if client is None else client
         flow = Flow(client, cost_per_token, len(items), sum(tokens for _, tokens in items))
@@ -250,10 +222,7 @@ class Schedule(Generic[Item]):
         Args:
             most_tokens: a smaller limit than `max_batch_tokens`, for this batch.
             now: the time.
-            kinds: tells of a kind whether it may be taken.
-
-        Returns:
-            The items of the texts; empty if no text waits that may be taken.
+            kinds: whether texts of a kind may be taken.
         """
         now = self._after_urgent(now, kinds)
         key = self._first_bucket(now, kinds)
@@ -277,11 +246,10 @@ class Schedule(Generic[Item]):
         return [text.item for text in texts]
 
     def waits(self, kinds: Callable[[Hashable], bool]) -> bool:
-        """Tells whether a text waits whose kind satisfies `kinds`."""
+        """Whether a text waits whose kind satisfies `kinds`."""
         return any(kinds(kind) for kind, _ in self._buckets)
 
     def _end(self, flow: Flow) -> None:
-        """Notes that no text of a flow waits any more."""
         self._flows[flow.client] -= 1
         if not self._flows[flow.client]:
             del self._flows[flow.client]

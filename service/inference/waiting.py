@@ -1,4 +1,4 @@
-"""Holds the requests that wait, and hands each lane its next batch; threads may share it."""
+"""Holds the requests that wait, and gives each worker its next batch; threads may share it."""
 
 import math
 import threading
@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 
 from model.predictor import PathName
 from service.errors import DrainingError
-from service.inference.admission import Admission, ClientId, RequestCost
-from service.inference.cost import Cost
+from service.inference.admission import Admission, ClientId, Cost, RequestCost
 from service.inference.scheduler import Flow, Schedule
 from service.inference.work_items import PendingRequest, ScheduledBatch, WorkItem
 from service.inference.workers import (
-    EXTRA_LANES,
+    EXTRA_WORKERS,
     WORTH_SHARING_TOKENS,
-    Lane,
-    Lanes,
     Weight,
+    WorkerKind,
+    Workers,
     is_light,
 )
 from service.metrics import EXPLICIT, FUSED, GRADIENT
@@ -30,12 +29,7 @@ _URGENT_SHARE = 0.4
 
 
 class Kind(NamedTuple):
-    """What requests have in common that may share a pass.
-
-    Args:
-        group: the task; of jobs, the request.
-        weight: a light request does not wait for heavy ones in its pass.
-    """
+    """What requests have in common that may share a pass: a task (or request) and a weight."""
 
     group: Hashable
     weight: Weight
@@ -43,20 +37,18 @@ class Kind(NamedTuple):
 
 @dataclass(slots=True)
 class WorkerState:
-    """What a lane is doing.
+    """What a worker is doing.
 
     Args:
-        lane: identifies it among those that run.
-        kind: of the lane.
+        thread: identifies it among those that run.
         batch: what it computes, until the report is sent.
-        free_since: when its pass before ended, or it was woken if it had to wait.
-        threads: that compute it.
+        free_since: when its last pass ended, or it was woken if it had to wait.
         is_full: whether more texts waited when the batch was taken.
-        is_counted: whether `Lanes` counts the batch.
+        is_counted: whether `Workers` counts the batch.
     """
 
-    lane: int
-    kind: Lane
+    thread: int
+    kind: WorkerKind
     batch: ScheduledBatch | None = None
     free_since: float = 0.0
     threads: int = 1
@@ -65,21 +57,12 @@ class WorkerState:
 
 
 class Queue:
-    """The requests that wait, and what each lane is doing.
-
-    Args:
-        lanes: passes that are computed at once.
-        cores: that the lanes share.
-        worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
-        max_batch_tokens: limit of `longest * count` of a batch; a longer text goes alone.
-        max_queue_tokens: tokens that may wait.
-        costs: of a token of each path; what is known before the first pass. None: nothing.
-    """
+    """The requests that wait, and what each worker is doing; see `Batcher` for its arguments."""
 
     def __init__(
         self,
         *,
-        lanes: int,
+        workers: int,
         cores: int,
         worth_sharing: int,
         max_batch_tokens: int,
@@ -90,15 +73,15 @@ class Queue:
         self._changed = threading.Condition(lock)
         self._extra_wanted = threading.Condition(lock)
         self._schedule: Schedule[WorkItem] = Schedule(max_batch_tokens)
-        self._lanes = Lanes(cores, worth_sharing=worth_sharing)
+        self._workers = Workers(cores, worth_sharing=worth_sharing)
         self._costs = costs or {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self._admission = Admission(
             max_queue_tokens,
-            lanes=lanes,
+            workers=workers,
             max_batch_tokens=max_batch_tokens,
             cost=self._costs[FUSED],
         )
-        self._started: dict[int, float] = {}  # when the pass of each busy lane started
+        self._started: dict[int, float] = {}  # when the pass of each busy worker started
         self.closed = False
 
     @property
@@ -129,27 +112,22 @@ class Queue:
 
     def admit(
         self,
-        entries: Sequence[tuple[WorkItem, int]],
+        items: Sequence[tuple[WorkItem, int]],
         caller: ClientId,
         work: RequestCost,
         seconds: float,
         *,
         is_job: bool,
     ) -> Flow:
-        """Queues a request, or refuses it.
+        """Queues a request with some seconds until its deadline, or refuses it.
 
-        Args:
-            entries: of the request, with their tokens.
-            caller: who sends it.
-            work: what it costs.
-            seconds: time until its deadline.
-            is_job: jobs of two requests do not share a pass, and are never urgent.
+        Jobs of two requests do not share a pass, and are never urgent.
 
         Raises:
             DrainingError: the queue is closed.
             ServiceError: whatever `Admission.check` and `caller.spend` raise.
         """
-        task, waiter = entries[0][0].task, entries[0][0].waiter
+        task, request = items[0][0].task, items[0][0].request
         with self._changed:
             if self.closed:
                 raise DrainingError(DRAINED, retry_after=1)
@@ -157,24 +135,24 @@ class Queue:
             caller.spend(work.tokens)
             others = self._admission.tokens_of(caller.client)
             self._admission.begin(caller.client, work)
-            if waiter.trace is not None:
-                waiter.trace.begin_waiting()
-            light = not is_job and is_light(work.tokens * waiter.cost, others)
-            waiter.weight = Weight(light, gradient=is_job and work.tokens > 0)
+            if request.trace is not None:
+                request.trace.begin_waiting()
+            light = not is_job and is_light(work.tokens * request.cost, others)
+            request.weight = Weight(light, gradient=is_job and work.tokens > 0)
             flow = self._schedule.add(
-                entries,
-                kind=Kind(waiter if is_job else task, waiter.weight),
+                items,
+                kind=Kind(request if is_job else task, request.weight),
                 urgent_at=math.inf if is_job else time.monotonic() + _URGENT_SHARE * seconds,
                 client=caller.client,
-                cost_per_token=waiter.predictions,
+                cost_per_token=request.predictions,
             )
-            self._changed.notify(len(entries))
+            self._changed.notify(len(items))
             self._wake_extra()
             return flow
 
     def leave(
         self,
-        waiter: PendingRequest[Any],
+        request: PendingRequest[Any],
         flow: Flow,
         caller: ClientId,
         work: RequestCost,
@@ -184,54 +162,50 @@ class Queue:
         """Forgets a request that has its answer or was given up; drops what of it still waits."""
         with self._changed:
             if flow.waiting_texts:
-                self._admission.take(waiter.client, flow.waiting_tokens)
+                self._admission.take(request.client, flow.waiting_tokens)
                 amount = flow.waiting_tokens * flow.cost_per_token
-                self._admission.end(waiter.client, flow.waiting_tokens, amount)
+                self._admission.end(request.client, flow.waiting_tokens, amount)
                 self._schedule.drop(flow)
             self._admission.leave(caller, work, answered=answered)
 
-    def next_batch(self, hand: WorkerState) -> ScheduledBatch | None:
-        """Waits for a batch that a lane may take, and gives it into its hand.
-
-        Returns:
-            The batch; None after `close`.
-        """
-        wanted = self._changed if hand.kind is Lane.ORDINARY else self._extra_wanted
-        hand.free_since = time.monotonic()
+    def next_batch(self, worker: WorkerState) -> ScheduledBatch | None:
+        """Waits for a batch that a worker may take; returns None after `close`."""
+        wanted = self._changed if worker.kind is WorkerKind.ORDINARY else self._extra_wanted
+        worker.free_since = time.monotonic()
         with self._changed:
             while not self.closed:
-                if entries := self._take(hand.kind):
-                    hand.batch = ScheduledBatch(entries)
-                    self._begin(hand, hand.batch)
-                    return hand.batch
+                if items := self._take(worker.kind):
+                    worker.batch = ScheduledBatch(items)
+                    self._begin(worker, worker.batch)
+                    return worker.batch
                 wanted.wait()
-                hand.free_since = time.monotonic()
+                worker.free_since = time.monotonic()
         return None
 
-    def seconds_of(self, hand: WorkerState) -> float:
-        """How long the pass of a lane has been running."""
-        return time.monotonic() - self._started[hand.lane]
+    def seconds_of(self, worker: WorkerState) -> float:
+        """How long the pass of a worker has been running."""
+        return time.monotonic() - self._started[worker.thread]
 
-    def note_cost(self, hand: WorkerState) -> None:
-        """Notes for how long a pass kept a lane, unless several threads computed it."""
-        if hand.batch is not None and hand.threads == 1 and hand.batch.tokens:
-            seconds = time.monotonic() - hand.free_since
-            self._costs[hand.batch.path].note(hand.batch.cost, seconds, full=hand.is_full)
+    def note_cost(self, worker: WorkerState) -> None:
+        """Notes for how long a pass kept a worker, unless several threads computed it."""
+        if worker.batch is not None and worker.threads == 1 and worker.batch.tokens:
+            seconds = time.monotonic() - worker.free_since
+            self._costs[worker.batch.path].note(worker.batch.cost, seconds, full=worker.is_full)
 
-    def put_down(self, hand: WorkerState) -> None:
-        """Notes that the pass of a lane ended, however far it came."""
+    def put_down(self, worker: WorkerState) -> None:
+        """Notes that the pass of a worker ended, however far it came."""
         with self._changed:
-            if hand.batch is not None and self._started.pop(hand.lane, None) is not None:
-                for entry in hand.batch.entries:
-                    waiter = entry.waiter
-                    amount = entry.tokens * waiter.predictions
-                    self._admission.end(waiter.client, entry.tokens, amount)
-            if hand.batch is not None and hand.is_counted:
-                hand.is_counted = False
-                self._lanes.end(hand.batch.weight)
+            if worker.batch is not None and self._started.pop(worker.thread, None) is not None:
+                for item in worker.batch.items:
+                    request = item.request
+                    amount = item.tokens * request.predictions
+                    self._admission.end(request.client, item.tokens, amount)
+            if worker.batch is not None and worker.is_counted:
+                worker.is_counted = False
+                self._workers.end(worker.batch.weight)
 
     def wake_another(self) -> None:
-        """Has another lane take what one was woken for that ended."""
+        """Lets another worker take what a worker was woken for that stopped."""
         with self._changed:
             self._changed.notify()
             self._extra_wanted.notify_all()
@@ -243,22 +217,24 @@ class Queue:
             self._changed.notify_all()
             self._extra_wanted.notify_all()
 
-    def _take(self, lane: Lane) -> list[WorkItem]:
+    def _take(self, worker: WorkerKind) -> list[WorkItem]:
         now = time.monotonic()
-        if lane is not Lane.ORDINARY:
-            return self._schedule.take(now=now, kinds=partial(self._may_take, lane))
-        # The lanes share the waiting texts, so that none is left without work.
-        share = max(self._schedule.tokens // self._lanes.count, WORTH_SHARING_TOKENS)
+        if worker is not WorkerKind.ORDINARY:
+            return self._schedule.take(now=now, kinds=partial(self._may_take, worker))
+        # The workers share the waiting texts, so that none is left without work.
+        share = max(self._schedule.tokens // self._workers.count, WORTH_SHARING_TOKENS)
         return self._schedule.take(share, now=now)
 
-    def _begin(self, hand: WorkerState, batch: ScheduledBatch) -> None:
-        for entry in batch.entries:
-            self._admission.take(entry.waiter.client, entry.tokens)
-        self._started[hand.lane] = time.monotonic()
-        if hand.kind is Lane.ORDINARY:
-            hand.is_full = self._schedule.tokens > 0
-            hand.threads = self._lanes.begin(batch.weight, batch.tokens, is_all=not hand.is_full)
-            hand.is_counted = True
+    def _begin(self, worker: WorkerState, batch: ScheduledBatch) -> None:
+        for item in batch.items:
+            self._admission.take(item.request.client, item.tokens)
+        self._started[worker.thread] = time.monotonic()
+        if worker.kind is WorkerKind.ORDINARY:
+            worker.is_full = self._schedule.tokens > 0
+            worker.threads = self._workers.begin(
+                batch.weight, batch.tokens, is_all=not worker.is_full
+            )
+            worker.is_counted = True
             self._wake_extra()
 
     def times_a_prediction(self, path: PathName) -> float:
@@ -269,13 +245,13 @@ class Queue:
         usual, cost = self._costs[FUSED].per_token, self._costs[path].per_token
         return cost / usual if usual and cost else 1.0
 
-    def _may_take(self, lane: Lane, kind: Hashable) -> bool:
+    def _may_take(self, worker: WorkerKind, kind: Hashable) -> bool:
         assert isinstance(kind, Kind)  # noqa: S101 - what `admit` gives
-        return self._lanes.may_take(lane, kind.weight)
+        return self._workers.may_take(worker, kind.weight)
 
     def _wake_extra(self) -> None:
-        if self._lanes.are_taken:
-            for lane in EXTRA_LANES:
-                if self._schedule.waits(partial(self._may_take, lane)):
+        if self._workers.are_taken:
+            for worker in EXTRA_WORKERS:
+                if self._schedule.waits(partial(self._may_take, worker)):
                     self._extra_wanted.notify_all()
                     return

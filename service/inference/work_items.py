@@ -1,7 +1,4 @@
-"""Runs passes over batches of entries and delivers their results.
-
-A lane computes a pass. The event loop delivers its results.
-"""
+"""Runs passes over batches on a worker, and delivers their results on the event loop."""
 
 import asyncio
 import logging
@@ -28,14 +25,9 @@ class PendingRequest(Generic[Result]):
     """A request that waits for its results.
 
     Args:
-        future: gets all results in order, or an error.
-        missing: results that are still to come.
-        client: who sent it.
-        weight: how long its passes keep a core busy.
-        cost: what a token of it costs, in tokens of a plain pass of its task.
+        missing: how many results are still to come.
+        cost: cost of a token of it, in tokens of a plain pass of its task.
         predictions: the same in tokens of a prediction, as estimated when it came.
-        trace: notes its wait and its passes; None if it is not traced.
-        results: the others, by index.
     """
 
     future: asyncio.Future[list[Result]]
@@ -62,11 +54,11 @@ class PendingRequest(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Result]):
-    """Other work for a lane, such as gradients.
+    """Other work for a worker, such as gradients.
 
     Args:
-        run: the work; called on the lane. It may return an error, which is the request's own; an
-            error that it raises is a fault of the pass.
+        run: the work; an error that it returns is the request's, one that it raises is a fault of
+            the pass.
         encodings: a text for each row that goes through the network, all of one length. Without
             any, the job costs no tokens and is not counted as a pass.
     """
@@ -82,13 +74,9 @@ class Job(Generic[Result]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A kind of pass.
+    """A kind of pass; `run` returns a result or an error for each input, in order.
 
-    Args:
-        path: the path through the network, as metrics name it.
-        run: runs a pass over items; returns a result for each, in order, or the error of an item.
-        by_item: whether a request gets the error of an item in its place, beside the results of
-            the others. If not, the error is the answer to the request.
+    With `by_item` a request gets the error of an item in its place, else as its answer.
     """
 
     path: PathName
@@ -98,22 +86,15 @@ class Task:
 
 @dataclass(slots=True, eq=False)
 class WorkItem:
-    """One item of a request.
+    """One text or job of a request, with a text in `encodings` for each row of its pass.
 
-    Args:
-        task: the kind of pass that it waits for.
-        waiter: its request.
-        index: its index in the request.
-        item: the input of `task.run`.
-        encodings: a text for each row that goes through the network.
-        finish: makes what the request gets from the index and the result. It runs on the lane, so
-            that it does not block the event loop. None: the request gets the result itself.
+    `finish` makes the answer from the index and the result, on the worker. None: the result is it.
     """
 
     task: Task
-    waiter: PendingRequest[Any]
+    request: PendingRequest[Any]
     index: int
-    item: object
+    input: object
     encodings: Sequence[Encoding]
     finish: Callable[[int, Any], object] | None = None
 
@@ -125,23 +106,16 @@ class WorkItem:
     def deliver(self, result: object) -> None:
         """Answers with a result, or with an error in its place."""
         if isinstance(result, InternalError) and not self.task.by_item:
-            self.waiter.fail(result)
+            self.request.fail(result)
         else:
-            self.waiter.deliver(self.index, result)
+            self.request.deliver(self.index, result)
 
 
 @dataclass(slots=True, eq=False)
 class ScheduledBatch:
-    """Entries that go through the network together.
+    """Items of one task that go through the network together; the first are answered first."""
 
-    Args:
-        entries: at least one, all of one task.
-        began: when a lane took them, by the monotonic clock.
-        answered: how many entries have their answer; the first ones get theirs first.
-        faults: errors of single entries.
-    """
-
-    entries: Sequence[WorkItem]
+    items: Sequence[WorkItem]
     began: float = field(default_factory=time.monotonic)
     answered: int = field(init=False, default=0)
     faults: list[Exception] = field(init=False, default_factory=list)
@@ -149,63 +123,58 @@ class ScheduledBatch:
     @property
     def path(self) -> PathName:
         """The path through the network, as metrics name it."""
-        return self.entries[0].task.path
+        return self.items[0].task.path
 
     @property
     def weight(self) -> Weight:
-        """How long it keeps a core busy; the same for all entries."""
-        return self.entries[0].waiter.weight
+        """How long it keeps a core busy; the same for all items."""
+        return self.items[0].request.weight
 
     @property
     def tokens(self) -> int:
-        """Tokens of all entries, without padding."""
-        return sum(entry.tokens for entry in self.entries)
+        """Tokens of all items, without padding."""
+        return sum(item.tokens for item in self.items)
 
     @property
     def cost(self) -> float:
         """What it costs, in tokens of a plain pass of its task."""
-        return sum(entry.tokens * entry.waiter.cost for entry in self.entries)
+        return sum(item.tokens * item.request.cost for item in self.items)
 
     @property
     def encodings(self) -> list[Encoding]:
-        """The texts of all entries, in order."""
-        return [encoding for entry in self.entries for encoding in entry.encodings]
+        """The texts of all items, in order."""
+        return [encoding for item in self.items for encoding in item.encodings]
 
     def compute(self, call_soon: Callable[[Callable[[], None]], object]) -> Callable[[], None]:
-        """Runs the pass.
+        """Runs the pass; an item that fails gets its error and leaves the others alone.
 
-        Results with a `finish` are delivered one by one. So a client gets the first, and may send
-        its next request, while the others are being finished.
-
-        An entry that fails gets its error and leaves the others alone.
-
-        Args:
-            call_soon: calls a function on the event loop.
+        Results with a `finish` are delivered one by one through `call_soon`. So a client gets the
+        first, and may send its next request, while the others are being finished.
 
         Returns:
             The function that delivers the remaining results, to call on the event loop.
 
         Raises:
-            Exception: the pass failed. `fail` then answers the entries without a result.
+            Exception: the pass failed. `fail` then answers the items without a result.
         """
         with self._noted():
-            results = self.entries[0].task.run([entry.item for entry in self.entries])
-        if len(results) != len(self.entries):  # else those at the end would wait for ever
-            raise RuntimeError(f"{len(self.entries)} entries got {len(results)} results")
-        if self.entries[0].finish is None:
+            results = self.items[0].task.run([item.input for item in self.items])
+        if len(results) != len(self.items):  # else those at the end would wait for ever
+            raise RuntimeError(f"{len(self.items)} items got {len(results)} results")
+        if self.items[0].finish is None:
             checked = [self._check(result) for result in results]
-            return partial(self._deliver, self.entries, checked)
+            return partial(self._deliver, self.items, checked)
         return self._finish_each(results, call_soon)
 
     def _noted(self) -> AbstractContextManager[object]:
         """Notes the pass for each of its requests that is traced."""
-        traced = [entry.waiter.trace for entry in self.entries if entry.waiter.trace is not None]
+        traced = [item.request.trace for item in self.items if item.request.trace is not None]
         if not traced:
             return NOTHING
         lengths = [len(encoding.input_ids) for encoding in self.encodings]
         described: dict[str, str | int] = {
             "headlight.path": self.path,
-            "headlight.batch.requests": len({entry.waiter for entry in self.entries}),
+            "headlight.batch.requests": len({item.request for item in self.items}),
             "headlight.batch.texts": len(lengths),
             "headlight.batch.tokens": sum(lengths),
             "headlight.batch.padded_tokens": max(lengths, default=0) * len(lengths),
@@ -219,21 +188,21 @@ class ScheduledBatch:
     def _finish_each(
         self, results: Sequence[Any], call_soon: Callable[[Callable[[], None]], object]
     ) -> Callable[[], None]:
-        for entry, result in zip(self.entries, results, strict=True):
-            finished = self._finish(entry, result)
-            if entry is self.entries[-1]:
+        for item, result in zip(self.items, results, strict=True):
+            finished = self._finish(item, result)
+            if item is self.items[-1]:
                 break
-            call_soon(partial(self._deliver, [entry], [finished]))
-        return partial(self._deliver, [entry], [finished])
+            call_soon(partial(self._deliver, [item], [finished]))
+        return partial(self._deliver, [item], [finished])
 
-    def _finish(self, entry: WorkItem, result: object) -> object:
+    def _finish(self, item: WorkItem, result: object) -> object:
         checked = self._check(result)
-        if entry.finish is None or isinstance(checked, InternalError):
+        if item.finish is None or isinstance(checked, InternalError):
             return checked
         try:
-            with stage_of(entry.waiter.trace, "write", 1):
-                return entry.finish(entry.index, result)
-        except Exception as error:  # the other entries still get their results
+            with stage_of(item.request.trace, "write", 1):
+                return item.finish(item.index, result)
+        except Exception as error:  # the other items still get their results
             logger.exception("a result could not be finished", extra=safe_fault(error))
             # The frames of its traceback would keep the weights alive.
             return self._note(error.with_traceback(None), INTERNAL_DETAIL)
@@ -245,15 +214,15 @@ class ScheduledBatch:
         self.faults.append(fault)
         return failure(fault, detail)
 
-    def _deliver(self, entries: Sequence[WorkItem], results: Sequence[object]) -> None:
-        for entry, result in zip(entries, results, strict=True):
+    def _deliver(self, items: Sequence[WorkItem], results: Sequence[object]) -> None:
+        for item, result in zip(items, results, strict=True):
             self.answered += 1
-            entry.deliver(result)
+            item.deliver(result)
 
     def fail(self, error: Exception) -> None:
-        """Answers the entries without a result with an error."""
-        for entry in self.entries[self.answered :]:
-            entry.waiter.fail(error)
+        """Answers the items without a result with an error."""
+        for item in self.items[self.answered :]:
+            item.request.fail(error)
 
 
 def failure(fault: BaseException, detail: str = INTERNAL_DETAIL) -> InternalError:

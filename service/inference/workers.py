@@ -1,12 +1,11 @@
-"""Tells the lanes what they may take.
+"""Decides what each worker may take.
 
-There is an ordinary lane for each core. A pass over long texts keeps it busy for tens of
-milliseconds, a piece of an integral for a fifth of a second. What comes meanwhile does not wait for
-that: two more threads compute it at once, and the operating system shares the cores. So heavy work
-may use all cores, and gives them back in milliseconds.
+There is an ordinary worker for each core. A pass over long texts keeps it busy for tens of
+milliseconds, a piece of an integral for a fifth of a second. What comes meanwhile does not wait
+for that: two extra threads compute it at once, and the operating system shares the cores.
 
-- The express lane takes light requests while heavy passes keep all cores busy.
-- The relief lane takes all other predictions while gradients do.
+- The express worker takes light requests while heavy passes keep all cores busy.
+- The relief worker takes all other predictions while gradients do.
 """
 
 from dataclasses import dataclass
@@ -19,25 +18,20 @@ _FEWEST_TOKENS_PER_THREAD = 8
 _LIGHT_TOKENS = 256
 
 
-class Lane(Enum):
-    """The kinds of lanes; see the module."""
+class WorkerKind(Enum):
+    """The kinds of workers; see the module."""
 
     ORDINARY = auto()
     EXPRESS = auto()
     RELIEF = auto()
 
 
-EXTRA_LANES = (Lane.EXPRESS, Lane.RELIEF)
+EXTRA_WORKERS = (WorkerKind.EXPRESS, WorkerKind.RELIEF)
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How long a request, or a pass of such requests, keeps a core busy.
-
-    Args:
-        light: a small request of a client that asks for little.
-        gradient: a piece of gradients.
-    """
+    """How long a request keeps a core busy: little, or as a piece of gradients."""
 
     light: bool
     gradient: bool = False
@@ -47,22 +41,12 @@ LIGHT = Weight(light=True)
 
 
 def is_light(tokens: float, others: float) -> bool:
-    """Tells whether a request is light.
-
-    Args:
-        tokens: what it costs, in tokens of a prediction.
-        others: what the other requests of its client cost that are not answered yet.
-    """
+    """Whether a request is light, by its tokens and those of its client's other requests."""
     return tokens <= _LIGHT_TOKENS and others <= _LIGHT_TOKENS
 
 
-class Lanes:
-    """The work of all lanes; one thread at a time may use it.
-
-    Args:
-        count: the number of cores that lanes share; a GPU is one.
-        worth_sharing: the fewest tokens for which a pass that is alone uses several threads.
-    """
+class Workers:
+    """The work of all workers on `count` cores; one thread at a time may use it."""
 
     def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
         self.count = count
@@ -78,37 +62,23 @@ class Lanes:
         """Whether heavy passes keep all cores busy."""
         return self._heavy >= self.count
 
-    def may_take(self, lane: Lane, weight: Weight) -> bool:
-        """Tells whether a lane may take a request.
-
-        Args:
-            lane: its kind.
-            weight: of the request.
-        """
-        if lane is Lane.EXPRESS:
+    def may_take(self, worker: WorkerKind, weight: Weight) -> bool:
+        """Whether a worker of a kind may take a request of a weight."""
+        if worker is WorkerKind.EXPRESS:
             return weight.light and self.are_taken
-        if lane is Lane.RELIEF:
+        if worker is WorkerKind.RELIEF:
             return not (weight.light or weight.gradient) and self._gradient >= self.count
         return True
 
     def begin(self, weight: Weight, tokens: int, *, is_all: bool) -> int:
-        """Notes that a lane took a batch.
-
-        Args:
-            weight: of its requests.
-            tokens: tokens of the batch.
-            is_all: whether no other text waits.
-
-        Returns:
-            The number of threads for the batch.
-        """
+        """Notes that a worker took a batch, of all that waits or not; returns its threads."""
         self._busy += 1
         self._count(weight, 1)
         alone = self._busy == 1 and is_all and tokens >= self._worth_sharing
         return min(self.count, tokens // self._fewest) if alone else 1
 
     def end(self, weight: Weight) -> None:
-        """Notes that a batch of a lane ended."""
+        """Notes that the batch of a worker ended."""
         self._busy -= 1
         self._count(weight, -1)
 

@@ -1,7 +1,7 @@
-"""Tells from OpenTelemetry's variables whether traces are wanted, and which values are wrong.
+"""Finds out from OpenTelemetry's variables whether traces are wanted, and which values are wrong.
 
-OpenTelemetry itself only warns of a wrong value and goes on with a default. Here a wrong value
-stops the start, as it does for every other setting.
+OpenTelemetry only warns of a wrong value and goes on with a default. Here it stops the start, as
+for every other setting.
 """
 
 import importlib
@@ -28,11 +28,7 @@ _MOST_SPANS, _LARGEST_BATCH = "2048", "512"  # the defaults of OpenTelemetry
 
 
 def is_wanted(variables: Mapping[str, str]) -> bool:
-    """Whether requests shall be traced.
-
-    Args:
-        variables: of the environment.
-    """
+    """Whether the variables of the environment ask for traces."""
     given = _given(variables)
     return (
         bool({ENDPOINT, TRACES_ENDPOINT} & set(given))
@@ -42,20 +38,11 @@ def is_wanted(variables: Mapping[str, str]) -> bool:
 
 
 def find_faults(variables: Mapping[str, str]) -> list[str]:
-    """What keeps wanted traces from being sent, one fault a line; empty if they are not wanted.
-
-    Args:
-        variables: of the environment.
-    """
+    """Returns what keeps wanted traces from being sent, one fault a line."""
     if not is_wanted(variables):
         return []
     given = _given(variables)
     return [*_missing(given), *_wrong(given)]
-
-
-def empty_names(variables: Mapping[str, str]) -> list[str]:
-    """The variables of OpenTelemetry that are set to nothing, which counts as not set."""
-    return [name for name in variables if name.startswith(_PREFIX) and not variables[name].strip()]
 
 
 def _given(variables: Mapping[str, str]) -> dict[str, str]:
@@ -67,7 +54,7 @@ def _given(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _missing(given: Mapping[str, str]) -> Iterator[str]:
-    """What is not installed; else what the packages themselves refuse."""
+    """Yields what is not installed; else what the packages themselves refuse."""
     try:
         importlib.import_module("service.tracing.export")
     except ValueError as error:  # a limit of spans, which the packages read when they are loaded

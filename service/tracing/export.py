@@ -1,7 +1,7 @@
-"""Sends spans to a collector in the background, and says seldom and briefly if that fails.
+"""Sends spans to a collector in the background, and logs briefly and seldom if that fails.
 
-Imported only if traces are wanted: it needs the extra `otel`. Everything but the names is set by
-the standard variables of OpenTelemetry, which its packages read.
+Imported only if traces are wanted: it needs the extra `otel`. The standard variables of
+OpenTelemetry set everything but the names.
 """
 
 import logging
@@ -15,8 +15,6 @@ from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Reso
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
-
-from service.tracing.environment import empty_names
 
 logger = logging.getLogger("headlight.tracing")
 
@@ -33,7 +31,7 @@ class Export:
     """Collects the spans of a process and sends them, from now until `close`.
 
     Args:
-        described: what is the same for all spans of this process; variables go before it.
+        described: attributes of all spans of this process; variables go before them.
 
     Attributes:
         tracer: makes the spans.
@@ -42,8 +40,10 @@ class Export:
     def __init__(self, described: Mapping[str, str]) -> None:
         package = logging.getLogger(_PACKAGE)
         package.handlers, package.propagate = [SparingHandler()], False
-        for name in empty_names(os.environ):
-            del os.environ[name]
+        # A variable that is set to nothing counts as not set.
+        for name in [name for name in os.environ if name.startswith("OTEL_")]:
+            if not os.environ[name].strip():
+                del os.environ[name]
         named = OTELResourceDetector().detect().attributes
         kept = {key: text for key, text in described.items() if key not in named}
         self._provider = TracerProvider(resource=Resource.create(kept), shutdown_on_exit=False)
@@ -51,11 +51,7 @@ class Export:
         self.tracer: Tracer = self._provider.get_tracer("headlight", described["service.version"])
 
     def close(self) -> bool:
-        """Sends the last spans, unless the collector takes too long.
-
-        Returns:
-            Whether the collector was done in time.
-        """
+        """Sends the last spans; returns False if the collector takes too long."""
         # It waits for half a minute if it must.
         last = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         last.start()
@@ -66,14 +62,7 @@ class Export:
 
 
 def describe(version: str, model: str, model_version: str, device: str) -> dict[str, str]:
-    """What is the same for all spans of a process.
-
-    Args:
-        version: of the service.
-        model: name of the model.
-        model_version: version of the model.
-        device: that computes.
-    """
+    """Returns the attributes of all spans: versions of service and model, and the device."""
     return {
         SERVICE_NAME: "headlight",
         "service.version": version,
@@ -84,10 +73,10 @@ def describe(version: str, model: str, model_version: str, device: str) -> dict[
 
 
 class SparingHandler(logging.Handler):
-    """Passes on few records, without anything that a user could have sent.
+    """Passes on one record a minute about sending and one about the rest.
 
-    It is one a minute about sending, and one about the rest: a client whose headers are wrong must
-    not hide that the collector is away.
+    Nothing that a user could have sent is passed on. A client whose headers are wrong must not hide
+    that the collector is away.
     """
 
     def __init__(self) -> None:
@@ -96,7 +85,7 @@ class SparingHandler(logging.Handler):
         self._left_out = {True: 0, False: 0}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Logs what a package of OpenTelemetry says, or counts it."""
+        """Logs what a package of OpenTelemetry reports, or counts it."""
         now, sends = time.monotonic(), record.name.startswith(_OF_SENDING)
         if now < self._next[sends]:
             self._left_out[sends] += 1
@@ -109,7 +98,7 @@ class SparingHandler(logging.Handler):
 
 
 def _reason(record: logging.LogRecord) -> str:
-    """What happened; of what is not about the network only the message's constant part."""
+    """Returns what happened; of what is not about the network only the constant part."""
     template = str(record.msg)
     if not record.name.startswith(_OF_EXPORT) or not isinstance(record.args, tuple):
         return template
@@ -120,7 +109,7 @@ def _reason(record: logging.LogRecord) -> str:
 
 
 def _shown(part: object) -> object:
-    """A part of a message; of an error what began it, as its own message holds the whole URL."""
+    """Returns a part of a message; of an error its first cause, as its own holds the URL."""
     if not isinstance(part, BaseException):
         return part
     error = part

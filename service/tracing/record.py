@@ -1,7 +1,6 @@
 """Notes what a traced request does and when, for the layer that makes spans of it.
 
-It needs no package of OpenTelemetry. A request that is not traced has no record, and whoever would
-note something finds None.
+It needs no package of OpenTelemetry. A request that is not traced has no record.
 """
 
 import threading
@@ -30,12 +29,7 @@ NOTHING = nullcontext()
 class Stage:
     """A part of the work on a request; as a context manager it ends with its block.
 
-    Args:
-        name: of the span.
-        attributes: numbers, and names of the project's own; never text of a user.
-        began: in nanoseconds, by the monotonic clock.
-        ended: the same; None while it goes on.
-        fault: the type of the exception that ended it.
+    Its times are nanoseconds of the monotonic clock. No attribute is text of a user.
     """
 
     name: str
@@ -76,16 +70,11 @@ class Trace:
         return stage
 
     def begin_waiting(self) -> None:
-        """Notes that the request was let into the queue."""
+        """Notes that the request entered the queue."""
         self._waiting = self.begin(Stage("wait"))
 
     def begin_pass(self, began: int, attributes: dict[str, str | int]) -> Stage:
-        """Adds a pass; the first one ends the wait.
-
-        Args:
-            began: when a lane took the texts.
-            attributes: of the pass, and of the request's part in it.
-        """
+        """Adds a pass that a worker began at a time; the first one ends the wait."""
         with self._lock:
             waiting, self._waiting = self._waiting, None
             self.passes += 1
@@ -99,26 +88,17 @@ CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
 def stage(name: str, texts: int) -> AbstractContextManager[object]:
-    """Notes the work of a block, if the current request is traced.
-
-    Args:
-        name: of the stage.
-        texts: that it works on.
-    """
+    """Notes the work of a block on some texts, if the current request is traced."""
     return stage_of(CURRENT.get(), name, texts)
 
 
 def stage_of(trace: Trace | None, name: str, texts: int) -> AbstractContextManager[object]:
-    """The same for another request than the current one, which is not traced if None."""
+    """As `stage`, for another request than the current one; None: it is not traced."""
     return NOTHING if trace is None else trace.begin(Stage(name, {"headlight.texts": texts}))
 
 
 class Together:
-    """One piece of work for several requests; as a context manager it ends with its block.
-
-    Args:
-        stages: one for each traced request.
-    """
+    """One stage for each of several requests; as a context manager they end with its block."""
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)

@@ -97,11 +97,10 @@ def test_what_the_service_refuses(
 @pytest.mark.parametrize(
     ("options", "detail"),
     [
-        ({}, "This service needs an API key: send it as Authorization: Bearer KEY."),
+        ({}, "This service needs an API key: send `Authorization: Bearer <key>`."),
         (
             {"api_key": "another"},
-            "The API key is wrong: it is none of this service's keys. Check it, or ask whoever "
-            "runs the service for one.",
+            "The API key is not valid here: check it, or ask the operator of the service for one.",
         ),
     ],
 )

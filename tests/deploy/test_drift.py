@@ -13,7 +13,7 @@ import yaml
 from numpy.typing import NDArray
 
 from model import Encoding, Prediction, open_checkpoint
-from service.drift import AnswerCounts
+from service.metrics import AnswerCounts
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
 from tests.deploy.queries import RULES
 

@@ -11,8 +11,7 @@ import yaml
 
 from model import open_checkpoint
 from service.app import ROUTERS, _series
-from service.drift import AnswerCounts
-from service.metrics import PROMETHEUS_TEXT, Metrics
+from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
 from tests.deploy.queries import DEPLOY, RULES, alerts, board, panels, recorded, rules
 
 ROOT = DEPLOY.parent

@@ -20,9 +20,9 @@ from model.network.config import Activation
 from service.api import schemas
 from service.api.attention import FORMS
 from service.api.compat.classify import ClassifyRequest
-from service.api.compat.infer_schemas import InferRequest, RequestParameters
-from service.api.compat.inputs import InputsRequest, Parameters
-from service.api.compat.invocations import InvocationsRequest
+from service.api.compat.huggingface import InputsRequest, Parameters
+from service.api.compat.mlflow import InvocationsRequest
+from service.api.compat.openinference_schemas import InferRequest, RequestParameters
 from service.app import ROUTERS
 from service.errors import Refusal
 from service.formats.tensors import HEADER

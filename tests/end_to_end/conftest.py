@@ -1,19 +1,24 @@
-"""Servers that many tests share; each test that changes a server starts its own."""
+"""Services that many tests share; a test that changes one starts its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.servers import RunningService, local_service, service
+
+Start = Callable[..., AbstractContextManager[RunningService]]
 
 
 @pytest.fixture(scope="session")
 def running(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
-    """A service with small limits."""
+    """A service with small limits, a process of its own."""
     with service(
         checkpoint_folder,
         tmp_path_factory.mktemp("running"),
@@ -30,3 +35,21 @@ def client(running: RunningService) -> Iterator[httpx.Client]:
     """A client of that service."""
     with running.client() as client:
         yield client
+
+
+@pytest.fixture
+def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
+    """Starts a service of this process that misbehaves as files in `tmp_path` say."""
+
+    def start(*options: str, ready: bool = True) -> AbstractContextManager[RunningService]:
+        changes = patches(tmp_path)
+        return local_service(checkpoint_folder, tmp_path, *options, changes=changes, ready=ready)
+
+    return start
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads of clients that wait."""
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        yield pool

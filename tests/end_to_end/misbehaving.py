@@ -1,24 +1,27 @@
-"""The service round a predictor that fails, sleeps and counts as files in a folder tell it to.
+"""The service round a predictor that fails, waits and counts as files in a folder say.
 
-Run as `python -m tests.end_to_end.misbehaving FOLDER`, then the options of the service. In the
-folder, `load` holds what the loading waits for (seconds) or `fail`; `pass` the same for each
-forward pass, or `hold`, with which passes wait until it is taken away, or `hold N`, with which
-those of N texts or more do, or `room N`, which lets a pass of more than N texts run out of memory,
-or `bad N`, with which a pass fails if one of its texts has the token N, or `exit`, with which a
-pass raises what is no Exception; `gradient` is as `pass`, for passes with gradients alone;
-`computed` gets a line with the number of texts for each pass that was computed, and `begun` for
-each fused one that began.
+`patches(FOLDER)` lets a service of this process misbehave; `python -m tests.end_to_end.misbehaving
+FOLDER OPTIONS` runs one. The files in the folder:
 
-`lost` names the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
-`gradients`, `probe` or `warm_up`. `explicit` is as `pass`, for explanations alone. `poison` holds
-the token whose embedding is too large to compute with. `take` lets the choice of the next batch
-fail; with `once` it fails once. While `tokenizer` is there at the start, the tokenizer panics at a
-text with 40 times the letter x.
+- `load`: what the loading waits for (seconds), or `fail`
+- `pass`: the same for each forward pass; or `hold`: passes wait until it is taken away; `hold N`:
+  those of N texts or more do; `room N`: a pass of more than N texts runs out of memory; `bad N`: a
+  pass fails if one of its texts has the token N; `exit`: a pass raises what is no Exception
+- `gradient`, `explicit`: as `pass`, only for passes with gradients or for explanations
+- `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
+  each fused one that began
+- `lost`: the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
+  `gradients`, `probe` or `warm_up`
+- `poison`: the word whose embedding is too large to compute with, read at the start
+- `take`: lets the choice of the next batch fail; with `once` it fails once
+- `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
 """
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,6 +30,7 @@ import torch
 from tokenizers import Regex, pre_tokenizers
 
 import service.app
+import service.inference.waiting
 from model import (
     AttentionOptions,
     Batch,
@@ -51,7 +55,7 @@ _LONGEST_HOLD = 60.0
 
 
 class MisbehavingPredictor(Predictor):
-    """A real predictor that does as it is told first."""
+    """A real predictor that first does as the files say."""
 
     folder: Path
 
@@ -81,7 +85,7 @@ class MisbehavingPredictor(Predictor):
 
 
 class MisbehavingRunner(Runner):
-    """A real runner that loses the device as it is told."""
+    """A real runner that loses the device as a file says."""
 
     folder: Path
 
@@ -107,7 +111,7 @@ class MisbehavingRunner(Runner):
 
 
 class MisbehavingGradients(Gradients):
-    """Real gradients that do as they are told first; a pass counts as one text."""
+    """Real gradients that first do as the files say; a pass counts as one text."""
 
     folder: Path
 
@@ -121,7 +125,7 @@ class MisbehavingGradients(Gradients):
 
 
 class MisbehavingInspector(HeadInspector):
-    """Real steps that do as they are told first."""
+    """Real steps that first do as the files say."""
 
     folder: Path
 
@@ -186,22 +190,19 @@ def read(order: Path) -> str | None:
         return None
 
 
-def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
-    """Loads a real predictor and changes its class."""
+def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> Predictor:
+    """Loads a real predictor and changes the classes of its parts."""
     misbehave(folder / "load")
     predictor = load(checkpoint, backend)
-    predictor.__class__ = MisbehavingPredictor
-    assert isinstance(predictor, MisbehavingPredictor)
-    predictor.folder = folder
-    predictor._runner.__class__ = MisbehavingRunner
-    assert isinstance(predictor._runner, MisbehavingRunner)
-    predictor._runner.folder = folder
-    predictor.gradients.__class__ = MisbehavingGradients
-    assert isinstance(predictor.gradients, MisbehavingGradients)
-    predictor.gradients.folder = folder
-    predictor.inspector.__class__ = MisbehavingInspector
-    assert isinstance(predictor.inspector, MisbehavingInspector)
-    predictor.inspector.folder = folder
+    parts: list[tuple[Any, type]] = [
+        (predictor, MisbehavingPredictor),
+        (predictor._runner, MisbehavingRunner),
+        (predictor.gradients, MisbehavingGradients),
+        (predictor.inspector, MisbehavingInspector),
+    ]
+    for part, kind in parts:
+        part.__class__ = kind
+        part.folder = folder
     if poisoned := read(folder / "poison"):
         # Both networks share the embeddings.
         token = predictor._tokenizer.token_id(poisoned)
@@ -215,24 +216,35 @@ def load_misbehaving(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     return predictor
 
 
-take = Schedule.take
+class MisbehavingSchedule(Schedule[Any]):
+    """A real schedule that fails as a file says."""
+
+    def __init__(self, folder: Path, max_batch_tokens: int) -> None:
+        super().__init__(max_batch_tokens)
+        self._folder = folder
+
+    def take(self, *args: Any, **options: Any) -> list[Any]:  # noqa: ANN401
+        """Fails as the file says, else takes."""
+        order = read(self._folder / "take")
+        if order == "once":
+            (self._folder / "take").unlink()
+        if order is not None:
+            raise RuntimeError("told to fail")
+        return super().take(*args, **options)
 
 
-def take_misbehaving(schedule: Schedule[object], *args: Any, **options: Any) -> list[object]:  # noqa: ANN401
-    """Fails as a file says, else takes."""
-    order = read(folder / "take")
-    if order == "once":
-        (folder / "take").unlink()
-    if order is not None:
-        raise RuntimeError("told to fail")
-    return take(schedule, *args, **options)
+@contextmanager
+def patches(folder: Path) -> Iterator[None]:
+    """Lets services of this process that start meanwhile do as the files in a folder say."""
+    schedule = partial(MisbehavingSchedule, folder)
+    with (
+        mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
+        mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
+        mock.patch.object(service.inference.waiting, "Schedule", schedule),
+    ):
+        yield
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    with (
-        mock.patch.object(service.app, "load", load_misbehaving),
-        mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
-        mock.patch.object(Schedule, "take", take_misbehaving),
-    ):
+    with patches(Path(sys.argv[1])):
         sys.exit(main(sys.argv[2:]))

@@ -1,39 +1,71 @@
 """What every problem must look like."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import httpx
+
+from service.errors import ALL_ERRORS
+
+Loc = Sequence[str | int]
+_TITLES = {error.type: error.title for error in ALL_ERRORS}
 
 
 def assert_problem(
     response: httpx.Response,
     status: int,
     kind: str,
-    title: str,
-    detail: str,
-    *,
-    errors: list[dict[str, object]] | None = None,
-    retry_after: int | None = None,
+    *locs: Loc,
+    says: str = "",
+    foreign: bool = False,
 ) -> None:
-    """Compares a whole problem, headers included."""
-    expected: dict[str, object] = {
-        "type": f"/problems/{kind}",
-        "title": title,
-        "status": status,
-        "detail": detail,
-    }
-    if errors is not None:
-        expected["errors"] = errors
-    if retry_after is not None:
-        expected["retry_after"] = retry_after
-    assert response.status_code == status
-    assert response.json() == expected
-    assert list(response.json()) == list(expected)
+    """Checks a problem as a whole, headers included; its prose has tests beside the code.
+
+    Args:
+        response: the answer.
+        status: its status.
+        kind: the last word of its type.
+        locs: where its errors are; none if it names no place.
+        says: a part of its detail.
+        foreign: whether it has the member `error` of other systems too.
+    """
+    members = response.json()
+    assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.headers.get("retry-after") == (
-        None if retry_after is None else str(retry_after)
-    )
     assert len(response.headers["x-request-id"]) == 32
+    if foreign:
+        assert members.pop("error") == members["detail"]
+    assert_members(members, status, kind, *locs, says=says, later="retry-after" in response.headers)
+    if "retry_after" in members:
+        assert members["retry_after"] == int(response.headers["retry-after"]) >= 1
 
 
-def error(*loc: str | int, msg: str) -> dict[str, object]:
-    """One entry of `errors`."""
-    return {"loc": list(loc), "msg": msg}
+def assert_members(
+    members: Mapping[str, Any],
+    status: int,
+    kind: str,
+    *locs: Loc,
+    says: str = "",
+    later: bool = False,
+) -> None:
+    """Checks the members of a problem, in their order.
+
+    Args:
+        members: the problem.
+        status: its status.
+        kind: the last word of its type.
+        locs: where its errors are.
+        says: a part of its detail.
+        later: whether it says when to come back.
+    """
+    names = ["type", "title", "status", "detail", *["errors"] * bool(locs)]
+    assert list(members) == names + ["retry_after"] * later
+    assert members["type"] == f"/problems/{kind}"
+    assert members["title"] == _TITLES[kind]
+    assert members["status"] == status
+    assert says in members["detail"]
+    assert members["detail"].endswith(".")
+    assert [each["loc"] for each in members.get("errors", [])] == [list(loc) for loc in locs]
+    for each in members.get("errors", []):
+        assert list(each) == ["loc", "msg"]
+        assert each["msg"]

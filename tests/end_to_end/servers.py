@@ -1,18 +1,26 @@
-"""Starts the service as a process of its own and asks it over a socket."""
+"""Starts the service, as a process or on a thread of the tests, and asks it over a socket."""
 
+import logging
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
+from unittest import mock
 
 import httpx
+
+from service import command
+from service.http import server
+from service.logs import JsonFormatter
 
 ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"the page is at (http://\S+?)/[\"\s]")
@@ -21,12 +29,12 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """A process and where it answers.
+    """Where a service answers.
 
     Args:
-        process: of the service.
-        url: without a slash at the end.
-        log: the file that its standard output and error go to.
+        process: its process, if it has its own.
+        url: its address without a slash at the end.
+        log: the file that its lines go to.
     """
 
     process: subprocess.Popen[bytes]
@@ -60,13 +68,22 @@ class RunningService:
         return httpx.get(f"{self.url}/metrics", timeout=_PATIENCE).text
 
     def metric(self, name: str) -> float:
-        """The value of one series."""
+        """The value of one series; 0 if the metric is known but has no such series yet."""
         lines = self.metrics().splitlines()
-        (value,) = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-        return float(value)
+        values = [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+        families = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
+        assert any(name.startswith(family) for family in families), name
+        return float(values[0]) if values else 0.0
+
+    def refused(self) -> dict[str, float]:
+        """How many requests were refused, by reason."""
+        prefix = 'headlight_refused_requests_total{reason="'
+        lines = [line for line in self.metrics().splitlines() if line.startswith(prefix)]
+        counts = {line.split('"')[1]: float(line.rsplit(" ", 1)[1]) for line in lines}
+        return {reason: count for reason, count in counts.items() if count}
 
     def errors(self) -> list[str]:
-        """The lines of its log that tell of a failure, or were written by no logger."""
+        """The lines of its log that report an error, or were written by no logger."""
         lines = self.log.read_text("utf-8").splitlines()
         return [line for line in lines if '"level":"error"' in line or not line.startswith("{")]
 
@@ -127,12 +144,12 @@ def service(
     program: Sequence[str] = ("-W", "error", "-m", "service"),
     ready: bool = True,
 ) -> Iterator[RunningService]:
-    """Runs the service until the block ends.
+    """Runs the service as a process until the block ends.
 
     Args:
         checkpoint: the folder to serve.
         folder: where the log goes.
-        options: of the command line.
+        options: options of the command line.
         settings: environment variables.
         program: what Python runs.
         ready: whether to wait until it is ready, or only until it accepts.
@@ -174,3 +191,75 @@ def _find_address(process: subprocess.Popen[bytes], log: Path) -> str:
 
     wait_until(is_there)
     return addresses[0]
+
+
+@contextmanager
+def local_service(
+    checkpoint: Path,
+    folder: Path,
+    *options: str,
+    settings: Mapping[str, str] | None = None,
+    changes: AbstractContextManager[object] | None = None,
+    ready: bool = True,
+) -> Iterator[RunningService]:
+    """Runs the service on a thread until the block ends: the same, but starts in a blink.
+
+    Args:
+        checkpoint: the folder to serve.
+        folder: where the log goes.
+        options: options of the command line.
+        settings: environment variables.
+        changes: patches that hold while it runs.
+        ready: whether to wait until it is ready, or only until it accepts.
+    """
+    defaults = ("--dtype", "float32", "--threads", "1")
+    arguments = [*("--port", "0", "--checkpoint", str(checkpoint)), *defaults, *options]
+    log = logging.FileHandler(folder / "service.log", encoding="utf-8")
+    log.setFormatter(JsonFormatter())
+    own = logging.getLogger("headlight")
+    with (
+        changes or nullcontext(),
+        mock.patch.dict(os.environ, environment(settings), clear=True),
+        mock.patch.object(command, "configure_logging"),
+        mock.patch.object(command, "share_one_heap"),
+        mock.patch.object(server, "DrainingServer", _LocalServer),
+    ):
+        own.addHandler(log)
+        own.setLevel(logging.INFO)
+        _LocalServer.latest = None
+        thread = threading.Thread(target=command.run, args=(arguments,))
+        thread.start()
+        wait_until(lambda: _is_started(thread))
+        running_server = cast("_LocalServer", _LocalServer.latest)
+        url = server.address(running_server.listening).rstrip("/")
+        running = RunningService(cast("Any", None), url, folder / "service.log")
+        try:
+            if ready:
+                running.wait_for(200)
+            yield running
+        finally:
+            for order in ("load", "pass", "gradient", "explicit"):  # see `misbehaving`
+                (folder / order).unlink(missing_ok=True)
+            running_server.handle_exit(signal.SIGINT, None)
+            thread.join(_PATIENCE)
+            own.removeHandler(log)
+            log.close()
+
+
+class _LocalServer(server.DrainingServer):
+    """Can be found by the test that started it."""
+
+    latest: "_LocalServer | None" = None
+    listening: socket.socket
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Notes its socket once it accepts."""
+        await super().startup(sockets)
+        assert sockets
+        self.listening = sockets[0]
+        _LocalServer.latest = self
+
+
+def _is_started(thread: threading.Thread) -> bool:
+    assert thread.is_alive() or _LocalServer.latest is not None
+    return _LocalServer.latest is not None

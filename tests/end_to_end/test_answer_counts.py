@@ -11,6 +11,7 @@ import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
 
+from headlight_client import Client, Threshold, Thresholds
 from model import Predictor, load_predictor, open_checkpoint
 from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS
 from tests.builders import (
@@ -19,8 +20,9 @@ from tests.builders import (
     tiny_checkpoint,
     tiny_config,
     tiny_manifest,
+    tiny_thresholds,
 )
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, local_service
 
 # Two snowmen, which the vocabulary lacks, and a text that is cut.
 TEXTS = ["a good film", "\u2603 \u2603 dull", "good " * 40, "weak", "the cast is superb, but slow"]
@@ -31,14 +33,13 @@ Counts = Counter[tuple[str, tuple[tuple[str, str], ...]]]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint(
         tmp_path_factory.mktemp("checkpoints") / "tiny",
-        manifest=tiny_manifest(baseline=tiny_baseline()),
+        manifest=tiny_manifest(baseline=tiny_baseline(), thresholds=tiny_thresholds()),
     )
 
 
 @pytest.fixture(scope="module")
 def running(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with service(folder, tmp_path_factory.mktemp("running"), "--dtype", "float32") as server:
-        server.wait_for(200)
+    with local_service(folder, tmp_path_factory.mktemp("running")) as server:
         yield server
 
 
@@ -186,12 +187,11 @@ def test_the_baseline_is_there_as_shares(running: RunningService) -> None:
     }
 
 
-def test_without_a_baseline_every_series_of_use_is_there_from_the_start(tmp_path: Path) -> None:
+def test_without_a_baseline_the_usual_bins_are_there_from_the_start(tmp_path: Path) -> None:
     labels = ("bad", "so so", "good")
     folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=labels))
     (tmp_path / "log").mkdir()
-    with service(folder, tmp_path / "log") as server:
-        server.wait_for(200)
+    with local_service(folder, tmp_path / "log") as server:
         text = server.metrics()
         before = counts(server)
         with server.client() as client:
@@ -206,12 +206,12 @@ def test_without_a_baseline_every_series_of_use_is_there_from_the_start(tmp_path
     assert len([1 for name, _ in before if name == "headlight_answer_lengths_total"]) == (
         len(LENGTH_BOUNDS) + 1
     )
-    given = Counter(each["label"] for each in answer.json()["predictions"])
+    answered = Counter(each["label"] for each in answer.json()["predictions"])
     counted: Counter[str] = Counter()
     for (name, pairs), value in after.items():
         if name == "headlight_answers_total":
             counted[dict(pairs)["label"]] += value
-    assert +counted == given
+    assert +counted == answered
 
 
 def test_no_series_has_a_word_of_a_text(running: RunningService) -> None:
@@ -220,3 +220,38 @@ def test_no_series_has_a_word_of_a_text(running: RunningService) -> None:
         answer: httpx.Response = client.post("/predict", json={"sentences": [f"good {secret}"]})
     assert answer.status_code == 200
     assert secret not in running.metrics()
+
+
+def test_the_thresholds_are_there_as_shares(running: RunningService) -> None:
+    with running.client() as client:
+        shown = client.get("/model").json()["thresholds"]
+    with Client(running.url) as python:
+        read = python.model().thresholds
+
+    assert shown == {
+        "sets": ["dev"],
+        "rows": 1000,
+        "by_threshold": [
+            {
+                "threshold": 0.5,
+                "rows": 1000,
+                "share": 1.0,
+                "accuracy": 0.8,
+                "precision": {"negative": 0.7, "positive": 0.9},
+                "recall": {"negative": 0.875, "positive": 0.75},
+            },
+            {
+                "threshold": 0.9,
+                "rows": 200,
+                "share": 0.2,
+                "accuracy": 0.75,
+                "precision": {"negative": None, "positive": 0.75},
+                "recall": {"negative": 0.0, "positive": 0.25},
+            },
+        ],
+    }
+    assert read == Thresholds(
+        sets=("dev",),
+        rows=1000,
+        by_threshold=tuple(Threshold(**left) for left in shown["by_threshold"]),
+    )

@@ -1,15 +1,16 @@
-"""`GET /attention` and `POST /attention`."""
+"""Attention, its views, and several sentences at once: `GET /attention` and `POST /attention`."""
 
-import json
+from itertools import product
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from tests.end_to_end.problems import assert_problem, error
+from model.explain.views import Level, Reduce, reduce_weights
+from model.tokenization.words import Words
+from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService
-
-JSON = {"content-type": "application/json"}
 
 
 def get(client: httpx.Client, query: str) -> dict[str, object]:
@@ -72,33 +73,9 @@ def test_the_limit_of_weights_is_exact(running: RunningService, client: httpx.Cl
     assert get(client, f"sentence={eight}")["layers"] == [0, 1]
     computed = running.metric("headlight_texts_total")
     response = client.post("/attention", json={"sentence": nine})
-    assert_problem(
-        response,
-        413,
-        "too-many-weights",
-        "The attention weights are too many",
-        "2 layers of 2 heads over 11 tokens are 484 weights; the limit is 400: ask for fewer "
-        "layers or heads, or for a shorter text.",
-    )
+    assert_problem(response, 413, "too-many-weights")
     assert running.metric("headlight_texts_total") == computed
     assert get(client, f"sentence={nine}&layer=0")["layers"] == [0]
-
-
-def test_truncation(client: httpx.Client) -> None:
-    long = "good " * 50
-    response = client.get(f"/attention?sentence={long}&truncation=error")
-    message = (
-        "the text has 52 tokens and the model reads at most 32: shorten it, or set truncation "
-        "to right or left"
-    )
-    assert_problem(
-        response,
-        422,
-        "text-too-long",
-        "The text is too long",
-        f"sentence: {message}.",
-        errors=[error("query", "sentence", msg=message)],
-    )
 
 
 def test_a_long_text_keeps_its_offsets(client: httpx.Client) -> None:
@@ -112,103 +89,99 @@ def test_a_long_text_keeps_its_offsets(client: httpx.Client) -> None:
     ]
 
 
-BLANK = (
-    "the text is blank: send at least one character that is not white space, a control or a "
-    "format character"
-)
-HALF = (
-    "the text is not valid Unicode: lone surrogate at position 2; send a whole surrogate pair or "
-    "leave it out"
-)
-OPTIONS = (
-    "layer, head, truncation, window, reduce, level, format, dtype, thumbnail, special, head_mask"
-)
-KNOWN = f"an unknown parameter is given; known are sentence, {OPTIONS}"
-LAYERS = "the model has layers 0 to 1"
-NUMBER = "must be a whole number"
+TEXT = "not bad, ok"
+# [CLS] not bad , o ##k [SEP]
+GROUPS = Words((), ((0,), (1,), (2, 3), (4, 5), (6,)))
+REDUCES: tuple[Reduce, ...] = ("none", "mean", "max", "rollout")
+LEVELS: tuple[Level, ...] = ("token", "word")
 
 
-@pytest.mark.parametrize(
-    ("query", "loc", "message"),
-    [
-        ("sentence=", ["query", "sentence"], BLANK),
-        ("sentence=+%09%E2%80%8B", ["query", "sentence"], BLANK),
-        ("sentence=a&foo=1", ["query"], KNOWN),
-        ("sentence=a&layer=2", ["query", "layer"], LAYERS),
-        ("sentence=a&layer=-1", ["query", "layer", 0], NUMBER),
-        ("sentence=a&layer=1.0", ["query", "layer", 0], NUMBER),
-        ("sentence=a&layer=0&layer=x", ["query", "layer", 1], NUMBER),
-        ("sentence=a&layer=", ["query", "layer", 0], NUMBER),
-        ("sentence=a&layer=%C2%B2", ["query", "layer", 0], NUMBER),
-        ("sentence=a&head=7", ["query", "head"], "the model has heads 0 to 1"),
-        (
-            "sentence=a&truncation=middle",
-            ["query", "truncation"],
-            "must be 'right', 'left', 'error' or 'window'",
-        ),
-    ],
-)
-def test_wrong_queries(
-    client: httpx.Client, query: str, loc: list[str | int], message: str
+def show(client: httpx.Client, **fields: object) -> Any:  # noqa: ANN401 - an object or a list
+    """The answer to a body that works."""
+    response = client.post("/attention", json=fields)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize(("reduce", "level"), list(product(REDUCES, LEVELS)))
+def test_a_view_is_made_of_the_raw_weights(
+    client: httpx.Client, reduce: Reduce, level: Level
 ) -> None:
-    where = ".".join(map(str, loc))
-    assert_problem(
-        client.get(f"/attention?{query}"),
-        422,
-        "invalid-request",
-        "The request is not valid",
-        f"{where}: {message}.",
-        errors=[error(*loc, msg=message)],
+    raw = show(client, sentence=TEXT)
+    answer = show(client, sentence=TEXT, reduce=reduce, level=level)
+    expected = reduce_weights(
+        np.array(raw["attention"], np.float32),
+        reduce=reduce,
+        words=GROUPS if level == "word" else None,
     )
+    assert np.array(answer["attention"]).shape == expected.shape
+    np.testing.assert_allclose(answer["attention"], expected, atol=3e-7)
+    assert (answer["layers"], answer["heads"]) == ([0, 1], [0, 1])
+    assert answer["prediction"] == raw["prediction"]
+    names = [name for name in (reduce, level) if name not in ("none", "token")]
+    assert answer.get("view") == ("+".join(names) or None)
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("sentence=a&sentence=b", "a parameter is given more than once; give each once"),
-        ("sentence=a&x=1&x=2", "a parameter is given more than once; give each once"),
-        ("sentence=%ff", "the query is not percent-encoded UTF-8"),
-        ("sentence=%ED%A0%80", "the query is not percent-encoded UTF-8"),
-        ("sentence=a" + "&layer=0" * 1000, "there are more than 1000 parameters"),
-    ],
-)
-def test_queries_that_cannot_be_read(client: httpx.Client, query: str, message: str) -> None:
+def test_a_view_is_of_the_chosen_layers_and_heads(client: httpx.Client) -> None:
+    raw = np.array(show(client, sentence=TEXT)["attention"], np.float32)
+    answer = show(client, sentence=TEXT, layer=[1], head=[1], reduce="rollout")
+    expected = reduce_weights(raw[1:, 1:], reduce="rollout", words=None)
+    np.testing.assert_allclose(answer["attention"], expected, atol=3e-7)
+    assert (answer["layers"], answer["heads"]) == ([1], [1])
+    queried = client.get(f"/attention?sentence={TEXT}&layer=1&head=1&reduce=rollout&level=token")
+    assert queried.json() == answer
+
+
+def test_words_stand_for_rows_and_columns(client: httpx.Client) -> None:
+    tokens = show(client, sentence=" not  bad, ok", level="word")["tokens"]
+    assert tokens == [
+        {"text": text, "start": start, "end": end, "special": word is None, "word": word}
+        for text, start, end, word in (
+            ("[CLS]", 0, 0, None),
+            ("not", 1, 4, 0),
+            ("bad,", 6, 10, 1),
+            ("ok", 11, 13, 2),
+            ("[SEP]", 0, 0, None),
+        )
+    ]
+
+
+def test_the_limit_is_of_what_is_answered(client: httpx.Client) -> None:
+    twelve = "a " * 12  # 14 tokens: 2 x 196 weights of two layers
+    assert np.shape(show(client, sentence=twelve, reduce="mean")["attention"]) == (2, 1, 14, 14)
     assert_problem(
-        client.get(f"/attention?{query}"),
-        422,
-        "invalid-request",
-        "The request is not valid",
-        f"query: {message}.",
-        errors=[error("query", msg=message)],
+        client.post("/attention", json={"sentence": "a " * 19, "reduce": "rollout"}),
+        413,
+        "too-many-weights",
     )
+    word = "ok" * 12  # a word of many tokens
+    assert len(show(client, sentence=word, level="word")["tokens"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("body", "loc", "message"),
-    [
-        ({"sentence": "\u200b\u0007 "}, ["body", "sentence"], BLANK),
-        ({"sentence": "a \udc80"}, ["body", "sentence"], HALF),
-        ({"sentence": "a", "layer": 0}, ["body", "layer"], "must be a list, got a number"),
-        (
-            {"sentence": "a", "layer": []},
-            ["body", "layer"],
-            "must have at least 1 item, got 0",
-        ),
-        ({"sentence": "a", "head": [True]}, ["body", "head", 0], f"{NUMBER}, got true"),
-        ({"sentence": "a", "head": [0.0]}, ["body", "head", 0], f"{NUMBER}, got a decimal number"),
-        ({"sentence": "a", "head": [2]}, ["body", "head"], "the model has heads 0 to 1"),
-        ({"sentence": "a", "head": [10**30]}, ["body", "head"], "the model has heads 0 to 1"),
-    ],
-)
-def test_wrong_bodies(
-    client: httpx.Client, body: dict[str, object], loc: list[str | int], message: str
+def test_several_sentences_are_answered_as_each_alone(
+    running: RunningService, client: httpx.Client
 ) -> None:
-    where = ".".join(map(str, loc))
+    texts = ["good", "not bad", "ok"]
+    before = running.metric("headlight_texts_total")
+    answers = show(client, sentences=texts, layer=[1], level="word")
+    assert running.metric("headlight_texts_total") == before + 3
+    assert len(answers) == 3
+    for answer, text in zip(answers, texts, strict=True):
+        alone = show(client, sentence=text, layer=[1], level="word")
+        assert answer["tokens"] == alone["tokens"]
+        assert answer["view"] == "word"
+        np.testing.assert_allclose(answer["attention"], alone["attention"], atol=1e-6)
+        assert answer["prediction"]["probabilities"] == pytest.approx(
+            alone["prediction"]["probabilities"], abs=1e-5
+        )
+    assert len(show(client, sentences=["good"])) == 1
+
+
+def test_the_limit_is_of_all_sentences_together(
+    running: RunningService, client: httpx.Client
+) -> None:
+    computed = running.metric("headlight_texts_total")
     assert_problem(
-        client.post("/attention", content=json.dumps(body), headers=JSON),
-        422,
-        "invalid-request",
-        "The request is not valid",
-        f"{where}: {message}.",
-        errors=[error(*loc, msg=message)],
+        client.post("/attention", json={"sentences": ["a " * 5, "a " * 6]}), 413, "too-many-weights"
     )
+    assert running.metric("headlight_texts_total") == computed

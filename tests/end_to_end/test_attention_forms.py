@@ -1,9 +1,9 @@
-"""The forms of attention, read back by what reads them elsewhere, against the JSON."""
+"""The forms of attention and its thumbnails, read back by what reads them elsewhere."""
 
 import csv
 import io
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import local_service
 
 TEXT = 'not "bad", ok'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,17 +62,6 @@ def test_a_name_goes_before_accept(client: httpx.Client) -> None:
         "/attention?sentence=ok&format=csv", headers={"accept": "application/json"}
     )
     assert response.headers["content-type"] == FORMS["csv"]
-
-
-def test_other_forms_are_not_offered(client: httpx.Client) -> None:
-    assert_problem(
-        client.get("/attention?sentence=ok", headers={"accept": "image/png"}),
-        406,
-        "not-acceptable",
-        "None of the forms asked for is offered",
-        "Accept names none of what is offered here: application/json, application/x-npz, "
-        "text/csv, image/svg+xml.",
-    )
 
 
 def test_arrays_hold_what_json_holds(client: httpx.Client) -> None:
@@ -197,15 +186,10 @@ def test_long_forms_have_limits_of_their_own(client: httpx.Client, form: str, li
     most = round(limit**0.5) - 2
     body = {"layer": [0], "head": [0], "format": form}
     assert client.post("/attention", json={"sentence": "a " * most, **body}).status_code == 200
-    length = most + 3
-    kind = "" if limit == 400 and form == "json" else f" of {form}"
     assert_problem(
         client.post("/attention", json={"sentence": "a " * (most + 1), **body}),
         413,
         "too-many-weights",
-        "The attention weights are too many",
-        f"1 layer of 1 head over {length} tokens are {length**2} weights; the limit{kind} is "
-        f"{limit}: ask for fewer layers or heads, or for a shorter text.",
     )
 
 
@@ -213,23 +197,12 @@ def test_long_words_are_not_repeated_without_end(checkpoint_folder: Path, tmp_pa
     """Half a megabyte of a request would make gigabytes, within the limit of weights."""
     words = ["x" * 400_000, *["ok"] * 10]
     named = ["[CLS]", *words, "[SEP]"]
-    sizes = {
-        "npz": 4 * 13 * 400_000,
-        "csv": 2 * 4 * 13 * sum(map(len, named)),
-        "svg": 2 * 4 * 13 * sum(map(len, named)),
-    }
     fields = {"sentence": " ".join(words), "level": "word"}
-    with service(checkpoint_folder, tmp_path) as running, running.client() as client:
-        for form, size in sizes.items():
-            assert_problem(
-                client.post("/attention", json={**fields, "format": form}),
-                413,
-                "too-many-weights",
-                "The attention weights are too many",
-                "The texts of the words, of which the longest has 400000 characters, would take "
-                f"{size} bytes as {form}; the limit is 20000000: ask for json, which has each "
-                "once, or for fewer layers or heads, or shorten the words.",
-            )
+    with local_service(checkpoint_folder, tmp_path) as running, running.client() as client:
+        for form in ("npz", "csv", "svg"):
+            refused = client.post("/attention", json={**fields, "format": form})
+            says = "the longest has 400000 characters"
+            assert_problem(refused, 413, "too-many-weights", says=says)
         answer = client.post("/attention", json=fields).json()
         one = ask(client, "csv", **fields, layer=[0], head=[0], reduce="mean")
     assert [token["text"] for token in answer["tokens"]] == named
@@ -251,3 +224,97 @@ def test_no_text_of_a_picture_is_cut(client: httpx.Client, fields: dict[str, obj
         title = group.find(f"{SVG}text")
         assert title is not None
         assert start + 7.3 * len(title.text or "") <= width
+
+
+MANY = "a good film with a plot that drags but a cast so warm that it is good"
+
+
+@pytest.fixture(scope="module")
+def wide(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """Of a service that answers with all weights of the text."""
+    folder = tmp_path_factory.mktemp("thumbnails")
+    limited = local_service(checkpoint_folder, folder, "--max-attention-weights", "5000")
+    with limited as running, running.client() as client:
+        yield client
+
+
+def thumb(wide: httpx.Client, **fields: object) -> dict[str, Any]:
+    response = wide.post("/attention", json={"sentence": MANY, **fields})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_a_thumbnail_has_the_largest_weight_of_each_cell(wide: httpx.Client) -> None:
+    whole = thumb(wide)
+    answer = thumb(wide, thumbnail=9, level="token")
+
+    assert "strongest" not in whole
+    assert answer["view"] == "thumbnail"
+    for name in ("model", "prediction", "tokens", "layers", "heads"):
+        assert answer[name] == whole[name]
+    size = len(whole["tokens"])
+    assert size > 9
+    weights = np.array(whole["attention"])
+    thumbnails = np.array(answer["attention"])
+    assert thumbnails.shape == (*weights.shape[:2], 9, 9)
+    cells = np.arange(size) * 9 // size
+    for query in range(9):
+        for key in range(9):
+            block = weights[:, :, cells == query][..., cells == key]
+            assert (thumbnails[:, :, query, key] == block.max(axis=(-2, -1))).all()
+    assert (np.array(answer["strongest"]) == weights.argmax(axis=-1)).all()
+    assert np.array(answer["strongest_weights"]) == pytest.approx(weights.max(axis=-1), abs=1e-8)
+
+
+def test_a_short_text_is_whole_and_its_special_tokens_can_be_left_out(wide: httpx.Client) -> None:
+    whole = thumb(wide, reduce="mean")
+    answer = thumb(wide, reduce="mean", thumbnail=128)
+    assert answer["attention"] == whole["attention"]
+    assert answer["view"] == "mean+thumbnail"
+
+    plain = thumb(wide, reduce="mean", thumbnail=128, special=False)
+    shown = [at for at, token in enumerate(whole["tokens"]) if not token["special"]]
+    assert 0 < len(shown) < len(whole["tokens"])
+    expected = np.array(whole["attention"])[:, :, shown][..., shown]
+    assert (np.array(plain["attention"]) == expected).all()
+    assert plain["tokens"] == whole["tokens"]
+    assert plain["strongest"] == answer["strongest"]
+    query: dict[str, str | int] = {"sentence": MANY, "reduce": "mean", "thumbnail": 128}
+    by_query = wide.get("/attention", params={**query, "special": "false"})
+    assert by_query.json() == plain
+
+
+def test_the_archive_holds_the_same(wide: httpx.Client) -> None:
+    answer = thumb(wide, thumbnail=9)
+    body = {"sentence": MANY, "thumbnail": 9, "format": "npz"}
+    archive = np.load(io.BytesIO(wide.post("/attention", json=body).content))
+
+    assert archive["attention"] == pytest.approx(np.array(answer["attention"]), abs=1e-8)
+    assert archive["strongest"].tolist() == answer["strongest"]
+    assert archive["strongest_weights"] == pytest.approx(
+        np.array(answer["strongest_weights"]), abs=1e-8
+    )
+
+
+def test_several_texts_and_a_query(wide: httpx.Client) -> None:
+    body = {"sentences": [MANY, "good"], "thumbnail": 9}
+    first, second = wide.post("/attention", json=body).json()
+    query = {"sentence": MANY, "thumbnail": "9"}
+    assert wide.get("/attention", params=query).json() == thumb(wide, thumbnail=9)
+    assert np.array(first["attention"]).shape[-1] == 9
+    assert np.array(second["attention"]).shape[-1] == len(second["tokens"]) < 9
+
+
+def test_the_limit_is_published(wide: httpx.Client) -> None:
+    most = wide.get("/model").json()["limits"]["max_thumbnail"]
+    thumb(wide, thumbnail=most)
+    response = wide.post("/attention", json={"sentence": MANY, "thumbnail": most + 1})
+    assert_problem(response, 422, "invalid-request", ("body", "thumbnail"), says=str(most))
+
+
+def test_too_many_cells_are_refused(wide: httpx.Client) -> None:
+    body = {"sentences": [MANY] * 20, "thumbnail": 9}
+    assert_problem(wide.post("/attention", json=body), 413, "too-many-weights")

@@ -1,54 +1,44 @@
-"""Texts on which the network or the tokenizer breaks fail alone, and take no replica out."""
+"""Texts on which the network or the tokenizer breaks fail by themselves, and stop no replica."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.builders import VOCABULARY, tiny_checkpoint
-from tests.end_to_end.problems import assert_problem, error
-from tests.end_to_end.servers import RunningService, service, wait_until
-from tests.end_to_end.test_faults import INTERNAL, computed, predict
+from tests.builders import VOCABULARY
+from tests.end_to_end.kinds import EXPLANATIONS, KINDS, MANY, PREDICT, ask
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.problems import assert_members, assert_problem
+from tests.end_to_end.servers import RunningService, local_service, wait_until
+from tests.end_to_end.test_faults import Faulty, computed, predict
 
-Start = Callable[..., AbstractContextManager[RunningService]]
-ALONE = (
-    "The model cannot compute an answer for this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
-)
-UNREADABLE = (
-    "The tokenizer of the model cannot read this text. Another try would fail too: leave the text "
-    "out, and give the X-Request-ID to whoever runs the service."
-)
+UNCOMPUTABLE, UNREADABLE = "cannot compute an answer for this text", "cannot read this text"
 PANIC = "x" * 40
-# The paths of explanations, each with what it needs beside the text.
-EXPLANATIONS: dict[str, dict[str, int]] = {
-    "/attention": {},
-    "/attention/steps": {"layer": 0, "head": 0, "query": 1},
-    "/attributions": {},
-    "/importance": {},
-}
+BAD = "superb"  # its embedding is too large to compute with
 GOOD = ["a film", "the plot", "good", "a good film", "bad", "it is", "a bad plot"]
 
 
+@pytest.fixture(scope="module")
+def _poisoned(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("poisoned")
+    (folder / "poison").write_text(BAD, encoding="ascii")
+    (folder / "tokenizer").touch()
+    options = ("--request-timeout", "600", "--max-batch-tokens", "200")
+    with local_service(checkpoint_folder, folder, *options, changes=patches(folder)) as running:
+        yield running
+
+
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
-    """Starts a service that misbehaves as files in `tmp_path` say."""
-
-    def start(*options: str) -> AbstractContextManager[RunningService]:
-        program = ("-W", "error", "-m", "tests.end_to_end.misbehaving", str(tmp_path))
-        checkpoint = tiny_checkpoint(tmp_path / "tiny")
-        return service(checkpoint, tmp_path, *options, program=program)
-
-    return start
-
-
-def in_sentence(index: int, detail: str) -> list[dict[str, object]]:
-    """The member `errors` of a problem with one sentence."""
-    message = detail.split(".")[0]
-    return [error("body", "sentences", index, msg=message[0].lower() + message[1:])]
+def faulty(_poisoned: RunningService) -> Iterator[Faulty]:
+    """A service with a word that overflows and a tokenizer that panics; ready for the next test."""
+    faulty = Faulty(_poisoned, _poisoned.log.parent)
+    yield faulty
+    faulty.mend()
+    _poisoned.wait_for(200)
 
 
 def scores(response: httpx.Response) -> list[float]:
@@ -57,122 +47,105 @@ def scores(response: httpx.Response) -> list[float]:
     return [item["score"] for item in response.json()["predictions"]]
 
 
-@pytest.mark.parametrize("place", [0, 3, 7])
-def test_a_text_that_overflows_fails_alone(start: Start, tmp_path: Path, place: int) -> None:
-    (tmp_path / "poison").write_text("superb", encoding="ascii")
-    with start("--max-batch-tokens", "200") as running, running.client() as client:
+def by_item(client: httpx.Client, *texts: str) -> list[dict[str, dict[str, object]]]:
+    """Predictions, with problems in the places of texts that fail."""
+    response = client.post("/predict", json={"sentences": texts, "on_error": "item"})
+    assert response.status_code == 200
+    found: list[dict[str, dict[str, object]]] = response.json()["predictions"]
+    return found
+
+
+@pytest.mark.parametrize("index", [0, 3, 7])
+def test_a_text_that_overflows_fails_by_itself(faulty: Faulty, index: int) -> None:
+    running, log = faulty.running, faulty.running.log
+    logged = len(log.read_text("utf-8"))
+    with running.client() as client:
         expected = scores(predict(client, *GOOD))
-        before = len(computed(tmp_path, "begun"))
-        texts = [*GOOD[:place], "a superb film", *GOOD[place:]]
+        before = len(computed(faulty.folder, "begun"))
+        texts = [*GOOD[:index], f"a {BAD} film", *GOOD[index:]]
         refused = predict(client, *texts)
-        assert_problem(
-            refused, 500, "internal", "The service failed", ALONE, errors=in_sentence(place, ALONE)
-        )
-        by_item = client.post("/predict", json={"sentences": texts, "on_error": "item"})
-        assert by_item.status_code == 200
-        found = by_item.json()["predictions"]
-        bad = found.pop(place)["error"]
-        assert (bad["type"], bad["status"], bad["detail"]) == ("/problems/internal", 500, ALONE)
+        assert_problem(refused, 500, "internal", PREDICT.loc(index), says=UNCOMPUTABLE)
+        found = by_item(client, *texts)
+        bad = found.pop(index)["error"]
+        assert_members(bad, 500, "internal", PREDICT.loc(index), says=UNCOMPUTABLE)
         assert [item["score"] for item in found] == pytest.approx(expected, abs=1e-5)
         # One pass for each request: the row shows which text it was.
-        assert computed(tmp_path, "begun")[before:] == [8, 8]
+        assert computed(faulty.folder, "begun")[before:] == [8, 8]
         assert client.get("/health/ready").status_code == 200
         assert running.metric("headlight_forward_failures_total") == 0
-    log = running.log.read_text("utf-8")
-    assert log.count('"message":"texts failed alone"') == 2
-    assert "logits of 1 of 8 texts are not finite numbers" in log
-    assert "superb" not in log
+    said = log.read_text("utf-8")[logged:]
+    assert said.count('"message":"texts failed alone"') == 2
+    assert "logits of 1 of 8 texts are not finite numbers" in said
+    assert BAD not in said
 
 
-def test_strangers_in_the_same_pass_are_answered(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "poison").write_text("superb", encoding="ascii")
-    with (
-        start("--max-batch-tokens", "200") as running,
-        running.client() as client,
-        ThreadPoolExecutor(max_workers=9) as pool,
-    ):
+def test_strangers_in_the_same_pass_are_answered(faulty: Faulty, pool: ThreadPoolExecutor) -> None:
+    running = faulty.running
+    with running.client() as client:
         expected = scores(predict(client, *GOOD))
-        before = len(computed(tmp_path, "begun"))
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
+        before = len(computed(faulty.folder, "begun"))
+        faulty.order("hold")
         held = pool.submit(predict, client, "it")
-        wait_until(lambda: len(computed(tmp_path, "begun")) == before + 1)
-        waiting = [pool.submit(predict, client, text) for text in [*GOOD, "superb"]]
+        wait_until(lambda: len(computed(faulty.folder, "begun")) == before + 1)
+        waiting = [pool.submit(predict, client, text) for text in [*GOOD, BAD]]
         wait_until(lambda: running.metric("headlight_queue_requests") == 9)
-        (tmp_path / "pass").unlink()
+        faulty.mend()
         assert held.result().status_code == 200
         *good, bad = [each.result() for each in waiting]
-        assert computed(tmp_path, "begun")[before:] == [1, 8]
+        assert computed(faulty.folder, "begun")[before:] == [1, 8]
         assert [scores(each)[0] for each in good] == pytest.approx(expected, abs=1e-5)
-        assert bad.json()["detail"] == ALONE
+        assert_problem(bad, 500, "internal", PREDICT.loc(0), says=UNCOMPUTABLE)
         assert client.get("/health/ready").status_code == 200
 
 
-def test_a_text_that_makes_its_pass_fail_is_found_by_halves(start: Start, tmp_path: Path) -> None:
-    with start("--max-batch-tokens", "200") as running, running.client() as client:
+def test_a_text_that_makes_its_pass_fail_is_found_by_halves(faulty: Faulty) -> None:
+    with faulty.running.client() as client:
         expected = scores(predict(client, *GOOD))
-        (tmp_path / "pass").write_text(f"bad {VOCABULARY.index('superb')}", encoding="ascii")
-        before = len(computed(tmp_path, "begun"))
-        texts = [*GOOD[:5], "superb", *GOOD[5:]]
-        by_item = client.post("/predict", json={"sentences": texts, "on_error": "item"})
-        found = by_item.json()["predictions"]
-        assert found.pop(5)["error"]["detail"] == ALONE
+        faulty.order(f"bad {VOCABULARY.index('dull')}")
+        before = len(computed(faulty.folder, "begun"))
+        found = by_item(client, *GOOD[:5], "dull", *GOOD[5:])
+        bad = found.pop(5)["error"]
+        assert_members(bad, 500, "internal", PREDICT.loc(5), says=UNCOMPUTABLE)
         assert [item["score"] for item in found] == pytest.approx(expected, abs=1e-5)
         # The whole pass and three parts with the bad text fail; three parts without it work.
-        assert sorted(computed(tmp_path, "begun")[before:]) == [1, 1, 2, 2, 4, 4, 8]
+        assert sorted(computed(faulty.folder, "begun")[before:]) == [1, 1, 2, 2, 4, 4, 8]
         assert client.get("/health/ready").status_code == 200
+        for kind in EXPLANATIONS.values():
+            assert_problem(ask(client, kind, "dull"), 500, "internal", says=UNCOMPUTABLE)
+            assert client.get("/health/ready").status_code == 200
+            assert ask(client, kind, "good").status_code == 200
 
 
-@pytest.mark.parametrize("path", list(EXPLANATIONS))
-@pytest.mark.parametrize("fault", ["poison", "pass"])
-def test_explanations_fail_alone_too(start: Start, tmp_path: Path, path: str, fault: str) -> None:
-    if fault == "poison":
-        (tmp_path / "poison").write_text("superb", encoding="ascii")
-    with start() as running, running.client() as client:
-        if fault == "pass":
-            (tmp_path / "pass").write_text(f"bad {VOCABULARY.index('superb')}", encoding="ascii")
-        place = EXPLANATIONS[path]
-        bad = client.post(path, json={"sentence": "superb", **place})
-        assert_problem(bad, 500, "internal", "The service failed", ALONE)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    # A long text is tokenized on another thread.
+    [(BAD, UNCOMPUTABLE), (PANIC, UNREADABLE), (f"{PANIC} {'good ' * 1000}", UNREADABLE)],
+    ids=["overflow", "panic", "panic on another thread"],
+)
+def test_every_kind_names_the_text(faulty: Faulty, text: str, says: str) -> None:
+    failures = faulty.running.metric("headlight_forward_failures_total")
+    with faulty.running.client() as client:
+        for name, kind in KINDS.items():
+            refused = ask(client, kind, *["good", text] if name in MANY else [text])
+            loc = [kind.loc(1)] if name in MANY else []
+            assert_problem(refused, 500, "internal", *loc, says=says, foreign=kind.foreign)
+        first, second = by_item(client, "good", text)
+        assert "score" in first
+        assert_members(second["error"], 500, "internal", PREDICT.loc(1), says=says)
         assert client.get("/health/ready").status_code == 200
-        assert client.post(path, json={"sentence": "good", **place}).status_code == 200
-        assert running.metric("headlight_forward_failures_total") == 0
-
-
-def test_a_panic_of_the_tokenizer_is_answered(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer").touch()
-    long = PANIC + " good" * 1000  # is tokenized on another thread
-    with start() as running, running.client() as client:
-        for text in (PANIC, long):
-            refused = predict(client, "good", text)
-            errors = in_sentence(1, UNREADABLE)
-            assert_problem(
-                refused, 500, "internal", "The service failed", UNREADABLE, errors=errors
-            )
-            by_item = client.post(
-                "/predict", json={"sentences": ["good", text], "on_error": "item"}
-            )
-            first, second = by_item.json()["predictions"]
-            assert "score" in first
-            assert second["error"]["detail"] == UNREADABLE
-            for path, place in EXPLANATIONS.items():
-                explained = client.post(path, json={"sentence": text, **place})
-                assert_problem(explained, 500, "internal", "The service failed", UNREADABLE)
-        assert predict(client, "good").status_code == 200
-        assert client.get("/health/ready").status_code == 200
-        assert running.process.poll() is None
-    lines = running.log.read_text("utf-8").splitlines()
+    assert faulty.running.metric("headlight_forward_failures_total") == failures
+    lines = faulty.running.log.read_text("utf-8").splitlines()
     broke = [line for line in lines if "the tokenizer broke on a text" in line]
-    assert len(broke) == 12
     assert all("(PanicException)" in line for line in broke)
     assert not any(PANIC in line for line in lines)
+    assert bool(broke) or says is UNCOMPUTABLE
 
 
-def test_when_every_text_fails_the_device_is_to_blame(start: Start, tmp_path: Path) -> None:
-    with start("--max-batch-tokens", "200") as running, running.client() as client:
-        before = len(computed(tmp_path, "begun"))
-        (tmp_path / "pass").write_text("fail", encoding="ascii")
-        refused = predict(client, *GOOD, "superb")
-        assert_problem(refused, 500, "internal", "The service failed", INTERNAL)
+def test_when_every_text_fails_the_device_is_to_blame(faulty: Faulty) -> None:
+    with faulty.running.client() as client:
+        before = len(computed(faulty.folder, "begun"))
+        faulty.order("fail")
+        assert_problem(predict(client, *GOOD, "dull"), 500, "internal")
         assert client.get("/health/ready").status_code == 503
         # Not more than 2 log2 N in halves, what was left then, and the text that is sound.
-        assert len(computed(tmp_path, "begun")) - before <= 2 * 4 + 3 + 1
+        assert len(computed(faulty.folder, "begun")) - before <= 2 * 4 + 3 + 1

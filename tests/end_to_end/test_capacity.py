@@ -5,11 +5,14 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import pytest
 
-from tests.end_to_end.servers import RunningService, service, wait_until
+from service.http import memory_watch, transport
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import RunningService, local_service, service, wait_until
 from tests.resilience.readers import slow_readers
 
 FULL = "all connections are taken"
@@ -74,8 +77,8 @@ def test_health_is_answered_beside_more_connections_than_there_may_be(
         wait_until(lambda: running.metric("headlight_connections") < most * 0.9)
         assert predict(running) == 200
         assert lines(running, ROOM) == 1
-        told = httpx.get(f"{running.url}/model", timeout=60).json()["limits"]
-        assert told["max_connections"] == most
+        limits = httpx.get(f"{running.url}/model", timeout=60).json()["limits"]
+        assert limits["max_connections"] == most
         assert running.errors() == []
 
 
@@ -84,12 +87,9 @@ def test_slow_readers_take_no_more_than_their_share(
 ) -> None:
     most = 70_000_000
     limits = ("--max-sending-bytes", str(most))
-    hasty = (
-        "import sys; import service.http.transport; service.http.transport._STALL_SECONDS = 10; "
-        "from service.__main__ import main; sys.exit(main())"
-    )
+    changes = mock.patch.object(transport, "_STALL_SECONDS", 10)
     with (
-        service(checkpoint_folder, tmp_path, *limits, program=("-c", hasty)) as running,
+        local_service(checkpoint_folder, tmp_path, *limits, changes=changes) as running,
         running.client() as answers,
     ):
         whole = answers.post("/attention", json=LARGE)
@@ -102,7 +102,7 @@ def test_slow_readers_take_no_more_than_their_share(
             assert 0 < running.metric("headlight_sending_bytes") <= most
             assert answers.post("/predict", json=SMALL).status_code == 200
             assert answers.get("/openapi.json").status_code == 200
-            assert running.metric("headlight_sending_refused_total") == statuses["503"]
+            assert running.refused() == {"sending": statuses["503"]}
             # Who does not read is disconnected, and others can ask again.
             wait_until(lambda: running.metric("headlight_sending_bytes") == 0)
         assert answers.post("/attention", json=LARGE).status_code == 200
@@ -117,11 +117,7 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
     group.mkdir()
     (group / "memory.max").write_text("1000000", "ascii")
     (group / "memory.stat").write_text("inactive_file 100000", "ascii")
-    grouped = (
-        "import pathlib, sys; import service.http.memory as memory; "
-        f"memory._ROOT = pathlib.Path({str(tmp_path)!r}); memory._OWN = memory._ROOT / 'own'; "
-        "from service.__main__ import main; sys.exit(main())"
-    )
+    changes = mock.patch.multiple(memory_watch, _ROOT=tmp_path, _OWN=tmp_path / "own")
     large_body = json.dumps(SMALL).ljust(70_000)
     headers = {"content-type": "application/json"}
 
@@ -139,18 +135,15 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
     fill_at = group / "memory.current"
     fill_at.write_text("0", "ascii")
     with (
-        service(checkpoint_folder, tmp_path, program=("-c", grouped)) as running,
+        local_service(checkpoint_folder, tmp_path, changes=changes) as running,
         running.client() as client,
     ):
         assert fill(0.90) == [200, 200, 200, 200]
         assert fill(0.92) == [200, 200, 503, 503]
         assert fill(0.96) == [200, 503, 503, 503]
         refused = client.post("/predict", json=SMALL)
-        assert refused.json()["detail"] == (
-            "96% of the memory is in use, and above 95% the service takes no request that "
-            "computes: try again later, or ask another replica."
-        )
+        assert_problem(refused, 503, "overloaded", says="96% of the memory is in use")
         assert refused.headers["retry-after"] == "2"
-        assert running.metric("headlight_memory_refused_total") == 6
+        assert running.refused() == {"memory": 6}
         assert fill(0.5) == [200, 200, 200, 200]
         assert running.errors() == []

@@ -1,4 +1,4 @@
-"""What the paths of other systems answer: the same verdicts as `/predict`, in other shapes."""
+"""The paths of other systems: the answers of `/predict` in other shapes, and their problems."""
 
 import math
 import re
@@ -8,29 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema
 import pytest
 
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.problems import error
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.kinds import FOREIGN, JSON, ask
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import RunningService, local_service
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
 LONG = "good " * MAX_LENGTH
 CUT = "x-headlight-truncated"
 
 
-def verdicts(client: httpx.Client, texts: list[str]) -> list[dict[str, Any]]:
-    """What `/predict` says of texts."""
+def predictions(client: httpx.Client, texts: list[str]) -> list[dict[str, Any]]:
+    """What `/predict` answers."""
     answer = client.post("/predict", json={"sentences": texts})
     assert answer.status_code == 200
-    predictions: list[dict[str, Any]] = answer.json()["predictions"]
-    return predictions
+    found: list[dict[str, Any]] = answer.json()["predictions"]
+    return found
 
 
-def ranked(verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    """The labels of a verdict with their scores, the best first."""
-    scores = [{"label": name, "score": share} for name, share in verdict["probabilities"].items()]
+def ranked(prediction: dict[str, Any]) -> list[dict[str, Any]]:
+    """The labels of a prediction with their scores, the best first."""
+    scores = [
+        {"label": name, "score": share} for name, share in prediction["probabilities"].items()
+    ]
     return sorted(scores, key=lambda each: -each["score"])
 
 
@@ -47,7 +49,7 @@ def near(one: object, other: object) -> bool:
 
 @pytest.mark.parametrize("path", ["/", "/hf"])
 def test_hugging_face_lists_scores_for_each_text(client: httpx.Client, path: str) -> None:
-    both = [ranked(verdict) for verdict in verdicts(client, TEXTS)]
+    both = [ranked(prediction) for prediction in predictions(client, TEXTS)]
 
     for inputs, expected in ((TEXTS[0], both[:1]), (TEXTS, both), (TEXTS[:1], both[:1])):
         answer = client.post(path, json={"inputs": inputs, "parameters": {}})
@@ -64,7 +66,7 @@ def test_only_so_many_labels_are_listed(
 
     (scores,) = client.post("/hf", json=body).json()
 
-    assert near(scores, ranked(verdicts(client, TEXTS[:1])[0])[:count])
+    assert near(scores, ranked(predictions(client, TEXTS[:1])[0])[:count])
 
 
 def test_scores_are_probabilities_logits_or_their_sigmoids(client: httpx.Client) -> None:
@@ -76,11 +78,11 @@ def test_scores_are_probabilities_logits_or_their_sigmoids(client: httpx.Client)
         )
         return {each["label"]: each["score"] for each in listed}
 
-    logits, (verdict,) = scores("none"), verdicts(client, TEXTS[:1])
+    logits, (prediction,) = scores("none"), predictions(client, TEXTS[:1])
 
     temperature = client.get("/model").json()["temperature"]
     powers = {label: math.exp(logit / temperature) for label, logit in logits.items()}
-    for label, share in verdict["probabilities"].items():
+    for label, share in prediction["probabilities"].items():
         assert math.isclose(share, powers[label] / sum(powers.values()), abs_tol=1e-5)
         assert math.isclose(scores("softmax")[label], share, abs_tol=1e-5)
         assert math.isclose(scores("sigmoid")[label], 1 / (1 + math.exp(-logits[label])))
@@ -100,27 +102,27 @@ def test_scores_are_probabilities_logits_or_their_sigmoids(client: httpx.Client)
 def test_tei_gets_a_list_for_a_list(client: httpx.Client, inputs: object, texts: list[str]) -> None:
     answer = client.post("/predict", json={"inputs": inputs})
 
-    assert near(answer.json(), [ranked(verdict) for verdict in verdicts(client, texts)])
+    assert near(answer.json(), [ranked(prediction) for prediction in predictions(client, texts)])
 
 
-def test_tei_gets_scores_alone_for_one_text(client: httpx.Client) -> None:
+def test_tei_gets_only_scores_for_one_text(client: httpx.Client) -> None:
     answer = client.post("/predict", json={"inputs": TEXTS[0], "truncate": False})
 
-    assert near(answer.json(), ranked(verdicts(client, TEXTS[:1])[0]))
+    assert near(answer.json(), ranked(predictions(client, TEXTS[:1])[0]))
 
 
 def test_the_end_that_is_cut_off_can_be_chosen(client: httpx.Client) -> None:
     text = "bad " * 20 + "superb " * 20
     for direction, truncation in (("Left", "left"), ("Right", "right"), ("left", "left")):
         body = {"sentences": [text], "truncation": truncation}
-        (verdict,) = client.post("/predict", json=body).json()["predictions"]
+        (prediction,) = client.post("/predict", json=body).json()["predictions"]
         given = {"inputs": text, "truncation_direction": direction}
         answer = client.post("/predict", json=given)
-        assert near(answer.json(), ranked(verdict))
+        assert near(answer.json(), ranked(prediction))
         side = {"input": text, "truncation_side": truncation}
         assert near(
             client.post("/classify", json=side).json()["data"][0]["probs"],
-            list(verdict["probabilities"].values()),
+            list(prediction["probabilities"].values()),
         )
 
 
@@ -133,7 +135,7 @@ def test_the_end_that_is_cut_off_can_be_chosen(client: httpx.Client) -> None:
         ("/invocations", {"instances": ["a", LONG, "b", LONG]}),
     ],
 )
-def test_what_was_cut_is_told(client: httpx.Client, path: str, body: dict[str, Any]) -> None:
+def test_what_was_cut_is_in_a_header(client: httpx.Client, path: str, body: dict[str, Any]) -> None:
     answer = client.post(path, json=body)
 
     assert (answer.status_code, answer.headers[CUT]) == (200, "1,3")
@@ -157,31 +159,22 @@ def test_a_text_that_is_too_long_can_be_refused(
 ) -> None:
     answer = client.post(path, json=body)
 
-    message = (
-        f"the text has {MAX_LENGTH + 2} tokens and the model reads at most {MAX_LENGTH}: "
-        f"shorten it, or {cut}"
-    )
-    assert answer.status_code == 422
-    assert answer.json() == {
-        "type": "/problems/text-too-long",
-        "title": "The text is too long",
-        "status": 422,
-        "detail": f"inputs: {message}.",
-        "errors": [error("body", "inputs", msg=message)],
-        "error": f"inputs: {message}.",
-    }
+    says = f"the text has {MAX_LENGTH + 2} tokens and the model reads at most {MAX_LENGTH}"
+    loc = ("body", "inputs")
+    assert_problem(answer, 422, "text-too-long", loc, says=says, foreign=True)
+    assert cut in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/classify", "/v1/classify"])
 def test_classify_has_the_shape_of_vllm(client: httpx.Client, path: str) -> None:
     model = client.get("/model").json()
-    both = verdicts(client, TEXTS)
+    both = predictions(client, TEXTS)
 
     body = {"model": model["name"], "input": TEXTS, "user": "me", "priority": 1}
     response = client.post(path, json=body, headers={"X-Request-ID": "mine"})
 
     answer = response.json()
-    count = sum(verdict["token_count"] for verdict in both)
+    count = sum(prediction["token_count"] for prediction in both)
     assert list(answer) == ["id", "object", "created", "model", "data", "usage"]
     assert (answer["id"], answer["object"]) == ("classify-mine", "list")
     assert answer["model"] == model["name"]
@@ -191,11 +184,11 @@ def test_classify_has_the_shape_of_vllm(client: httpx.Client, path: str) -> None
         [
             {
                 "index": index,
-                "label": verdict["label"],
-                "probs": list(verdict["probabilities"].values()),
+                "label": prediction["label"],
+                "probs": list(prediction["probabilities"].values()),
                 "num_classes": 2,
             }
-            for index, verdict in enumerate(both)
+            for index, prediction in enumerate(both)
         ],
     )
     assert answer["usage"] == {
@@ -206,7 +199,7 @@ def test_classify_has_the_shape_of_vllm(client: httpx.Client, path: str) -> None
     }
 
 
-def test_classify_gives_logits_too(client: httpx.Client) -> None:
+def test_classify_has_logits_too(client: httpx.Client) -> None:
     scores = client.post("/predict", json={"inputs": TEXTS[0], "raw_scores": True}).json()
     logits = {each["label"]: each["score"] for each in scores}
 
@@ -263,14 +256,14 @@ def test_invocations_take_every_form_of_mlflow(client: httpx.Client, body: objec
     answer = client.post("/invocations", json=body)
 
     assert answer.status_code == 200, answer.text
-    assert near(answer.json(), {"predictions": verdicts(client, TEXTS)})
+    assert near(answer.json(), {"predictions": predictions(client, TEXTS)})
 
 
 @pytest.mark.parametrize("inputs", [TEXTS[0], {"text": TEXTS[0]}])
 def test_invocations_take_one_text(client: httpx.Client, inputs: object) -> None:
     answer = client.post("/invocations", json={"inputs": inputs})
 
-    assert near(answer.json(), {"predictions": verdicts(client, TEXTS[:1])})
+    assert near(answer.json(), {"predictions": predictions(client, TEXTS[:1])})
 
 
 def test_info_describes_the_model_as_tei_does(client: httpx.Client) -> None:
@@ -321,44 +314,45 @@ def test_requests_are_counted_by_route(running: RunningService, client: httpx.Cl
 def few(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
-    """A service for MLflow alone."""
-    with service(
-        checkpoint_folder, tmp_path_factory.mktemp("few"), settings={"HEADLIGHT_COMPAT": "mlflow"}
-    ) as running:
+    """A service with only the paths of MLflow, and one name."""
+    folder = tmp_path_factory.mktemp("few")
+    options = ("--compat", "mlflow", "--allowed-hosts", "127.0.0.1")
+    with local_service(checkpoint_folder, folder, *options) as running:
         yield running
 
 
 OTHERS = [
     *(("POST", "/hf"), ("GET", "/health"), ("GET", "/info")),
     *(("POST", "/classify"), ("POST", "/v1/classify"), ("GET", "/v1/models")),
+    *(("GET", "/v2"), ("GET", "/v2/health/live"), ("POST", "/v2/models/{model}/infer")),
 ]
 MLFLOW = [("POST", "/invocations"), ("GET", "/ping"), ("GET", "/version")]
 
 
 def assert_nothing(client: httpx.Client, method: str, path: str) -> None:
     """Nothing is at a path, and the problem is the plain one."""
-    answer = client.request(method, path)
-    assert answer.status_code == 404
-    assert list(answer.json()) == ["type", "title", "status", "detail"]
+    assert_problem(client.request(method, path.format(model="tiny")), 404, "not-found")
     assert path not in client.get("/openapi.json").json()["paths"]
 
 
-def test_a_family_can_be_served_alone(few: RunningService) -> None:
+def test_only_one_family_can_be_served(few: RunningService) -> None:
     with few.client() as client:
         for method, path in OTHERS:
             assert_nothing(client, method, path)
         assert client.get("/ping").status_code == 200
         assert client.post("/invocations", json={"inputs": "good"}).status_code == 200
+        # Probes ask by addresses that are no name of the service.
+        elsewhere = {"host": "a.example"}
+        assert client.get("/ping", headers=elsewhere).status_code == 200
+        refused = client.post("/invocations", json={"inputs": "good"}, headers=elsewhere)
+        assert_problem(refused, 421, "misdirected", foreign=True)
 
 
 def test_without_hugging_face_predict_knows_no_inputs(few: RunningService) -> None:
     with few.client() as client:
         answer = client.post("/predict", json={"inputs": "good"})
-        assert answer.status_code == 422
-        assert answer.json()["detail"] == (
-            'Send {"sentences": ["…"]}: there is no field "inputs" here.'
-        )
-        assert "error" not in answer.json()
+        locs = ("body", "sentences"), ("body", "inputs")
+        assert_problem(answer, 422, "invalid-request", *locs)
         document = client.get("/openapi.json").json()
         sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]
         assert sent["application/json"]["schema"] == {"$ref": "#/components/schemas/PredictRequest"}
@@ -366,15 +360,12 @@ def test_without_hugging_face_predict_knows_no_inputs(few: RunningService) -> No
 
 def test_all_can_be_switched_off(checkpoint_folder: Path, tmp_path: Path) -> None:
     with (
-        service(checkpoint_folder, tmp_path, "--compat", "off") as running,
+        local_service(checkpoint_folder, tmp_path, "--compat", "off") as running,
         running.client() as client,
     ):
         for method, path in OTHERS + MLFLOW:
             assert_nothing(client, method, path)
-        refused = client.post("/", json={"inputs": "good"})
-        assert refused.status_code == 405
-        assert refused.json()["detail"] == "This path answers GET, HEAD."
-        assert "error" not in refused.json()
+        assert_problem(client.post("/", json={"inputs": "good"}), 405, "method-not-allowed")
         assert client.get("/").status_code == 200
         assert "/classify" not in running.metrics()
 
@@ -392,51 +383,152 @@ def test_the_interface_describes_them(client: httpx.Client) -> None:
     assert expected <= tagged
     sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
     assert sent["schema"]["anyOf"][1] == {"$ref": "#/components/schemas/InputsRequest"}
-    version = client.get("/model").json()["version"]
-    for path, operations in document["paths"].items():
-        for name, example in (
-            operations.get("post", {})
-            .get("requestBody", {"content": {"application/json": {}}})["content"]
-            .get("application/json", {})
-            .get("examples", {})
-            .items()
-        ):
-            place = path.format(model="tiny", version=version)
-            answer = client.post(place, json=example["value"])
-            assert answer.status_code in (200, 413), (path, name, answer.text)
 
 
-EXAMPLES = [
-    *(("/", {"inputs": TEXTS}), ("/hf", {"inputs": TEXTS[0]}), ("/predict", {"inputs": TEXTS})),
-    *(("/predict", {"inputs": TEXTS[0]}), ("/predict", {"sentences": TEXTS})),
-    *(("/classify", {"input": TEXTS}), ("/v1/classify", {"input": TEXTS[0]})),
-    *(("/invocations", {"inputs": TEXTS}), ("/info", None), ("/v1/models", None)),
-    *(("/health", None), ("/ping", None)),
+EACH = pytest.mark.parametrize("name", FOREIGN)
+
+
+@EACH
+def test_a_bad_text_is_named_as_the_client_sent_it(client: httpx.Client, name: str) -> None:
+    kind = FOREIGN[name]
+    for texts, bad in ((["a", " "], [1]), ([" ", "a", "\ud800"], [0, 2]), (["a", None], [1])):
+        refused = ask(client, kind, *texts)
+        assert_problem(refused, 422, "invalid-request", *map(kind.loc, bad), foreign=True)
+
+
+@EACH
+def test_the_number_of_texts_is_limited(client: httpx.Client, name: str) -> None:
+    kind = FOREIGN[name]
+    assert ask(client, kind, *["a"] * 40).status_code == 200
+    for count, says in ((41, "at most 40 texts are taken at once, got 41"), (0, "at least one")):
+        refused = ask(client, kind, *["a"] * count)
+        assert refused.status_code == 422
+        assert says in refused.json()["error"]
+
+
+WRONG: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
+    ("/hf", {"inputs": 1}, ("inputs",)),
+    ("/hf", {"inputs": {"text": "a"}}, ("inputs",)),
+    ("/hf", {}, ("inputs",)),
+    ("/hf", {"inputs": "a", "parameters": {"top_k": 0}}, ("parameters", "top_k")),
+    ("/hf", {"inputs": "a", "parameters": {"top_k": -(10**30)}}, ("parameters", "top_k")),
+    ("/hf", {"inputs": "a", "parameters": {"secret": 1, "other": 2}}, ("parameters",)),
+    ("/predict", {"inputs": "a", "sentence": "b"}, ("sentence",)),
+    ("/predict", {"inputs": [["a", "b"], ["c"]]}, ("inputs", 0)),
+    ("/predict", {"inputs": [["a", "b", "c"]]}, ("inputs", 0)),
+    (
+        "/predict",
+        {"inputs": "a", "raw_scores": True, "parameters": {"function_to_apply": "softmax"}},
+        (),
+    ),
+    ("/predict", {"inputs": "a", "truncate": True, "parameters": {"truncation": False}}, ()),
+    ("/classify", {"input": [1, 2]}, ("input",)),
+    ("/classify", {"input": [[1, 2]]}, ("input",)),
+    ("/classify", {"input": 1}, ("input",)),
+    ("/classify", {"input": "a", "truncate_prompt_tokens": 31}, ("truncate_prompt_tokens",)),
+    ("/classify", {"input": "a", "truncate_prompt_tokens": 10**30}, ("truncate_prompt_tokens",)),
+    ("/classify", {"input": "a", "add_special_tokens": False}, ("add_special_tokens",)),
+    ("/invocations", {}, ()),
+    ("/invocations", {"inputs": "a", "instances": ["b"]}, ()),
+    ("/invocations", {"inputs": 1}, ("inputs",)),
+    ("/invocations", {"inputs": {}}, ("inputs",)),
+    ("/invocations", {"inputs": {"text": 1}}, ("inputs", "text")),
+    ("/invocations", {"inputs": {"x": 1}}, ("inputs",)),
+    ("/invocations", {"instances": [{"text": "a"}, {"x": "b", "y": "c"}]}, ("instances", 1)),
+    (
+        "/invocations",
+        {"dataframe_split": {"columns": ["x", "text"], "data": [["a", "b"], ["c"]]}},
+        ("dataframe_split", "data"),
+    ),
+    (
+        "/invocations",
+        {"dataframe_split": {"columns": ["x", "text"], "data": [["a", "b"], ["c", None]]}},
+        ("dataframe_split", "data", 1, 1),
+    ),
+    ("/invocations", {"dataframe_records": [{"text": " "}]}, ("dataframe_records", 0)),
+    ("/invocations", {"inputs": {"text": ["a"] * 41}}, ("inputs",)),
+    (
+        "/invocations",
+        {"dataframe_split": {"columns": ["x"], "data": [["a"]] * 41}},
+        ("dataframe_split", "data"),
+    ),
+    ("/invocations", {"inputs": "a", "parameters": {}}, ()),
+    ("/", {"inputs": "a", "input": "a"}, ("input",)),
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), EXAMPLES)
-@pytest.mark.parametrize("wrong", [False, True])
-def test_an_answer_and_a_problem_fit_their_description(
-    client: httpx.Client, path: str, body: dict[str, Any] | None, *, wrong: bool
+@pytest.mark.parametrize(("path", "body", "loc"), WRONG)
+def test_what_is_wrong_is_named(
+    client: httpx.Client, path: str, body: dict[str, Any], loc: tuple[str | int, ...]
 ) -> None:
-    """Strictly: a member that is not described does not fit."""
-    document = client.get("/openapi.json").json()
-    for schema in document["components"]["schemas"].values():
-        if "properties" in schema:
-            schema["additionalProperties"] = False
-    if wrong:
-        headers = {"accept": "image/png", "x-request-timeout": "0"}
-        answer = client.request("POST" if body else "GET", path, json=body, headers=headers)
-        if path in ("/health", "/ping"):
-            assert answer.status_code == 200  # a probe's odd header is ignored
-            return
-        assert answer.status_code == 422
-    else:
-        answer = client.request("POST" if body else "GET", path, json=body)
-        assert answer.status_code == 200
-    operation = document["paths"][path]["post" if body else "get"]
-    described = operation["responses"][str(answer.status_code)]["content"]
-    schema = described[answer.headers["content-type"]]["schema"]
-    assert schema
-    jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
+    refused = client.post(path, json=body)
+    assert_problem(refused, 422, "invalid-request", ("body", *loc), foreign=True)
+
+
+def test_another_model_is_not_found(client: httpx.Client) -> None:
+    answer = client.post("/v1/classify", json={"model": "other", "input": "a"})
+    assert_problem(answer, 404, "not-found", foreign=True)
+    assert "other" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/hf", "/classify", "/v1/classify", "/invocations"])
+def test_what_is_no_body_is_a_problem_too(client: httpx.Client, path: str) -> None:
+    for content, headers, status, kind in (
+        (b"{", JSON, 400, "malformed-json"),
+        (b"", {}, 415, "unsupported-media-type"),
+        (b" " * 250_001, JSON, 413, "payload-too-large"),
+        (b"{}", {**JSON, "accept": "image/png"}, 406, "not-acceptable"),
+    ):
+        refused = client.post(path, content=content, headers=headers)
+        assert_problem(refused, status, kind, foreign=True)
+    refused = client.get(path)
+    if path != "/":
+        assert_problem(refused, 405, "method-not-allowed", foreign=True)
+        assert refused.headers["allow"] == "POST"
+
+
+def test_what_only_other_systems_have_is_a_problem_too(client: httpx.Client) -> None:
+    assert_problem(client.get("/v1/nothing"), 404, "not-found", foreign=True)
+    refused = client.post("/", json=[])
+    assert_problem(refused, 422, "invalid-request", ("body",), foreign=True)
+    for method, path in (("PUT", "/"), ("GET", "/nothing"), ("GET", "/hf/x"), ("POST", "/predict")):
+        assert "error" not in client.request(method, path).json()
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service with keys, each with a limit."""
+    folder = tmp_path_factory.mktemp("guarded")
+    keys = "\n".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))
+    (folder / "keys").write_text(keys, encoding="ascii")
+    options = ("--api-keys-file", str(folder / "keys"), "--rate-limit", "2/hour")
+    with local_service(checkpoint_folder, folder, *options) as running:
+        yield running
+
+
+@EACH
+def test_a_key_is_needed_and_its_rate_limited(guarded: RunningService, name: str) -> None:
+    kind = FOREIGN[name]
+    # Before its body is read, what comes to /predict has no form yet.
+    foreign = kind.path != "/predict"
+    with guarded.client() as client:
+        refused = ask(client, kind, "a")
+        assert_problem(refused, 401, "unauthorized", foreign=foreign)
+        assert refused.headers["www-authenticate"] == "Bearer"
+    with guarded.client(Authorization=f"Bearer {name.replace(' ', '-')}") as client:
+        assert [ask(client, kind, "a").status_code for _ in range(2)] == [200, 200]
+        late = ask(client, kind, "a")
+        assert_problem(late, 429, "rate-limited", foreign=foreign)
+        assert 1700 < int(late.headers["retry-after"]) <= 1800
+
+
+def test_what_describes_the_model_needs_a_key_and_health_does_not(guarded: RunningService) -> None:
+    with guarded.client() as client:
+        for path in ("/info", "/v1/models", "/v2/models/tiny"):
+            assert_problem(client.get(path), 401, "unauthorized", foreign=True)
+            right = client.get(path, headers={"Authorization": "Bearer models"})
+            assert right.status_code == 200
+        for path in ("/health", "/ping", "/version", "/v2/health/live"):
+            assert client.get(path).status_code == 200

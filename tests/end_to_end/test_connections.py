@@ -10,11 +10,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import pytest
 
-from tests.end_to_end.servers import RunningService, receive_all, service, wait_until
+from service.http import transport
+from tests.end_to_end.servers import (
+    RunningService,
+    local_service,
+    receive_all,
+    service,
+    wait_until,
+)
 
 LIMIT = 250_000  # of a body
 JSON = {"content-type": "application/json"}
@@ -146,11 +154,8 @@ def is_stalled(running: RunningService) -> bool:
 def test_who_does_not_read_is_counted_as_one_who_left(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
-    hasty = (
-        "import sys; import service.http.transport; service.http.transport._STALL_SECONDS = 2; "
-        "from service.__main__ import main; sys.exit(main())"
-    )
-    with service(checkpoint_folder, tmp_path, program=("-c", hasty)) as running:
+    changes = mock.patch.object(transport, "_STALL_SECONDS", 2)
+    with local_service(checkpoint_folder, tmp_path, changes=changes) as running:
         with connect_without_reading(running) as connection:
             connection.sendall(attention(8))
             wait_until(lambda: running.metric(LEFT) == 1)

@@ -1,4 +1,4 @@
-"""The classifier of the seed course, trained as there and served like any other."""
+"""The course's classifier, trained as there and served like any other."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.builders import WORDS, tiny_conv_checkpoint
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import local_service
+from tests.end_to_end.test_explanations import assert_multiplied_out, row_of, steps_of
 from tests.shared_data import shared_file
 from training.__main__ import main
 
@@ -22,7 +23,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     command = ["fit", *map(str, files), "--preset", "course", "--dtype", "float32"]
     # Not all of the preset's epochs: it has learnt what is asked here after a few.
     assert main([*command, "--epochs", "4", "--output", str(folder / "course")]) == 0
-    with service(folder / "course", folder) as running, running.client() as client:
+    with local_service(folder / "course", folder) as running, running.client() as client:
         yield client
 
 
@@ -74,7 +75,7 @@ def tiny(
     """A service with a tiny network of that kind, in both its forms."""
     folder = tmp_path_factory.mktemp("conv")
     checkpoint = tiny_conv_checkpoint(folder / "conv", mask_padding=request.param)
-    with service(checkpoint, folder) as running, running.client() as client:
+    with local_service(checkpoint, folder) as running, running.client() as client:
         yield client
 
 
@@ -110,10 +111,13 @@ def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(tiny: httpx.C
     np.testing.assert_allclose(rollout["attention"], mean["attention"], atol=1e-6)
 
 
-def test_a_text_that_does_not_fit_is_refused_if_asked(tiny: httpx.Client) -> None:
-    body = {"sentences": ["good " * 9], "truncation": "error"}
-
-    response = tiny.post("/predict", json=body)
-
-    assert response.status_code == 422
-    assert response.json()["type"].endswith("text-too-long")
+@pytest.mark.parametrize("sentence", ["a good film", "!!!", "not " * 20])
+def test_it_has_attributions_importance_and_steps(tiny: httpx.Client, sentence: str) -> None:
+    answer = tiny.get("/attributions", params={"sentence": sentence}).json()
+    for token, share in zip(answer["tokens"], answer["attributions"], strict=True):
+        assert (share == 0) is token["special"]
+    answer = tiny.get("/importance", params={"sentence": sentence}).json()
+    assert (answer["layers"], answer["heads"]) == ([0], [0, 1])
+    assert np.array(answer["importance"]).shape == (1, 2)
+    steps = steps_of(tiny, sentence=sentence, layer=0, query=0)
+    assert_multiplied_out(steps, row_of(tiny, steps, sentence=sentence))

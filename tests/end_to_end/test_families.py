@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import local_service
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family
 
 # `<s>` is text here, and special in transformers.
@@ -25,7 +25,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[httpx.Client]:
-    with service(folder, folder.parent) as running, running.client() as client:
+    with local_service(folder, folder.parent) as running, running.client() as client:
         yield client
 
 

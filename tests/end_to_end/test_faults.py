@@ -1,240 +1,246 @@
-"""Forward passes that fail or take too long, a queue that is full, a model that does not load."""
+"""Passes that fail or take too long, a full queue, a model that does not load: for every kind."""
 
 import re
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.end_to_end.problems import assert_problem, error
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.builders import tiny_checkpoint
+from tests.end_to_end.conftest import Start
+from tests.end_to_end.kinds import EXPLANATIONS, INFER, KINDS, MANY, PREDICT, ask
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import RunningService, local_service, service, wait_until
 
-Start = Callable[..., AbstractContextManager[RunningService]]
-INTERNAL = (
-    "The service failed to answer. Nothing is wrong with the request as far as is known; try "
-    "again, and give the X-Request-ID to whoever runs the service."
-)
-
-FULL_AT_128 = (
-    *("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32"),
-    *("--trusted-proxies", "127.0.0.1"),
-)
+LONG = "good " * 30  # 32 tokens
 # All its connections have one share.
 ONE_CLIENT = {"X-Forwarded-For": "192.0.2.1"}
+BACKLOG, OLDEST = "headlight_backlog_seconds", "headlight_queue_oldest_seconds"
+WAITING, TOKENS = "headlight_queue_requests", "headlight_queue_tokens"
 
 
-@pytest.fixture
-def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
-    """Starts a service that misbehaves as files in `tmp_path` say."""
+@dataclass(frozen=True, slots=True)
+class Faulty:
+    """A service and the folder that says how it misbehaves."""
 
-    def start(*options: str, ready: bool = True) -> AbstractContextManager[RunningService]:
-        program = ("-W", "error", "-m", "tests.end_to_end.misbehaving", str(tmp_path))
-        return service(checkpoint_folder, tmp_path, *options, program=program, ready=ready)
+    running: RunningService
+    folder: Path
 
-    return start
+    def order(self, text: str) -> None:
+        """Says what the next passes do."""
+        (self.folder / "pass").write_text(text, encoding="ascii")
+
+    def mend(self) -> None:
+        """Lets passes work again."""
+        (self.folder / "pass").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
-def shared(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service that behaves."""
-    with service(checkpoint_folder, tmp_path_factory.mktemp("shared")) as running:
-        yield running
+def _patient(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    folder = tmp_path_factory.mktemp("patient")
+    options = ("--request-timeout", "600", "--max-batch-tokens", "100")
+    changes = patches(folder)
+    with local_service(checkpoint_folder, folder, *options, changes=changes) as running:
+        yield Faulty(running, folder)
 
 
 @pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads of clients that wait."""
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        yield pool
+def faulty(_patient: Faulty) -> Iterator[Faulty]:
+    """A patient service, which the next test finds in order."""
+    yield _patient
+    _patient.mend()
+    _patient.running.wait_for(200)
 
 
-def predict(client: httpx.Client, *sentences: str) -> httpx.Response:
-    """Posts sentences."""
-    return client.post("/predict", json={"sentences": sentences})
+def predict(client: httpx.Client, *sentences: str, **headers: str) -> httpx.Response:
+    return ask(client, PREDICT, *sentences, **headers)
 
 
-def computed(folder: Path, kind: str = "computed") -> list[int]:
-    """The number of texts of each pass that was computed, or of each fused one that has begun."""
-    file = folder / kind
+def computed(folder: Path, name: str = "computed") -> list[int]:
+    """The texts of each pass that was computed, or of each fused one that has `begun`."""
+    file = folder / name
     return [int(line) for line in file.read_text("ascii").splitlines()] if file.exists() else []
 
 
-def test_a_failed_pass_answers_500_and_the_service_heals_itself(
-    start: Start, tmp_path: Path
-) -> None:
-    with start() as running, running.client() as client:
-        (tmp_path / "pass").write_text("fail", encoding="ascii")
-        response = predict(client, "good", "bad")
-        assert_problem(response, 500, "internal", "The service failed", INTERNAL)
-        assert_problem(
-            client.get("/health/ready"),
-            503,
-            "not-ready",
-            "The model is not ready",
-            "The last forward pass failed; the service probes itself every second.",
-            retry_after=1,
-        )
+def requests_with(status: int, route: str = "/predict", method: str = "POST") -> str:
+    return f'headlight_requests_total{{method="{method}",route="{route}",status="{status}"}}'
+
+
+def test_a_failed_pass_answers_500_and_the_service_heals_itself(faulty: Faulty) -> None:
+    running = faulty.running
+    failures = running.metric("headlight_forward_failures_total")
+    with running.client() as client:
+        faulty.order("fail")
+        for kind in KINDS.values():
+            response = ask(client, kind, "a good film")
+            assert_problem(response, 500, "internal", foreign=kind.foreign)
+        assert_problem(client.get("/health/ready"), 503, "not-ready", says="every second")
         assert client.get("/health/live").json() == {"status": "live"}
         assert running.metric("headlight_ready") == 0
-        assert running.metric("headlight_forward_failures_total") == 1
-        assert client.get("/attention?sentence=a").status_code == 500
-        (tmp_path / "pass").unlink()
+        assert running.metric("headlight_forward_failures_total") >= failures + len(KINDS)
+        faulty.mend()
         assert running.wait_for(200).json() == {"status": "ready"}
         assert running.metric("headlight_ready") == 1
-        assert predict(client, "good", "bad").status_code == 200
+        for kind in KINDS.values():
+            assert ask(client, kind, "a good film").status_code == 200
+        assert running.metric(TOKENS) == 0
+    log = running.log.read_text("utf-8")
+    assert "a forward pass failed" in log
+    assert "good film" not in log
 
 
-def test_a_request_that_works_heals_too(start: Start, tmp_path: Path) -> None:
-    with start() as running, running.client() as client:
-        (tmp_path / "pass").write_text("fail", encoding="ascii")
+def test_a_request_that_works_heals_too(faulty: Faulty) -> None:
+    with faulty.running.client() as client:
+        faulty.order("fail")
         assert predict(client, "good").status_code == 500
-        (tmp_path / "pass").unlink()
+        faulty.mend()
         assert predict(client, "good").status_code == 200
         assert client.get("/health/ready").status_code == 200
 
 
-def test_a_full_queue_refuses_with_a_time_to_come_back(
+def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(faulty: Faulty) -> None:
+    running, texts = faulty.running, ["good", "bad", "a film", "the plot", "good good"]
+    with running.client() as client:
+        whole = predict(client, *texts)
+        before = computed(faulty.folder)
+        failures = running.metric("headlight_forward_failures_total")
+        faulty.order("room 2")
+        halved = predict(client, *texts).json()["predictions"]
+        scores = [each["score"] for each in whole.json()["predictions"]]
+        assert [each["score"] for each in halved] == pytest.approx(scores, abs=1e-5)
+        assert computed(faulty.folder)[len(before) :] == [2, 1, 2]
+        assert client.get("/health/ready").status_code == 200
+        assert running.metric("headlight_forward_failures_total") == failures
+        faulty.order("room 0")
+        assert predict(client, *texts).status_code == 500
+        assert client.get("/health/ready").status_code == 503
+    log = running.log.read_text("utf-8")
+    assert '"message":"a pass ran out of memory: once more in halves","texts":5' in log
+
+
+def test_bad_requests_disturb_no_one(faulty: Faulty, pool: ThreadPoolExecutor) -> None:
+    with faulty.running.client() as client:
+        mixed = [pool.submit(predict, client, "good" if n % 2 else " ") for n in range(40)]
+        assert [future.result().status_code for future in mixed] == [422, 200] * 20
+
+
+def test_a_full_queue_refuses_every_kind(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
+    """First after its body is read, then by its head, when nothing has room."""
+    options = ("--max-sentences", "4", "--max-queue-tokens", "128", "--max-batch-tokens", "32")
+    patient = ("--request-timeout", "600", "--trusted-proxies", "127.0.0.1")
+    with start(*options, *patient) as running, running.client(**ONE_CLIENT) as client:
+        version = client.get("/model").json()["version"]
         (tmp_path / "pass").write_text("hold", encoding="ascii")
-        four_long = ["good " * 30] * 4  # 128 tokens, of which the first 32 go at once
-        waiting: list[Future[httpx.Response]] = [pool.submit(predict, client, *four_long)]
-        wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
-        refused = predict(client, *four_long[:2])
-        retry_after = int(refused.headers["retry-after"])
-        assert_problem(
-            refused,
-            503,
-            "overloaded",
-            "The service is overloaded",
-            "96 tokens are waiting, the request has 64, and the queue holds 128: come back later, "
-            "or try another replica.",
-            retry_after=retry_after,
+        # 128 tokens, of which the first 32 go at once
+        waiting = [pool.submit(predict, client, *[LONG] * 4)]
+        wait_until(lambda: running.metric(TOKENS) == 96)
+        says = "96 tokens are waiting, the request has 64, and the queue holds 128"
+        for kind in MANY.values():
+            refused = ask(client, kind, LONG, LONG)
+            assert_problem(refused, 503, "overloaded", says=says, foreign=kind.foreign)
+        integral = client.post("/attributions", json={"sentence": "a good film", "steps": 6})
+        assert_problem(integral, 503, "overloaded", says="the request has 40,")
+        assert running.refused() == {"queue_full": len(MANY) + 1}
+        waiting.append(pool.submit(predict, client, LONG))  # this one still fits
+        wait_until(lambda: running.metric(TOKENS) == 128)
+        counted = running.metric(requests_with(503))
+        lines = running.log.read_text("utf-8").count('"status":503')
+        says = "128 tokens are waiting, one usually has "
+        for kind in KINDS.values():
+            refused = client.post(kind.path, content=b"not even JSON")
+            # What comes to /predict has no form before its body is read.
+            foreign = kind.path not in ("/predict", *(each.path for each in EXPLANATIONS.values()))
+            assert_problem(refused, 503, "overloaded", says=says, foreign=foreign)
+            assert refused.headers["cache-control"] == "no-store"
+            assert refused.headers["x-content-type-options"] == "nosniff"
+        assert running.metric(requests_with(503)) == counted + 2
+        assert_problem(client.get("/attention?nothing=right"), 503, "overloaded", says=says)
+        versioned = INFER.replace("/infer", f"/versions/{version}/infer")
+        assert client.post(versioned, content=b"not even JSON").status_code == 503
+        route = "/v2/models/{model}/versions/{version}/infer"
+        assert running.metric(requests_with(503, route)) == 1
+        named = client.post("/predict", headers={"X-Request-ID": "mine"})
+        assert (named.status_code, named.headers["x-request-id"]) == (503, "mine")
+        # By its head alone: none has a line in the log.
+        assert running.log.read_text("utf-8").count('"status":503') == lines
+        # The connection goes on, and what does not wait for the network is answered.
+        assert client.get("/model").status_code == 200
+        assert client.get("/health/ready").status_code == 200
+        closed = running.send(
+            b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            b"X-Forwarded-For: 192.0.2.1\r\n\r\n"
         )
-        assert retry_after >= 1
-        waiting.append(pool.submit(predict, client, *four_long[:1]))  # this one still fits
+        assert closed.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         (tmp_path / "pass").unlink()
         assert [future.result().status_code for future in waiting] == [200, 200]
-        assert running.metric("headlight_queue_tokens") == 0
-        assert running.metric("headlight_queue_requests") == 0
+        assert (running.metric(TOKENS), running.metric(WAITING)) == (0, 0)
 
 
-def test_while_nothing_has_room_requests_are_refused_before_they_are_read(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start(*FULL_AT_128) as running, running.client(**ONE_CLIENT) as client:
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        waiting = [pool.submit(predict, client, *["good " * 30] * 4)]
-        wait_until(lambda: running.metric("headlight_queue_tokens") == 96)
-        waiting.append(pool.submit(predict, client, "good " * 30))
-        wait_until(lambda: running.metric("headlight_queue_tokens") == 128)
-        with running.client(**ONE_CLIENT) as kept:
-            for method, path, content in (
-                ("POST", "/predict", b"this is not even JSON"),
-                ("POST", "/attention", b"x" * 100_000),
-                ("GET", "/attention?nothing=right", b""),
-            ):
-                refused = kept.request(method, path, content=content)
-                assert_problem(
-                    refused,
-                    503,
-                    "overloaded",
-                    "The service is overloaded",
-                    "128 tokens are waiting, one usually has 1, and the queue holds 128: come back "
-                    "later, or try another replica.",
-                    retry_after=1,
-                )
-                assert refused.headers["cache-control"] == "no-store"
-                assert refused.headers["x-content-type-options"] == "nosniff"
-            named = kept.post("/predict", headers={"X-Request-ID": "mine"})
-            assert (named.status_code, named.headers["x-request-id"]) == (503, "mine")
-            # The connection goes on, and what does not wait for the network is answered.
-            assert kept.get("/model").status_code == 200
-            assert kept.get("/health/ready").status_code == 200
-            closed = running.send(
-                b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                b"X-Forwarded-For: 192.0.2.1\r\n\r\n"
-            )
-            assert closed.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-        refusals = 'headlight_requests_total{method="POST",route="/predict",status="503"}'
-        assert running.metric(refusals) == 2
-        assert '"request_id":"mine"' not in running.log.read_text("utf-8")  # never was a request
-        (tmp_path / "pass").unlink()
-        assert [future.result().status_code for future in waiting] == [200, 200]
-
-
-def test_a_request_past_its_deadline_is_dropped(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    options = ("--request-timeout", "0.5", "--max-batch-tokens", "1")
-    with start(*options) as running, running.client() as client:
-        before = len(computed(tmp_path))
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        waiting = [pool.submit(predict, client, text) for text in ("one", "two", "three")]
-        for future in waiting:
-            assert_problem(
-                future.result(),
-                504,
-                "timeout",
-                "The request took too long",
-                "No answer was ready within 0.5 seconds, and the work was dropped: send fewer "
-                "or shorter sentences at once, or try again later.",
-            )
-        (tmp_path / "pass").unlink()
-        assert running.metric("headlight_queue_tokens") == 0
-        wait_until(lambda: len(computed(tmp_path)) == before + 1)
-        assert predict(client, "four").status_code == 200
-        assert len(computed(tmp_path)) == before + 2  # two and three never were
-
-
-def test_a_client_may_want_its_answer_sooner(
+def test_requests_past_their_deadlines_are_dropped(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
     with start("--max-batch-tokens", "1") as running, running.client() as client:
         before = len(computed(tmp_path))
         (tmp_path / "pass").write_text("hold", encoding="ascii")
-        first = pool.submit(predict, client, "one")
-        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
-        hasty = client.post(
-            "/predict", json={"sentences": ["two"]}, headers={"X-Request-Timeout": "0.25"}
-        )
-        assert_problem(
-            hasty,
-            504,
-            "timeout",
-            "The request took too long",
-            "No answer was ready within 0.25 seconds, and the work was dropped: send fewer or "
-            "shorter sentences at once, or try again later.",
-        )
+        # More than the service allows is as if nothing were said.
+        first = pool.submit(predict, client, "one", **{"X-Request-Timeout": "1000000"})
+        wait_until(lambda: running.metric(WAITING) == 1)
+        for kind in KINDS.values():
+            late = ask(client, kind, "two", **{"X-Request-Timeout": "0.15"})
+            says = "No answer was ready within 0.15 seconds"
+            assert_problem(late, 504, "timeout", says=says, foreign=kind.foreign)
+        assert running.metric(TOKENS) == 0
         (tmp_path / "pass").unlink()
         assert first.result().status_code == 200
-        # More than the service allows is as if nothing were said.
-        patient = client.get("/attention?sentence=three", headers={"X-Request-Timeout": "1000000"})
-        assert patient.status_code == 200
-        assert len(computed(tmp_path)) == before + 2  # two never was
+        assert predict(client, "four").status_code == 200
+        assert len(computed(tmp_path)) == before + 2  # the others never were
+
+
+def test_every_request_has_the_deadline_of_the_service(start: Start, tmp_path: Path) -> None:
+    with start("--request-timeout", "0.5") as running, running.client() as client:
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
+        assert_problem(predict(client, "good"), 504, "timeout", says="within 0.5 seconds")
 
 
 @pytest.mark.parametrize("value", ["", "0", "0.0", "-1", "1e3", "soon", "nan", "inf", "1,5", "5 s"])
-def test_a_time_that_is_none_is_refused(shared: RunningService, value: str) -> None:
-    with shared.client() as client:
-        headers = {"X-Request-Timeout": value}
-        fault = "must be a number of seconds above 0, such as 2.5, given once"
-        assert_problem(
-            client.post("/predict", json={"sentences": ["good"]}, headers=headers),
-            422,
-            "invalid-request",
-            "The request is not valid",
-            f"X-Request-Timeout: {fault}.",
-            errors=[error("header", "X-Request-Timeout", msg=fault)],
-        )
-        assert client.get("/health/ready", headers=headers).status_code == 200
+def test_a_time_that_is_none_is_refused(client: httpx.Client, value: str) -> None:
+    headers = {"X-Request-Timeout": value}
+    refused = predict(client, "good", **headers)
+    assert_problem(refused, 422, "invalid-request", ("header", "X-Request-Timeout"))
+    assert client.get("/health/ready", headers=headers).status_code == 200
+
+
+def test_a_deadline_in_the_middle_drops_what_is_left(start: Start, tmp_path: Path) -> None:
+    # A pass for each node, and each takes a tenth of a second.
+    options = ("--max-batch-tokens", "5", "--request-timeout", "30")
+    body: dict[str, object] = {"sentence": "a good film", "steps": 3}
+    with start(*options) as running, running.client() as client:
+        assert client.post("/attributions", json=body).status_code == 200
+        before = len(computed(tmp_path))
+        (tmp_path / "pass").write_text("0.1", encoding="ascii")
+        hasty = {"X-Request-Timeout": "0.6"}
+        late = client.post("/attributions", json={**body, "steps": 60}, headers=hasty)
+        assert_problem(late, 504, "timeout")
+        with (
+            httpx.Client(base_url=running.url, timeout=0.4) as impatient,
+            pytest.raises(httpx.ReadTimeout),
+        ):
+            impatient.post("/attributions", json={**body, "steps": 60})
+        wait_until(lambda: running.metric(requests_with(499, "/attributions")) == 1)
+        assert running.metric(TOKENS) == 0
+        (tmp_path / "pass").unlink()
+        assert client.post("/attributions", json=body).status_code == 200
+        assert predict(client, "good").status_code == 200
+        # Some of their 2 * 61 passes, then 5 and 1 more.
+        assert before + 2 + 6 <= len(computed(tmp_path)) < before + 80
+        assert client.get("/health/ready").status_code == 200
 
 
 def test_what_could_not_be_answered_in_time_is_refused_at_once(
@@ -246,48 +252,82 @@ def test_what_could_not_be_answered_in_time_is_refused_at_once(
         waiting = [pool.submit(predict, client, "good") for _ in range(14)]
         computing = len(computed(tmp_path)) + 8  # by then the rate is known
         wait_until(lambda: len(computed(tmp_path)) >= computing)
-        refused = client.post(
-            "/predict", json={"sentences": ["bad"]}, headers={"X-Request-Timeout": "0.3"}
-        )
-        assert refused.status_code == 503
-        assert refused.json()["type"] == "/problems/overloaded"
-        assert "can be computed in the time that it has" in refused.json()["detail"]
+        refused = predict(client, "bad", **{"X-Request-Timeout": "0.3"})
+        says = "can be computed in the time that it has"
+        assert_problem(refused, 503, "overloaded", says=says)
+        assert running.refused() == {"deadline": 1}
+        (tmp_path / "pass").unlink()
         assert [future.result().status_code for future in waiting] == [200] * 14
 
 
-def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(
-    start: Start, tmp_path: Path
+def test_a_client_that_left_costs_nothing(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    with start("--max-batch-tokens", "100") as running, running.client() as client:
-        texts = ["good", "bad", "a film", "the plot", "good good"]
-        whole = predict(client, *texts)
-        before = computed(tmp_path)
-        (tmp_path / "pass").write_text("room 2", encoding="ascii")
-        scores = [each["score"] for each in whole.json()["predictions"]]
-        halved = predict(client, *texts).json()["predictions"]
-        assert [each["score"] for each in halved] == pytest.approx(scores, abs=1e-5)
-        assert computed(tmp_path)[len(before) :] == [2, 1, 2]
-        assert client.get("/health/ready").status_code == 200
-        assert running.metric("headlight_forward_failures_total") == 0
-        (tmp_path / "pass").write_text("room 0", encoding="ascii")
-        assert predict(client, *texts).status_code == 500
-        assert client.get("/health/ready").status_code == 503
-    log = running.log.read_text("utf-8")
-    assert '"message":"a pass ran out of memory: once more in halves","texts":5' in log
+    with start("--max-batch-tokens", "1") as running, running.client() as client:
+        before = len(computed(tmp_path))
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
+        first = pool.submit(predict, client, "one")
+        wait_until(lambda: running.metric(WAITING) == 1)
+        impatient = httpx.Client(base_url=running.url, timeout=0.2)
+        with impatient, pytest.raises(httpx.ReadTimeout):
+            predict(impatient, "two")
+        wait_until(lambda: running.metric(requests_with(499)) == 1)
+        (tmp_path / "pass").unlink()
+        assert first.result().status_code == 200
+        assert predict(client, "three").status_code == 200
+        assert len(computed(tmp_path)) == before + 2
+
+
+def test_others_are_answered_while_a_long_one_is_computed(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    with start("--max-batch-tokens", "5") as running, running.client() as client:
+        (tmp_path / "pass").write_text("0.05", encoding="ascii")
+        body = {"sentence": "a good film", "steps": 60}
+        long = pool.submit(client.post, "/attributions", json=body)
+        wait_until(lambda: running.metric(TOKENS) > 0)
+        for _ in range(5):
+            assert predict(client, "good").status_code == 200
+        assert ask(client, KINDS["importance"], "good").status_code == 200
+        assert not long.done()
+        (tmp_path / "pass").unlink()
+        assert long.result().status_code == 200
+
+
+def test_a_replica_that_hangs_looks_full_until_it_goes_on(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    options = ("--request-timeout", "1", "--watchdog-seconds", "600")
+    with start(*options) as running, running.client() as client:
+        assert (running.metric(BACKLOG), running.metric(OLDEST)) == (0, 0)
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
+        waiting = pool.submit(predict, client, "good")
+        wait_until(lambda: running.metric(OLDEST) > 0)
+        wait_until(lambda: running.metric(BACKLOG) > 0)
+        assert waiting.result().status_code == 504
+        assert running.metric(OLDEST) == 0  # nobody waits any more
+        wait_until(lambda: running.metric(BACKLOG) == 1)  # and the worker is still taken
+        (tmp_path / "pass").unlink()
+        wait_until(lambda: running.metric(BACKLOG) == 0)
+        assert predict(client, "good").status_code == 200
+        assert running.refused() == {}  # it was admitted, and missed its deadline
 
 
 def test_a_pass_that_does_not_end_turns_liveness_off_and_hinders_nothing_else(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+    checkpoint_folder: Path, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
     options = ("--watchdog-seconds", "1", "--request-timeout", "2", "--drain-seconds", "0.1")
-    with start(*options) as running, running.client() as client:
+    program = ("-W", "error", "-m", "tests.end_to_end.misbehaving", str(tmp_path))
+    with (
+        service(checkpoint_folder, tmp_path, *options, program=program) as running,
+        running.client() as client,
+    ):
         assert client.get("/health/live").status_code == 200
         (tmp_path / "pass").write_text("600", encoding="ascii")
         waiting = [pool.submit(predict, client, "good") for _ in range(3)]
-        stuck = "A forward pass has not ended for 1 seconds: the process has to be restarted."
         live = running.wait_for(503, "/health/live")
-        assert_problem(live, 503, "not-ready", "The model is not ready", stuck, retry_after=1)
-        assert client.get("/health/ready").json()["detail"] == stuck
+        assert_problem(live, 503, "not-ready", says="has not ended for 1 seconds")
+        assert client.get("/health/ready").json()["detail"] == live.json()["detail"]
         assert client.get("/model").status_code == 200
         assert running.metric("headlight_ready") == 0
         assert [future.result().status_code for future in waiting] == [504] * 3
@@ -298,48 +338,27 @@ def test_a_pass_that_does_not_end_turns_liveness_off_and_hinders_nothing_else(
     assert '"message":"ended with a forward pass that does not end"' in log
 
 
-def test_a_client_that_left_costs_nothing(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start("--max-batch-tokens", "1") as running, running.client() as client:
-        before = len(computed(tmp_path))
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        first = pool.submit(predict, client, "one")
-        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
-        impatient = httpx.Client(base_url=running.url, timeout=0.2)
-        with impatient, pytest.raises(httpx.ReadTimeout):
-            predict(impatient, "two")
-        unanswered = 'headlight_requests_total{method="POST",route="/predict",status="499"}'
-        wait_until(lambda: unanswered in running.metrics())
-        (tmp_path / "pass").unlink()
-        assert first.result().status_code == 200
-        assert predict(client, "three").status_code == 200
-        assert len(computed(tmp_path)) == before + 2
-        assert running.metric(unanswered) == 1
-
-
 def test_while_the_model_loads(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "load").write_text("2", encoding="ascii")
-    loading = "The model is still loading: come back in a moment."
+    (tmp_path / "load").write_text("hold 0", encoding="ascii")
     with start(ready=False) as running, running.client() as client:
-        assert client.get("/health/live").json() == {"status": "live"}
-        for response in (
-            client.get("/health/ready"),
-            predict(client, "good"),
-            client.get("/attention?sentence=a"),
-            client.get("/model"),
-        ):
-            assert_problem(
-                response,
-                503,
-                "not-ready",
-                "The model is not ready",
-                loading,
-                retry_after=1,
-            )
+        for kind in KINDS.values():
+            refused = ask(client, kind, "good")
+            says = "still loading"
+            assert_problem(refused, 503, "not-ready", says=says, foreign=kind.foreign)
+        for path in ("/health/ready", "/model"):
+            assert_problem(client.get(path), 503, "not-ready")
+        own = ("/v2/health/ready", "/v2/models/tiny/ready")
+        for path in ("/health", "/ping", "/info", "/v1/models", *own):
+            assert_problem(client.get(path), 503, "not-ready", foreign=True)
+        # The checkpoint says the last one.
+        for path in ("/health/live", "/version", "/v2/health/live", "/v2/models/tiny"):
+            assert client.get(path).status_code == 200
         assert running.metric("headlight_ready") == 0
-        running.wait_for(200)
-        assert predict(client, "good").status_code == 200
+        (tmp_path / "load").unlink()
+        running.wait_for(200, "/ping")
+        running.wait_for(200, "/v2/health/ready")
+        for kind in KINDS.values():
+            assert ask(client, kind, "good").status_code == 200
 
 
 def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
@@ -347,16 +366,9 @@ def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
     failed = "The model could not be loaded; the log of the service says why."
     with start(ready=False) as running, running.client() as client:
         wait_until(lambda: client.get("/health/ready").json()["detail"] == failed)
-        assert_problem(
-            predict(client, "good"),
-            503,
-            "not-ready",
-            "The model is not ready",
-            failed,
-            retry_after=1,
-        )
+        assert_problem(predict(client, "good"), 503, "not-ready", says=failed)
         assert client.get("/health/live").status_code == 200
-        (info,) = re.findall(r"^headlight_model_info.*$", client.get("/metrics").text, re.MULTILINE)
+        (info,) = re.findall(r"^headlight_model_info.*$", running.metrics(), re.MULTILINE)
     assert re.fullmatch(
         r'headlight_model_info\{device="cpu",dtype="float32",name=".+",version="\w+"\} 0\.0', info
     )
@@ -364,11 +376,29 @@ def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
     assert '"message":"the model could not be loaded","fault":"told to fail"' in log
 
 
-def test_bad_requests_disturb_no_one(start: Start, pool: ThreadPoolExecutor) -> None:
-    with start() as running, running.client() as client:
-        mixed = [
-            pool.submit(predict, client, *(["good"] if number % 2 else [" "]))
-            for number in range(40)
-        ]
-        answers = [future.result().status_code for future in mixed]
-    assert answers == [422, 200] * 20
+def test_a_folder_that_is_replaced_meanwhile_changes_no_answer(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    with local_service(folder, tmp_path) as running, running.client() as client:
+        version = client.get("/model").json()["version"]
+        before = [ask(client, kind, "a good film").json() for kind in EXPLANATIONS.values()]
+        tiny_checkpoint(folder, seed=1)
+        after = [ask(client, kind, "a good film").json() for kind in EXPLANATIONS.values()]
+        assert after == before
+        assert {answer["model"]["version"] for answer in before} == {version}
+        assert client.get("/health/ready").status_code == 200
+
+
+def test_requests_beyond_the_connections_are_counted(
+    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    with start("--max-connections", "1") as running, running.client() as first:
+        before = len(computed(tmp_path, "begun"))
+        (tmp_path / "pass").write_text("hold", encoding="ascii")
+        waiting = pool.submit(predict, first, "good")
+        wait_until(lambda: len(computed(tmp_path, "begun")) > before)
+        with running.client() as second:
+            assert predict(second, "good").status_code == 503
+        (tmp_path / "pass").unlink()
+        assert waiting.result().status_code == 200
+        lines = first.get("/metrics").text.splitlines()
+        assert 'headlight_refused_requests_total{reason="connections"} 1.0' in lines

@@ -11,7 +11,6 @@ import torch
 
 from headlight_client import Client
 from model import Head, Predictor, leave_out, load_predictor, open_checkpoint, switch_off
-from tests.end_to_end.problems import error
 from tests.end_to_end.servers import RunningService
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
 
@@ -113,97 +112,6 @@ def test_the_client_sends_both(running: RunningService) -> None:
     assert left.probabilities != plain.probabilities
     assert left.token_count == len(shown.tokens) == plain.token_count - 2
     assert shown.prediction.probabilities == pytest.approx(left.probabilities, abs=TOLERANCE)
-
-
-@pytest.mark.parametrize(
-    ("fields", "detail", "fault"),
-    [
-        (
-            {"head_mask": [{"layer": 2}]},
-            "head_mask.0.layer: the model has layers 0 to 1.",
-            error("body", "head_mask", 0, "layer", msg="the model has layers 0 to 1"),
-        ),
-        (
-            {"head_mask": [{"layer": 0}, {"layer": 0, "head": 2}]},
-            "head_mask.1.head: the model has heads 0 to 1.",
-            error("body", "head_mask", 1, "head", msg="the model has heads 0 to 1"),
-        ),
-        (
-            {"head_mask": [{"layer": 0, "heads": 1, "lyer": 1}]},
-            "head_mask.0: an unknown field is given; did you mean head? known are layer, head.",
-            error(
-                *("body", "head_mask", 0),
-                msg="an unknown field is given; did you mean head? known are layer, head",
-            ),
-        ),
-        (
-            {"omit": [7]},
-            "omit.0: token 7 is special and stays: the text's own are 1 to 6.",
-            error(
-                *("body", "omit", 0),
-                msg="token 7 is special and stays: the text's own are 1 to 6",
-            ),
-        ),
-        (
-            {"omit": [1, 8]},
-            "omit.1: the text has tokens 0 to 7.",
-            error("body", "omit", 1, msg="the text has tokens 0 to 7"),
-        ),
-        (
-            {"omit": [1, 2, 3, 4, 5, 6]},
-            "omit.0: nothing of the text would be left: keep at least one token.",
-            error(
-                *("body", "omit", 0),
-                msg="nothing of the text would be left: keep at least one token",
-            ),
-        ),
-    ],
-)
-def test_what_is_not_there_is_refused(
-    client: httpx.Client, fields: dict[str, object], detail: str, fault: dict[str, object]
-) -> None:
-    for path, text in (("/predict", {"sentences": [TEXT]}), ("/attention", {"sentence": TEXT})):
-        response = client.post(path, json={**text, **fields})
-        assert response.status_code == 422
-        problem = response.json()
-        assert problem["type"] == "/problems/invalid-request"
-        assert problem["detail"].removeprefix("body.") == detail
-        assert problem["errors"] == [fault]
-
-
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
-        (
-            {"sentences": [TEXT, TEXT], "omit": [1]},
-            "is of one sentence alone, and 2 are given",
-        ),
-        (
-            {"sentences": [TEXT], "omit": [1], "truncation": "window"},
-            "is not of truncation window, in which tokens have other numbers: leave one out",
-        ),
-        (
-            {"sentences": [TEXT], "omit": [1], "granularity": "sentence"},
-            "is not of granularity sentence, whose sentences have tokens of their own: leave one "
-            "out",
-        ),
-    ],
-)
-def test_tokens_of_several_texts_have_no_numbers(
-    client: httpx.Client, fields: dict[str, object], fault: str
-) -> None:
-    response = client.post("/predict", json=fields)
-    assert response.status_code == 422
-    assert response.json()["errors"] == [error("body", "omit", msg=fault)]
-
-
-def test_a_query_takes_heads_as_json_and_no_tokens(client: httpx.Client) -> None:
-    refused = client.get("/attention", params={"sentence": TEXT, "omit": "1"})
-    assert refused.status_code == 422
-    assert "an unknown parameter is given" in refused.json()["detail"]
-    broken = client.get("/attention", params={"sentence": TEXT, "head_mask": "0:1"})
-    assert broken.status_code == 422
-    assert broken.json()["errors"] == [error("query", "head_mask", msg="must be a list")]
 
 
 def test_changed_texts_do_not_count_as_the_model_in_use(

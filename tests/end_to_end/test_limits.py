@@ -11,7 +11,7 @@ import pytest
 from model.tokenization.windows import most_tokens
 from service.api.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, local_service
 
 JSON = {"content-type": "application/json"}
 OPTIONS = (
@@ -27,7 +27,7 @@ def limited(
 ) -> Iterator[RunningService]:
     """A service with small limits."""
     folder = tmp_path_factory.mktemp("limits")
-    with service(checkpoint_folder, folder, *OPTIONS) as running:
+    with local_service(checkpoint_folder, folder, *OPTIONS) as running:
         yield running
 
 
@@ -176,7 +176,10 @@ def test_all_of_them(client: httpx.Client) -> None:
 
 def test_the_largest_answer_that_may_be_made(checkpoint_folder: Path, tmp_path: Path) -> None:
     options = ("--max-attention-weights", "400", "--max-sending-bytes", "20000")
-    with service(checkpoint_folder, tmp_path, *options) as running, running.client() as client:
+    with (
+        local_service(checkpoint_folder, tmp_path, *options) as running,
+        running.client() as client,
+    ):
         most = limits(client)["max_sending_bytes"]
         refused = client.get("/attention?sentence=a")
 

@@ -1,17 +1,19 @@
-"""The pages, what they load, and how long a browser keeps it."""
+"""The pages, what they load, how long a browser keeps it, and where types of problems lead."""
 
 import re
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 import pytest
 
+from service.errors import ALL_ERRORS, ServiceError
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import ROOT, RunningService, service
 
-NOWHERE = "Nothing is at this path: GET /docs shows what there is."
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 class Assets(HTMLParser):
@@ -32,20 +34,22 @@ class Assets(HTMLParser):
         self.inline |= inline_script or tag == "style" or "style" in attributes or bool(handlers)
 
 
-@pytest.mark.parametrize("path", ["/", "/docs"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/terms", "/problems", "/problems/overloaded"])
 def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
-    page = client.get(path)
+    page = client.get(path, headers=BROWSER)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["cache-control"] == "no-cache"
+    assert "default-src 'self'" in page.headers["content-security-policy"]
     assets = Assets()
     assets.feed(page.text)
     assert not assets.inline
-    assert len(assets.addresses) >= 3
+    assert len(assets.addresses) >= 2
     types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
     for address in assets.addresses:
         # Beside the page, wherever a proxy may show it.
         assert not address.startswith("/")
         assert "//" not in address
-        answer = client.get(f"/{address}")
+        answer = client.get(urljoin(str(page.url), address))
         assert answer.status_code == 200
         suffix = address.rpartition(".")[2]
         if suffix in types:
@@ -77,7 +81,7 @@ def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
     assert sorted(reached) == SCRIPTS
 
 
-def test_the_page_talks_to_six_routes_alone(client: httpx.Client) -> None:
+def test_the_page_talks_to_only_six_routes(client: httpx.Client) -> None:
     scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
     asked = [
         path
@@ -134,7 +138,7 @@ def test_the_version_is_that_of_the_content(
     script = folder / "static" / "words.js"
     script.write_bytes(script.read_bytes() + b"// One.\n")
     elsewhere = (
-        "import pathlib, sys; import service.api.routes.pages as pages; "
+        "import pathlib, sys; import service.page.routes as pages; "
         f"pages._FOLDER = pathlib.Path({str(folder)!r}); "
         "from service.__main__ import main; sys.exit(main())"
     )
@@ -149,7 +153,9 @@ def test_the_version_is_that_of_the_content(
         assert replaced.headers["cache-control"] == "no-cache"
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/static/{version}/page.js"])
+@pytest.mark.parametrize(
+    "path", ["/", "/docs", "/terms", "/static/page.js", "/static/{version}/page.js"]
+)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_what_a_browser_has_is_not_sent_again(client: httpx.Client, method: str, path: str) -> None:
     path = path.format(version=version_of(client))
@@ -164,11 +170,6 @@ def test_what_a_browser_has_is_not_sent_again(client: httpx.Client, method: str,
     other = client.request(method, path, headers={"if-none-match": '"x"'})
     assert other.status_code == 200
     assert other.content == first.content
-
-
-@pytest.mark.parametrize("path", ["/", "/docs"])
-def test_a_page_is_asked_for_anew(client: httpx.Client, path: str) -> None:
-    assert client.get(path).headers["cache-control"] == "no-cache"
 
 
 def test_the_documentation_keeps_its_policy(client: httpx.Client) -> None:
@@ -196,7 +197,7 @@ def test_a_page_of_another_version_still_finds_its_files(client: httpx.Client) -
 def test_an_unknown_file_is_a_problem(client: httpx.Client, path: str) -> None:
     path = path.format(version=version_of(client))
     answer = client.get(path)
-    assert_problem(answer, 404, "not-found", "Nothing is here", NOWHERE)
+    assert_problem(answer, 404, "not-found")
     assert answer.headers["cache-control"] == "no-store"
 
 
@@ -219,16 +220,104 @@ def test_a_range_is_ignored(client: httpx.Client) -> None:
         assert answer.headers["accept-ranges"] == "none"
 
 
-def test_no_shared_cache_keeps_what_needs_a_key(checkpoint_folder: Path, tmp_path: Path) -> None:
-    closed = service(
-        checkpoint_folder,
-        tmp_path,
-        *("--page", "key", "--docs", "key"),
-        settings={"HEADLIGHT_API_KEYS": "right"},
+WORDS = [error.type for error in ALL_ERRORS]
+
+
+class Words(HTMLParser):
+    """Collects the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def handle_data(self, data: str) -> None:
+        """Notes a piece of text."""
+        self.text += data
+
+
+def words_of(page: httpx.Response) -> str:
+    """The text of a page, with single spaces."""
+    words = Words()
+    words.feed(page.text)
+    return " ".join(words.text.split())
+
+
+@pytest.mark.parametrize("kind", ALL_ERRORS, ids=WORDS)
+def test_each_type_has_a_page_json_and_text(client: httpx.Client, kind: type[ServiceError]) -> None:
+    path = f"/problems/{kind.type}"
+    told = client.get(path, headers={"accept": "application/json"})
+    assert told.headers["content-type"] == "application/json"
+    members = told.json()
+    assert list(members) == ["type", "title", "status", "when", "remedy"]
+    assert (members["type"], members["title"], members["status"]) == (path, kind.title, kind.status)
+
+    page = client.get(path, headers=BROWSER)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.text == client.get(path).text
+    words = words_of(page)
+    for said in (kind.type, kind.title, f"The status is {kind.status}."):
+        assert said in words
+    for name in ("when", "remedy"):
+        assert f"{members[name].replace('`', '')}." in words
+
+    text = client.get(path, headers={"accept": "text/plain"})
+    assert text.headers["content-type"] == "text/plain; charset=utf-8"
+    assert text.text == (
+        f"{kind.type} ({kind.status}): {kind.title}\n"
+        f"  when: {members['when']}\n"
+        f"  what to do: {members['remedy']}\n"
     )
-    with closed as running, running.client(authorization="Bearer right") as client:
-        path = f"/static/{version_of(client)}/page.js"
-        answer = client.get(path)
-        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
-        refused = httpx.get(running.url + path, headers={"if-none-match": answer.headers["etag"]})
-        assert refused.status_code == 401
+
+
+def test_the_type_of_a_real_problem_leads_to_its_page(client: httpx.Client) -> None:
+    refused = client.post("/predict", json={"text": "good"})
+    address = urljoin(str(refused.url), refused.json()["type"])
+    page = client.get(address)
+    assert page.status_code == 200
+    assert "What to do:" in words_of(page)
+
+
+def test_the_list_has_every_problem_in_order(client: httpx.Client) -> None:
+    listed = client.get("/problems", headers={"accept": "application/json"}).json()["problems"]
+    assert [each["type"] for each in listed] == [f"/problems/{word}" for word in WORDS]
+    for each in listed:
+        alone = client.get(each["type"], headers={"accept": "application/json"}).json()
+        assert alone == each
+    page = client.get("/problems", headers=BROWSER).text
+    assert re.findall(r'<section id="([^"]+)">', page) == WORDS
+    text = client.get("/problems", headers={"accept": "text/plain"}).text
+    assert re.findall(r"^(\S+) \([0-9]{3}\): ", text, re.MULTILINE) == WORDS
+
+
+@pytest.mark.parametrize("path", ["/problems", "/problems/timeout"])
+def test_head_and_what_a_browser_keeps(client: httpx.Client, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-type", "content-length", "etag", "cache-control", "vary"):
+        assert head.headers[name] == whole.headers[name]
+    assert whole.headers["cache-control"] == "no-cache"
+    assert whole.headers["vary"] == "Accept"
+    known = {"if-none-match": whole.headers["etag"]}
+    assert client.get(path, headers=known).status_code == 304
+    other = {**known, "accept": "text/plain"}
+    assert client.get(path, headers=other).status_code == 200
+
+
+def test_an_unknown_word(client: httpx.Client) -> None:
+    for path in ("/problems/Canary", "/problems/overloaded%3Cb%3E"):
+        refused = client.get(path)
+        assert_problem(refused, 404, "not-found")
+    assert client.get("/problems/").status_code == 404
+
+
+def test_they_are_counted_by_their_route(running: RunningService, client: httpx.Client) -> None:
+    def counted() -> list[float]:
+        labels = 'method="GET",route="/problems/{word}"'
+        names = [f'headlight_requests_total{{{labels},status="{status}"}}' for status in (200, 404)]
+        return [running.metric(name) for name in names]
+
+    before = counted()
+    client.get("/problems/timeout")
+    client.get("/problems/Canary")
+    assert counted() == [count + 1 for count in before]
+    assert "Canary" not in running.metrics()

@@ -7,43 +7,27 @@ import httpx
 import pytest
 
 from tests.end_to_end.collector import collecting
+from tests.end_to_end.kinds import EXPLANATIONS, INFER, JSON, PREDICT, tensor
 from tests.end_to_end.servers import RunningService, service
 
 CANARY = "KanarienvogelXYZ"
 LONG = f"{CANARY} " * 9
-JSON = {"content-type": "application/json"}
-PATHS = ("/predict", "/attention", "/attention/steps", "/attributions", "/importance")
+PATHS = ("/predict", *(kind.path for kind in EXPLANATIONS.values()))
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
 def test_a_canary_in_every_place_is_never_repeated(
     checkpoint_folder: Path, tmp_path: Path, log_format: str
 ) -> None:
+    """Nor sent with a trace, nor by a framework's telemetry, which its variable would turn on."""
     program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
     options = ("--log-format", log_format, "--max-attention-weights", "600")
-    with service(checkpoint_folder, tmp_path, *options, program=program) as running:
-        problems = _problems_of_bad_requests(running)
-        (tmp_path / "pass").write_text("fail", encoding="ascii")
-        problems += _problems_of_failing_passes(running)
-        with running.client() as client:
-            metrics = client.get("/metrics").text
-    log = running.log.read_text("utf-8")
-    assert "a forward pass failed" in log
-    assert "RuntimeError" in log
-    for text in (*problems, metrics, log):
-        assert CANARY.lower() not in text.lower()
-
-
-def test_no_canary_leaves_with_a_trace(checkpoint_folder: Path, tmp_path: Path) -> None:
-    """Nor by the telemetry of a framework, which its own variable would switch on."""
-    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
     with collecting() as collector:
         settings = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "OTEL_BSP_SCHEDULE_DELAY": "50",
             "FASTAPI_OTEL_AUTO_CONFIGURE": "true",
         }
-        options = ("--max-attention-weights", "600")
         with service(
             checkpoint_folder, tmp_path, *options, settings=settings, program=program
         ) as running:
@@ -52,16 +36,20 @@ def test_no_canary_leaves_with_a_trace(checkpoint_folder: Path, tmp_path: Path) 
             answers += _problems_of_failing_passes(running)
             # One asks for health, which has no span.
             collector.wait_for(len(answers) - 1)
+            metrics = running.metrics()
         log = running.log.read_text("utf-8")
+    assert "a forward pass failed" in log
+    assert "RuntimeError" in log
     assert {each.path for each in collector.received} == {"/v1/traces"}
+    routes = {kind.path for kind in (PREDICT, *EXPLANATIONS.values())}
     assert {span.name for span in collector.requests()} == {
-        *("POST /predict", "POST /attention", "POST /attributions", "POST /importance"),
-        *("GET /attention", "GET /attributions", "GET /importance", "GET /model"),
-        *("POST /attention/steps", "GET /attention/steps"),
-        *("GET", "PATCH"),
+        *(f"POST {route}" for route in routes),
+        *(f"GET {route}" for route in routes - {"/predict"}),
+        *("POST /v2/models/{model}/infer", "GET /model", "GET", "PATCH"),
     }
-    for content in (*(each.content for each in collector.received), log.encode()):
-        assert CANARY.lower().encode() not in content.lower()
+    sent = [each.content.decode("latin-1") for each in collector.received]
+    for text in (*answers, metrics, log, *sent):
+        assert CANARY.lower() not in text.lower()
 
 
 def _problems_of_bad_requests(running: RunningService) -> list[str]:
@@ -113,7 +101,9 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
             client.get("/model", headers={"accept": f"image/{CANARY}"}),
             client.get("/health/live", headers={"x-request-id": f"{CANARY} {CANARY}"}),
         ]
-        good = client.post("/predict", json={"sentences": [CANARY]})
+        body = {"sentences": [f"{CANARY}. {CANARY}"], "granularity": "sentence"}
+        good = client.post("/predict", json=body)
+        responses.append(client.post(INFER, json=tensor([CANARY], "score", id=CANARY)))
     assert good.status_code == 200
     assert {response.status_code for response in responses} == {200, 400, 404, 406, 413, 415, 422}
     return [_all_of(response) for response in (*responses, good)]

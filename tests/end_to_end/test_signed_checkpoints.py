@@ -13,7 +13,7 @@ from service import preflight as start
 from service.preflight import prepare
 from service.settings import SettingsError
 from tests.builders import tiny_checkpoint
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_start import refuse
 from tests.model.keys import KeyPair, elliptic_pair
 
@@ -42,7 +42,7 @@ def test_a_signed_folder_is_served(by: str, signed: Path, keys: KeyPair, tmp_pat
     options = ("--checkpoint-key", str(keys.public)) if by == "option" else ()
     settings = {} if options else {"HEADLIGHT_CHECKPOINT_KEY": str(keys.public)}
     with (
-        service(signed, tmp_path, *options, settings=settings) as running,
+        local_service(signed, tmp_path, *options, settings=settings) as running,
         running.client() as client,
     ):
         answer = client.post("/predict", json={"sentences": ["a warm film"]})

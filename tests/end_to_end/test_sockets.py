@@ -4,13 +4,17 @@ import json
 import re
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import httpx
 import pytest
 
-from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, service, wait_until
+from service.http import protocol, server
+from tests.end_to_end.problems import assert_members, assert_problem
+from tests.end_to_end.servers import RunningService, local_service, wait_until
 
 LIMIT = 250_000
 BODY = b'{"sentences": ["good"]}'
@@ -24,7 +28,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 NOT_HTTP = "Invalid HTTP request received."
 
 
-def content(answer: bytes) -> object:
+def content(answer: bytes) -> Any:  # noqa: ANN401
     """The JSON of one answer."""
     return json.loads(answer.partition(b"\r\n\r\n")[2])
 
@@ -34,26 +38,14 @@ def test_the_largest_body_passes_and_one_byte_more_does_not(client: httpx.Client
     body = BODY.ljust(LIMIT)
     assert client.post("/predict", content=body, headers=headers).status_code == 200
     response = client.post("/predict", content=body + b" ", headers=headers)
-    assert_problem(
-        response,
-        413,
-        "payload-too-large",
-        "The body is too large",
-        "The body has 250001 bytes; the limit is 250000 bytes: send fewer sentences at once.",
-    )
+    assert_problem(response, 413, "payload-too-large")
     assert response.headers["connection"] == "close"
 
 
 def test_a_declared_length_is_refused_before_the_body_is_sent(running: RunningService) -> None:
     answer = running.send(HEAD + b"Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert content(answer) == {
-        "type": "/problems/payload-too-large",
-        "title": "The body is too large",
-        "status": 413,
-        "detail": "The body has 99999999999 bytes; the limit is 250000 bytes: send fewer sentences "
-        "at once.",
-    }
+    assert_members(content(answer), 413, "payload-too-large", says="250000")
 
 
 def test_a_client_that_waits_for_the_word_gets_it(running: RunningService) -> None:
@@ -74,13 +66,7 @@ def test_a_chunked_body_is_refused_as_soon_as_it_is_too_long(running: RunningSer
     # and the last chunk never comes
     answer = running.send(CHUNKED + END, b"%x\r\n%b\r\n1\r\nx\r\n" % (LIMIT, b" " * LIMIT))
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert content(answer) == {
-        "type": "/problems/payload-too-large",
-        "title": "The body is too large",
-        "status": 413,
-        "detail": "The body is longer than it may be; the limit is 250000 bytes: send fewer "
-        "sentences at once.",
-    }
+    assert_members(content(answer), 413, "payload-too-large", says="250000")
 
 
 def test_what_follows_a_refused_body_is_no_request(running: RunningService) -> None:
@@ -217,7 +203,7 @@ def test_what_is_not_http_behind_a_request_does_not_take_its_answer(
 
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.count(b"HTTP/1.1 ") == 1
-    assert content(answer)["name"] == "tiny"  # type: ignore[index]
+    assert content(answer)["name"] == "tiny"
 
 
 def test_a_chunk_that_is_none_gets_a_bare_400(running: RunningService) -> None:
@@ -296,12 +282,10 @@ def test_paths_lead_nowhere_else(running: RunningService) -> None:
 def test_a_head_that_does_not_end_and_a_client_that_says_nothing_are_left(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
-    hasty = (
-        "import sys; import service.http.protocol, service.http.server; "
-        "service.http.protocol._HEAD_SECONDS = 0.5; service.http.server._KEEP_ALIVE_SECONDS = 1; "
-        "from service.__main__ import main; sys.exit(main())"
-    )
-    with service(checkpoint_folder, tmp_path, program=("-c", hasty)) as impatient:
+    changes = ExitStack()
+    changes.enter_context(mock.patch.object(protocol, "_HEAD_SECONDS", 0.5))
+    changes.enter_context(mock.patch.object(server, "_KEEP_ALIVE_SECONDS", 1))
+    with local_service(checkpoint_folder, tmp_path, changes=changes) as impatient:
         for said in (b"GET /model HTTP/1.1\r\nHost: a\r\nX-", b""):
             with impatient.connect() as connection:
                 connection.sendall(said)

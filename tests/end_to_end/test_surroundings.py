@@ -1,4 +1,4 @@
-"""`/model`, `/metrics` and `/openapi.json`."""
+"""What is round the texts: `/model`, `/metrics` and `/openapi.json`."""
 
 import json
 import re
@@ -9,11 +9,14 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from service.api.schemas import ModelAnswer
-from service.errors import ALL_ERRORS
+from service.errors import ALL_ERRORS, Refusal
 from tests.builders import VOCABULARY
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.deploy.queries import annotation_queries, panel_queries, rule_queries, selectors
+from tests.end_to_end.servers import ROOT, RunningService, local_service, wait_until
 
 SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
 
@@ -55,7 +58,7 @@ def test_model(client: httpx.Client) -> None:
                 "ece": 0.03,
             }
         ],
-        "thresholds": None,  # see test_thresholds
+        "thresholds": None,  # see test_answer_counts
         "limits": answer["limits"],  # see test_limits
     }
     assert list(answer) == list(ModelAnswer.model_fields)
@@ -64,16 +67,37 @@ def test_model(client: httpx.Client) -> None:
     assert answer["parameters"] == embeddings + 2 * layer + (8 * 8 + 8) + (8 * 2 + 2)
 
 
-def test_every_series_is_there_from_the_start_and_counts(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
+def test_an_idle_replica_has_few_series_and_all_that_rules_read(tmp_path: Path) -> None:
+    default = ROOT / "checkpoints" / "default"
+    with local_service(default, tmp_path) as running, running.client() as client:
+        for path in ("/health/live", "/health/ready", "/metrics"):
+            assert client.get(path).status_code == 200
+        found = series(client)
+    assert len(found) <= 300
+    names = {re.split(r"[{ ]", name)[0] for name in found}
+    read = {
+        selector.name
+        for query in [*panel_queries(), *annotation_queries(), *rule_queries()]
+        for selector in selectors(query.expression)
+    }
+    read = {name for name in read if name.startswith("headlight_")}
+    assert len(read) > 30
+    assert read <= names
+    # An error ratio must not miss the first error.
+    for route in ("/predict", "/attention", "/attention/steps", "/attributions", "/importance"):
+        for status in (500, 503, 504):
+            name = f'headlight_requests_total{{method="POST",route="{route}",status="{status}"}}'
+            assert found[name] == 0
+    assert all(f'headlight_refused_requests_total{{reason="{each}"}}' in found for each in Refusal)
+
+
+def test_what_is_asked_is_counted(checkpoint_folder: Path, tmp_path: Path) -> None:
+    options = (
+        *("--max-batch-tokens", "16", "--allowed-hosts", "127.0.0.1"),
+        *("--allowed-origins", "https://fine.org"),
+    )
     with (
-        service(
-            checkpoint_folder,
-            tmp_path,
-            *("--max-batch-tokens", "16", "--allowed-hosts", "127.0.0.1"),
-            *("--allowed-origins", "https://fine.org"),
-        ) as running,
+        local_service(checkpoint_folder, tmp_path, *options) as running,
         running.client() as client,
     ):
         before = series(client)
@@ -101,11 +125,11 @@ def test_every_series_is_there_from_the_start_and_counts(
 
         wait_until(is_counted)
         after = series(client)
-    assert before.keys() == after.keys()
+    assert before.keys() <= after.keys()
     changed = {
-        name: after[name] - before[name]
+        name: after[name] - before.get(name, 0)
         for name in after
-        if after[name] != before[name]
+        if after[name] != before.get(name, 0)
         and not name.startswith(("headlight_process_", "headlight_memory_used"))
     }
     counts = {name: change for name, change in changed.items() if "_bucket" not in name}
@@ -157,8 +181,11 @@ def test_every_series_is_there_from_the_start_and_counts(
 
 @pytest.fixture(scope="module")
 def document(client: httpx.Client) -> dict[str, Any]:
-    """The description of the interface."""
+    """The description of the interface, strictly: what is not described does not fit."""
     answer: dict[str, Any] = client.get("/openapi.json").json()
+    for schema in answer["components"]["schemas"].values():
+        if "properties" in schema:
+            schema["additionalProperties"] = False
     return answer
 
 
@@ -223,7 +250,7 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
         "get /health/ready": always | {"not-ready"},
         "get /metrics": asked | {"unauthorized", "not-found", "not-acceptable"},
     }
-    # told by the server to any request, whatever the route
+    # The server answers any request with these, whatever the route
     assert set.union(*told.values()) | {"not-found", "method-not-allowed"} == {
         kind.type for kind in ALL_ERRORS
     }
@@ -302,3 +329,67 @@ def _check(document: dict[str, Any], operation: dict[str, Any], response: httpx.
         return
     schema = documented[media_type]["schema"]
     jsonschema.validate(response.json(), {**schema, "components": document["components"]})
+
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        (None, TEXT),
+        ("", TEXT),
+        ("*/*", TEXT),
+        ("text/*", TEXT),
+        ("text/plain", TEXT),
+        ("text/plain;version=0.0.4;q=0.3, */*;q=0.1", TEXT),
+        ("image/png, text/plain;q=0.2", TEXT),
+        ("application/openmetrics-text", OPEN),
+        ("Application/OpenMetrics-Text", OPEN),
+        ("application/*", OPEN),
+        ("text/plain;q=0, */*", OPEN),
+        ("application/openmetrics-text; version=0.0.1", OPEN),
+        (  # Prometheus 2
+            "application/openmetrics-text;version=1.0.0,"
+            "application/openmetrics-text;version=0.0.1;q=0.75,"
+            "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            OPEN,
+        ),
+        (  # Prometheus 3, which prefers protocol buffers if native histograms are on
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
+            "encoding=delimited;q=0.7,"
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+            "application/openmetrics-text;version=0.0.1;q=0.5,"
+            "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+            "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            OPEN,
+        ),
+    ],
+)
+def test_every_scraper_is_answered_in_its_form(
+    client: httpx.Client, accept: str | None, form: str
+) -> None:
+    headers = {} if accept is None else {"accept": accept}
+    request = client.build_request("GET", "/metrics", headers=headers)
+    if accept is None:
+        del request.headers["accept"]
+    response = client.send(request)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == form
+    assert response.text.endswith("# EOF\n") == (form == OPEN)
+
+
+def test_both_forms_have_the_same_series(client: httpx.Client) -> None:
+    text = client.get("/metrics").text
+    opened = client.get("/metrics", headers={"accept": "application/openmetrics-text"}).text
+    assert {
+        (sample.name, frozenset(sample.labels.items()))
+        for family in read_text(text)
+        for sample in family.samples
+    } == {
+        (sample.name, frozenset(sample.labels.items()))
+        for family in read_openmetrics(opened)
+        for sample in family.samples
+    }
+    assert not [line for line in opened.splitlines() if "_created" in line]

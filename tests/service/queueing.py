@@ -76,7 +76,7 @@ class Setting:
         *,
         max_batch_tokens: int = 8,
         max_queue_tokens: int = 1000,
-        lanes: int = 1,
+        workers: int = 1,
         cores: int | None = None,
         extra: bool = False,
         computes_padding: bool = True,
@@ -86,12 +86,12 @@ class Setting:
         self.passes: list[Exception | None] = []
         self.lost: list[bool] = []
         self.threads: list[int] = []
-        self.executor = ThreadPoolExecutor(max_workers=lanes + 2 * extra)
+        self.executor = ThreadPoolExecutor(max_workers=workers + 2 * extra)
         self.batcher = Batcher(
             lambda encodings: self.recorder.classify(encodings),
             self.recorder.explain,
             executor=self.executor,
-            workers=lanes,
+            workers=workers,
             cores=cores,
             extra=extra,
             use_threads=self.threads.append,
@@ -109,7 +109,7 @@ class Setting:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Keeps a lane in a pass of one token, so that with one lane what comes waits."""
+        """Keeps a worker in a pass of one token, so that with one worker what comes waits."""
         self.recorder.gate.clear()
         holding = asyncio.create_task(self.batcher.predict([encoding(HOLDING)]))
         while not any(

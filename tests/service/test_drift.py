@@ -9,8 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from model import Encoding, Prediction, open_checkpoint
 from model.checkpoint.baseline import SCORE_BOUNDS
-from service.drift import AnswerCounts
-from service.metrics import PROMETHEUS_TEXT, Metrics
+from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest
 
 

@@ -1,7 +1,7 @@
 """Log lines, for machines and for people."""
 
 import asyncio
-import io
+import errno
 import json
 import logging
 import os
@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.logs import JsonFormatter, TextFormatter, configure_logging, log_request
+from service.logs import (
+    _MOST_WAITING,
+    JsonFormatter,
+    LineHandler,
+    TextFormatter,
+    Writer,
+    configure_logging,
+    log_request,
+)
 
 SECRET = "what the user wrote"
 
@@ -61,104 +69,155 @@ def test_text() -> None:
     [("auto", False, True), ("auto", True, False), ("json", True, True), ("text", False, False)],
 )
 def test_the_form_follows_setting_and_stream(
-    log_format: str, *, on_terminal: bool, as_json: bool
+    root: logging.Logger, log_format: str, *, on_terminal: bool, as_json: bool
 ) -> None:
     reading, writing = os.openpty() if on_terminal else os.pipe()
-    root = logging.getLogger()
-    before = root.handlers, root.level
     with os.fdopen(reading) as lines, os.fdopen(writing, "w") as stream:
-        try:
-            configure_logging(log_format, stream)
-            logging.getLogger("uvicorn.error").info("hello")
-        finally:
-            root.handlers, level = before
-            root.setLevel(level)
+        configure_logging(log_format, stream)
+        logging.getLogger("uvicorn.error").info("hello")
         line = lines.readline()
+        root.handlers[0].close()
     assert line.startswith("{") == as_json
     assert "hello" in line
 
 
-class Writes(io.StringIO):
-    """A stream that remembers each write."""
+class Pieces(Writer):
+    """Keeps what would be written."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.pieces: list[str] = []
+        self.lost = 0
+        self.pieces: list[list[str]] = []
 
-    def write(self, text: str) -> int:
-        self.pieces.append(text)
-        return len(text)
+    def put(self, lines: list[str]) -> None:
+        """Keeps a piece."""
+        self.pieces.append(lines)
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 @pytest.fixture
-def stream() -> Iterator[Writes]:
-    """Where all logs go, as text."""
+def root() -> Iterator[logging.Logger]:
+    """The root logger, which gets its handlers back."""
     root = logging.getLogger()
     before, level = root.handlers, root.level
-    stream = Writes()
-    configure_logging("text", stream)
-    yield stream
+    yield root
     root.handlers = before
     root.setLevel(level)
 
 
-def messages(piece: str) -> list[str]:
-    assert piece.endswith("\n")
-    return [line.partition(": ")[2] for line in piece.splitlines()]
+@pytest.fixture
+def written(root: logging.Logger) -> list[list[str]]:
+    """What is written together, as text."""
+    writer = Pieces()
+    root.handlers = [LineHandler(writer, TextFormatter())]
+    root.setLevel(logging.INFO)
+    return writer.pieces
 
 
-def test_lines_of_one_round_of_the_event_loop_are_one_write(stream: Writes) -> None:
+def messages(lines: list[str]) -> list[str]:
+    return [line.partition(": ")[2] for line in lines]
+
+
+def test_lines_of_one_round_of_the_event_loop_are_written_together(
+    written: list[list[str]],
+) -> None:
     async def answer_many() -> None:
         for number in range(3):
             log_request(route="/predict", status=200 + number)
-        assert stream.pieces == []
+        assert written == []
         await asyncio.sleep(0)
         log_request(route="/model", status=200)
         await asyncio.sleep(0)
 
     asyncio.run(answer_many())
-    assert [messages(piece) for piece in stream.pieces] == [
+    assert [messages(lines) for lines in written] == [
         [f"request route=/predict status={status}" for status in (200, 201, 202)],
         ["request route=/model status=200"],
     ]
 
 
-def test_a_warning_is_written_at_once_behind_what_came_before(stream: Writes) -> None:
+def test_a_warning_is_written_at_once_behind_what_came_before(written: list[list[str]]) -> None:
     async def warn() -> None:
         log_request(status=200)
         logging.getLogger("headlight.test").warning("careful")
-        assert [messages(piece) for piece in stream.pieces] == [["request status=200", "careful"]]
+        assert [messages(lines) for lines in written] == [["request status=200", "careful"]]
 
     asyncio.run(warn())
-    assert len(stream.pieces) == 1
+    assert len(written) == 1
 
 
-def test_lines_of_other_threads_are_written_at_once(stream: Writes) -> None:
+def test_lines_of_other_threads_are_written_at_once(written: list[list[str]]) -> None:
     log_request(status=200)
-    assert [messages(piece) for piece in stream.pieces] == [["request status=200"]]
+    assert [messages(lines) for lines in written] == [["request status=200"]]
 
 
-def test_the_line_of_a_request_is_that_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_a_request_is_that_of_a_record(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.25)
     fields = {"request_id": "abc", "route": "/predict", "status": 200, "milliseconds": 1.5}
-    root = logging.getLogger()
-    before, level = root.handlers, root.level
-    short, whole = Writes(), Writes()
-    try:
-        configure_logging("json", short)
-        log_request(**fields)
-        configure_logging("json", whole)
-        # With a second handler there is no short way.
-        root.addHandler(logging.NullHandler())
-        log_request(**fields)
-    finally:
-        root.handlers = before
-        root.setLevel(level)
-    assert short.pieces == whole.pieces
-    assert json.loads(short.pieces[0]) == {
+    writer = Pieces()
+    root.handlers = [LineHandler(writer, JsonFormatter())]
+    root.setLevel(logging.INFO)
+    log_request(**fields)
+    # With a second handler there is no short way.
+    root.addHandler(logging.NullHandler())
+    log_request(**fields)
+    [short], [whole] = writer.pieces
+    assert short == whole
+    assert json.loads(short) == {
         "time": "2023-11-14T22:13:20.250+00:00",
         "level": "info",
         "logger": "headlight.request",
         "message": "request",
         **fields,
     }
+
+
+def test_a_reader_that_has_gone_costs_only_the_lines() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    writer = Writer(writing)
+    writer.put(["one", "two"])
+    writer.close()
+    os.close(writing)
+    assert writer.lost == 2
+
+
+def test_a_reader_that_never_reads_delays_nobody_and_loses_no_more_than_it_must() -> None:
+    reading, writing = os.pipe()
+    writer = Writer(writing)
+    large = "x" * 200_000  # more than a pipe holds
+    for _ in range(_MOST_WAITING + 10):
+        writer.put([large])
+    assert 0 < writer.lost <= 10
+    lost = writer.lost
+    writer.put(["one", "two"])
+    assert writer.lost == lost + 2
+    started = time.monotonic()
+    writer.close()
+    assert time.monotonic() - started < 60
+    os.close(reading)
+    writer.close()  # now the thread ends
+    os.close(writing)
+
+
+def test_a_line_that_was_torn_does_not_spoil_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    room = [3, -1, 100]
+
+    def write(_: int, data: bytes) -> int:
+        size = room.pop(0)
+        if size < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(data[:size])
+        return min(size, len(data))
+
+    monkeypatch.setattr(os, "write", write)
+    writer = Writer(1)
+    writer.put(["first"])
+    writer.put(["second", "half \ud800"])
+    writer.close()
+    assert b"".join(written) == b"fir\nsecond\nhalf \\ud800\n"
+    assert writer.lost == 1

@@ -1,39 +1,55 @@
 """Answers clients of vLLM, SGLang and Dynamo: `/classify`, `/v1/classify`, `/v1/models`."""
 
 import time
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
-from pydantic import Field, ValidationInfo, field_validator
+from fastapi import Body
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from starlette.requests import Request
 from starlette.responses import Response
 
 from model import Prediction
-from service.api.compat.answers import ClassifyAnswer, ModelsAnswer
-from service.api.compat.bases import Body, TextOrList
-from service.api.compat.operations import Examples, computes, describes
-from service.api.compat.texts import Loc, Texts, predict_texts, truncated_header
-from service.api.requests import admit, choose_form, read_input, require_api_key
-from service.api.routes import answer_get
+from model.reading import ReadingOptions
+from service.api.compat.base import (
+    CUT_HEADER,
+    TAG,
+    TextOrList,
+    example,
+    predict_texts,
+    truncated_header,
+)
+from service.api.openapi import computes, describes
+from service.api.requests import (
+    Context,
+    answer_get,
+    answers,
+    choose_form,
+    from_body,
+    make_router,
+    require_access,
+)
+from service.api.schemas import RequestBody
 from service.api.state import state_of
+from service.api.texts import Loc, Texts
 from service.errors import NotFoundError
 from service.formats.json import JSON, json_response
 from service.http.middleware import id_of
 
-router = APIRouter()
+router = make_router(tags=[TAG])
 
 _FIELD = "input"
 _MOST = 1_000_000_000
 _TOKENS = "token ids are given, and only text is taken: send strings"
-_EXAMPLES: Examples = {
-    "one": ("One text", {"input": "A warm, funny film."}),
-    "several": (
+_EXAMPLES: dict[str, Any] = {
+    "one": example("One text", {"input": "A warm, funny film."}),
+    "several": example(
         "The logits of two texts",
         {"input": ["A warm, funny film.", "A waste of time."], "use_activation": False},
     ),
 }
 
 
-class ClassifyRequest(Body):
+class ClassifyRequest(RequestBody):
     """The body of `POST /classify`."""
 
     model: str | None = Field(None, description="The name of the served model, if it is named.")
@@ -52,7 +68,7 @@ class ClassifyRequest(Body):
     add_special_tokens: bool | None = Field(
         None, description="False is refused: the model reads no text without them."
     )
-    user: str | None = Field(None, description="Ignored: clients are told apart by their keys.")
+    user: str | None = Field(None, description="Ignored: clients are distinguished by their keys.")
     priority: int | None = Field(None, description="Ignored: all clients have the same share.")
 
     @field_validator("input")
@@ -85,29 +101,80 @@ class ClassifyRequest(Body):
         return add
 
 
+class ClassifyEntry(BaseModel):
+    """The answer for one text, as vLLM has it."""
+
+    index: int
+    label: str
+    probs: list[float]
+    num_classes: int
+
+
+class Usage(BaseModel):
+    """The tokens of a request."""
+
+    prompt_tokens: int
+    total_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: None
+
+
+class ClassifyAnswer(BaseModel):
+    """The answer of `POST /classify`."""
+
+    id: str
+    object: Literal["list"]
+    created: int
+    model: str
+    data: list[ClassifyEntry]
+    usage: Usage
+
+
+class ServedModel(BaseModel):
+    """The model, as OpenAI's API lists it."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    root: str
+    parent: None
+    max_model_len: int
+
+
+class ModelsAnswer(BaseModel):
+    """The answer of `GET /v1/models`."""
+
+    object: Literal["list"]
+    data: list[ServedModel]
+
+
+_CLASSIFY = computes("body", ClassifyAnswer, NotFoundError, good=CUT_HEADER)
+
+
 @router.post(
     "/classify",
-    **computes("classify", ClassifyRequest, _EXAMPLES, NotFoundError, answer=ClassifyAnswer),
+    name="classify",
+    summary="Classification, for clients of vLLM, SGLang and Dynamo",
+    **_CLASSIFY,
 )
-@router.post(
-    "/v1/classify",
-    **computes("classify_v1", ClassifyRequest, _EXAMPLES, NotFoundError, answer=ClassifyAnswer),
-)
-async def classify_input(request: Request) -> Response:
-    """Tells the most probable label of each text and the probabilities of all."""
-    admit(request)
-    state = state_of(request)
-    body = await read_input(request, ClassifyRequest)
+@router.post("/v1/classify", name="classify_v1", summary="The same, below /v1", **_CLASSIFY)
+@answers(from_body(ClassifyRequest))
+async def classify_input(
+    context: Context, body: Annotated[ClassifyRequest, Body(openapi_examples=_EXAMPLES)]
+) -> Response:
+    """Returns the most probable label of each text and the probabilities of all."""
+    state = context.state
     name = state.engine.info.name
     if body.model not in (None, name):
         # The other name is text of the client's own, so it is not repeated.
         raise NotFoundError(
             f"model: no model of that name is served: name {name}, or leave model out."
         )
-    predictions = await predict_texts(request, _texts_of(body))
+    predictions = await predict_texts(context, _texts_of(body))
     count = sum(each.token_count for each in predictions)
     answer = {
-        "id": f"classify-{id_of(request.scope)}",
+        "id": f"classify-{id_of(context.scope)}",
         "object": "list",
         "created": int(time.time()),
         "model": name,
@@ -125,10 +192,12 @@ async def classify_input(request: Request) -> Response:
     return json_response(answer, truncated_header(predictions))
 
 
-@answer_get(router, "/v1/models", **describes("models", ModelsAnswer))
+@answer_get(
+    router, "/v1/models", summary="The models, for clients of OpenAI", **describes(ModelsAnswer)
+)
 async def models(request: Request) -> Response:
     """Lists the served model, as OpenAI's clients read it."""
-    require_api_key(request)
+    require_access(request, "key")
     choose_form(request, JSON)
     model = state_of(request).engine.info
     entry = {
@@ -150,7 +219,8 @@ def _texts_of(body: ClassifyRequest) -> Texts:
         return (_FIELD,) if is_one else (_FIELD, index)
 
     items = body.input if isinstance(body.input, list) else [body.input]
-    return Texts(items, (_FIELD,), locate, body.truncation_side or "right")
+    options = ReadingOptions(body.truncation_side or "right")
+    return Texts(items, options, (_FIELD,), locate)
 
 
 def _entry(index: int, prediction: Prediction, *, logits: bool) -> dict[str, object]:

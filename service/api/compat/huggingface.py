@@ -1,56 +1,192 @@
-"""Answers clients of Hugging Face and of text-embeddings-inference (TEI)."""
+"""Answers clients of Hugging Face and of text-embeddings-inference (TEI): bodies with `inputs`."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Body
+from pydantic import BaseModel, Field, model_validator
+from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.compat.answers import InfoAnswer, LabelScore
-from service.api.compat.inputs import InputsRequest, answer_inputs
-from service.api.compat.operations import Examples, computes, describes, probes
-from service.api.requests import admit, choose_form, read_input, require_api_key
-from service.api.routes import answer_get
-from service.api.routes.health import ready
+from model import Prediction
+from model.reading import ReadingOptions
+from service.api.compat.base import (
+    CUT_HEADER,
+    TAG,
+    TextOrList,
+    example,
+    predict_texts,
+    truncated_header,
+    wrong,
+)
+from service.api.health import check_ready
+from service.api.openapi import computes, describes, probes
+from service.api.requests import (
+    Context,
+    RequestContext,
+    answer_get,
+    answers,
+    choose_form,
+    from_body,
+    make_router,
+    require_access,
+)
+from service.api.schemas import HealthAnswer, RequestBody, RequestMember
 from service.api.state import state_of
+from service.api.texts import Loc, Texts
 from service.formats.json import JSON, json_response
 
-router = APIRouter()
+router = make_router(tags=[TAG])
 
-_EXAMPLES: Examples = {
-    "one": ("One text", {"inputs": "A warm, funny film.", "parameters": {}}),
-    "several": (
+Function = Literal["softmax", "sigmoid", "none"]
+
+_FIELD = "inputs"
+_MOST = 1_000_000
+_PAIR = (
+    "a pair of texts is given, and the model reads one text at a time: send each text as a string "
+    "of the list"
+)
+
+
+class Parameters(RequestMember):
+    """The member `parameters` of a body with `inputs`."""
+
+    top_k: int | None = Field(
+        None, ge=1, le=_MOST, description="Most labels of each text; all if left out."
+    )
+    function_to_apply: Function | None = Field(
+        None,
+        description="`softmax` (the default): calibrated probabilities; `none`: logits; `sigmoid`: "
+        "of each logit by itself.",
+    )
+    truncation: bool | None = Field(None, description="The same as `truncate`.")
+
+
+class Options(RequestMember):
+    """The member `options`, which old clients send; nothing here depends on it."""
+
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
+
+
+class InputsRequest(RequestBody):
+    """A body with `inputs`."""
+
+    inputs: TextOrList = Field(description="A text, or a list of texts; TEI's `[[text], …]` too.")
+    parameters: Parameters | None = None
+    truncate: bool | None = Field(
+        None, description="Whether a text that is too long is cut (the default) or refused."
+    )
+    truncation_direction: Literal["Left", "Right", "left", "right"] = Field(
+        "Right", description="The end that is cut off."
+    )
+    raw_scores: bool = Field(False, description="Whether scores are logits.")
+    options: Options | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> "InputsRequest":
+        wanted = self.parameters or Parameters()
+        if self.raw_scores and wanted.function_to_apply not in (None, "none"):
+            raise ValueError("raw_scores and function_to_apply contradict each other: send one")
+        if None not in (self.truncate, wanted.truncation) and self.truncate != wanted.truncation:
+            raise ValueError("truncate and parameters.truncation differ: send one")
+        return self
+
+    @property
+    def function(self) -> Function:
+        """What makes scores of logits."""
+        if self.raw_scores:
+            return "none"
+        return (self.parameters or Parameters()).function_to_apply or "softmax"
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a text that is too long is cut."""
+        return False not in (self.truncate, (self.parameters or Parameters()).truncation)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A label with its score."""
+
+    label: str
+    score: float
+
+
+class LabelScore(BaseModel):
+    """A label of a text, with its score."""
+
+    label: str
+    score: float
+
+
+class ClassifierNames(BaseModel):
+    """The labels by their numbers, and the numbers by their labels."""
+
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+class ModelType(BaseModel):
+    """What the model does."""
+
+    classifier: ClassifierNames
+
+
+class InfoAnswer(BaseModel):
+    """The answer of `GET /info`."""
+
+    model_id: str
+    model_sha: str
+    model_dtype: str
+    model_type: ModelType
+    max_input_length: int
+    max_batch_tokens: int
+    max_client_batch_size: int
+    auto_truncate: bool
+    version: str
+
+
+_EXAMPLES: dict[str, Any] = {
+    "one": example("One text", {"inputs": "A warm, funny film.", "parameters": {}}),
+    "several": example(
         "The best label of each of two texts",
         {"inputs": ["A warm, funny film.", "A waste of time."], "parameters": {"top_k": 1}},
     ),
 }
-# For `POST /predict`.
-EXAMPLE = {
-    "summary": "In the form of TEI, and answered in it",
-    "value": {"inputs": "A warm, funny film."},
-}
+_LISTS = computes("body", list[list[LabelScore]], good=CUT_HEADER)
 
 
 @router.post(
-    "/", **computes("inputs_of_root", InputsRequest, _EXAMPLES, answer=list[list[LabelScore]])
+    "/",
+    name="inputs_of_root",
+    summary="Sentiment, for clients of Hugging Face, at the root",
+    **_LISTS,
 )
-@router.post("/hf", **computes("inputs", InputsRequest, _EXAMPLES, answer=list[list[LabelScore]]))
-async def classify_inputs(request: Request) -> Response:
+@router.post("/hf", name="inputs", summary="Sentiment, for clients of Hugging Face", **_LISTS)
+@answers(from_body(InputsRequest))
+async def classify_inputs(
+    context: Context, body: Annotated[InputsRequest, Body(openapi_examples=_EXAMPLES)]
+) -> Response:
     """Lists the labels of each text with their scores, as Hugging Face's clients read them."""
-    admit(request)
-    body = await read_input(request, InputsRequest)
-    return await answer_inputs(request, body, flat=False)
+    return await answer_inputs(context, body, flat=False)
 
 
-@answer_get(router, "/health", **probes("health"))
+@answer_get(router, "/health", summary="Health, as TEI and vLLM answer", **probes(HealthAnswer))
 async def health(request: Request) -> Response:
-    """Says whether requests should be sent here."""
-    return await ready(request)
+    """Reports whether requests should be sent here."""
+    check_ready(request)
+    return json_response({"status": "ready"})
 
 
-@answer_get(router, "/info", **describes("info", InfoAnswer))
+@answer_get(router, "/info", summary="The model, as TEI describes it", **describes(InfoAnswer))
 async def info(request: Request) -> Response:
     """Describes the model and its limits, as TEI does."""
-    require_api_key(request)
+    require_access(request, "key")
     choose_form(request, JSON)
     state = state_of(request)
     model, settings = state.engine.info, state.settings
@@ -73,3 +209,72 @@ async def info(request: Request) -> Response:
             "version": version("headlight"),
         }
     )
+
+
+async def answer_inputs(context: RequestContext, body: InputsRequest, *, flat: bool) -> Response:
+    """Classifies the texts of a body with `inputs`, and lists scores, the best first.
+
+    Args:
+        context: the admitted request.
+        body: its body.
+        flat: whether one text that stands in no list is answered with a list of its scores, as TEI
+            does, instead of a list of lists with one entry.
+    """
+    predictions = await predict_texts(context, texts_of(body))
+    scores = [_scores(each, body) for each in predictions]
+    is_one = flat and isinstance(body.inputs, str)
+    headers = truncated_header(predictions)
+    return json_response(scores[0] if is_one else scores, headers)
+
+
+def texts_of(body: InputsRequest) -> Texts:
+    """Returns the texts of a body; raises InvalidRequestError if `inputs` is something else."""
+    given = body.inputs
+    items: list[object]
+    nested = (
+        isinstance(given, list) and bool(given) and all(isinstance(each, list) for each in given)
+    )
+    if isinstance(given, list):
+        items = [
+            _only(each, (_FIELD, index)) if nested else each for index, each in enumerate(given)
+        ]
+    elif isinstance(given, str):
+        items = [given]
+    else:
+        raise wrong((_FIELD,), "must be a text or a list of texts")
+
+    def locate(index: int) -> Loc:
+        if isinstance(given, str):
+            return (_FIELD,)
+        return (_FIELD, index, 0) if nested else (_FIELD, index)
+
+    end: Literal["left", "right"] = (
+        "left" if body.truncation_direction.lower() == "left" else "right"
+    )
+    options = ReadingOptions(end if body.cuts else "error")
+    return Texts(items, options, (_FIELD,), locate, cut_by="set truncate to true")
+
+
+def _only(texts: list[object], loc: Loc) -> object:
+    if len(texts) == 2:
+        raise wrong(loc, _PAIR)
+    if len(texts) != 1:
+        raise wrong(loc, "must be a list of one text")
+    return texts[0]
+
+
+def _scores(prediction: Prediction, body: InputsRequest) -> list[Score]:
+    values: Sequence[float] = tuple(prediction.probabilities.values())
+    if body.function != "softmax":
+        values = prediction.logits
+    if body.function == "sigmoid":
+        values = [_sigmoid(value) for value in values]
+    pairs = zip(prediction.probabilities, values, strict=True)
+    scores = sorted((Score(*pair) for pair in pairs), key=lambda each: -each.score)
+    return scores[: (body.parameters or Parameters()).top_k]
+
+
+def _sigmoid(logit: float) -> float:
+    # Of a negative number only: the power of a large positive one would overflow.
+    power = math.exp(-abs(logit))
+    return 1 / (1 + power) if logit >= 0 else power / (1 + power)

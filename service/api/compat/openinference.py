@@ -1,39 +1,133 @@
-"""Answers clients of the Open Inference Protocol, such as those of Triton and KServe: `/v2/…`."""
+"""Answers clients of the Open Inference Protocol, such as those of Triton and KServe: `/v2/…`.
 
+Texts are classified as `POST /predict` does. With `attention` or `tokens` among the outputs, one
+text is answered as `/attention` does: its prediction and its weights come from one pass.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Request
+import fastapi
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.compat.infer import OCTETS, describe_outputs, infer, read_infer
-from service.api.compat.infer_answers import (
+from model import AttentionOptions, Encoding, Explanation, Prediction, Predictor
+from model.errors import InputError
+from model.reading import ReadingOptions, read_window
+from service.api.compat.base import (
+    CUT_HEADER,
+    TAG,
+    example,
+    predict_texts,
+    read_content,
+    truncated_header,
+    wrong,
+)
+from service.api.compat.openinference_schemas import (
+    INPUT,
     InferAnswer,
+    InferRequest,
     LiveAnswer,
     ModelMetadataAnswer,
     ModelNamesAnswer,
     ModelReadyAnswer,
+    OutputName,
     ReadyAnswer,
     ServerAnswer,
 )
-from service.api.compat.infer_schemas import INPUT, InferRequest
-from service.api.compat.operations import Examples, computes, describes, probes
-from service.api.requests import admit, choose_form, require_api_key, require_same_site
-from service.api.routes import answer_get
-from service.api.routes.health import live, ready
-from service.api.state import state_of
-from service.errors import CrossSiteError, NotFoundError, TooManyWeightsError
-from service.formats.json import JSON, json_response
-from service.formats.tensors import HEADER
-from service.http.middleware import hurry
+from service.api.health import check_live, check_ready
+from service.api.input import INLINE_BYTES, parse_json, validate
+from service.api.openapi import computes, describes, probes
+from service.api.requests import (
+    Context,
+    RequestContext,
+    answer_get,
+    answers,
+    choose_form,
+    make_router,
+    require_access,
+)
+from service.api.state import State, state_of
+from service.api.texts import COSTLY, Loc, Texts, bad_text, guard, invalid, run_aside
+from service.errors import (
+    CrossSiteError,
+    MalformedJsonError,
+    NotFoundError,
+    TooManyWeightsError,
+)
+from service.formats.json import JSON, encode_weights, json_response
+from service.formats.size_estimates import Size, estimate_size
+from service.formats.tensors import (
+    HEADER,
+    Body,
+    Datatype,
+    Output,
+    cut_tensors,
+    read_bytes,
+    read_nested,
+    split_body,
+    write_body,
+)
+from service.http.middleware import hurry, seconds_of
 
-router = APIRouter()
+router = make_router(tags=[TAG])
 
 _PLATFORM = "pytorch_safetensors"
 _MODEL, _VERSION = "/v2/models/{model}", "/v2/models/{model}/versions/{version}"
-_NAMES = {"model": "The name of the served model.", "version": "Its version."}
-_EXAMPLES: Examples = {
-    "two": (
+_MODEL_NAME, _VERSION_NAME = (
+    {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+    for name, description in (
+        ("model", "The name of the served model."),
+        ("version", "Its version."),
+    )
+)
+_LENGTH = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Bytes of the JSON, if tensors follow it as bytes.",
+    "schema": {"type": "integer", "minimum": 0},
+}
+OCTETS = "application/octet-stream"
+_Answer = tuple[Body, dict[str, str]]
+_Values = dict[str, NDArray[Any] | list[str]]
+
+_DATATYPES: Mapping[OutputName, Datatype] = {
+    "label": "BYTES",
+    "probabilities": "FP32",
+    "logits": "FP32",
+    "token_count": "INT32",
+    "truncated": "BOOL",
+    "attention": "FP32",
+    "tokens": "BYTES",
+}
+# What only one text is answered with, and only if it is asked for.
+_EXPLAINING: frozenset[OutputName] = frozenset({"attention", "tokens"})
+_BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
+_DATA: Loc = ("inputs", 0, "data")
+_TEXT: Loc = ("body", *_DATA, 0)
+_MICROSECONDS = 1_000_000
+_SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
+_FLOAT = 4
+# Bytes of the length before the text of a token, and of those of other outputs.
+_HEAD = 4_000
+# Of an answer as bytes: the weights, the same in little-endian order, and the whole body.
+_COPIES = 3
+_BYTES = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
+_EXAMPLES: dict[str, Any] = {
+    "two": example(
         "Two texts",
         {
             "inputs": [
@@ -50,65 +144,82 @@ _EXAMPLES: Examples = {
 }
 
 
-def _operation(operation: dict[str, Any], path: str) -> dict[str, Any]:
-    """Adds the names in a path to an operation."""
-    extra = operation["openapi_extra"]
-    extra["parameters"] = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": description,
-            "schema": {"type": "string"},
-        }
-        for name, description in _NAMES.items()
-        if f"{{{name}}}" in path
-    ]
-    return operation
-
-
-def _describes(name: str, path: str, answer: object) -> dict[str, Any]:
-    return _operation(describes(name, answer, (NotFoundError,)), path)
-
-
-def _infers(name: str, path: str) -> dict[str, Any]:
-    """Describes infer: its JSON, and that bytes may follow."""
-    more = (NotFoundError, TooManyWeightsError, CrossSiteError)
-    operation = computes(name, InferRequest, _EXAMPLES, *more, answer=InferAnswer)
-    octets = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
-    operation["openapi_extra"]["requestBody"]["content"] |= octets
-    operation["openapi_extra"]["responses"] = {"200": {"content": octets}}
-    operation = _operation(operation, path)
-    length = {
-        "name": HEADER,
-        "in": "header",
-        "required": False,
-        "description": "Bytes of the JSON, if tensors follow it as bytes.",
-        "schema": {"type": "integer", "minimum": 0},
-    }
-    operation["openapi_extra"]["parameters"].append(length)
-    return operation
-
-
-@router.post(f"{_MODEL}/infer", **_infers("infer", _MODEL))
-@router.post(f"{_VERSION}/infer", **_infers("infer_version", _VERSION))
-async def infer_model(request: Request) -> Response:
-    """Classifies texts; tensors come and go as JSON, or as bytes behind it."""
-    require_same_site(request)
-    admit(request, JSON, OCTETS)
+async def _read(context: RequestContext) -> InferRequest:
+    """Reads a request of the protocol; `data` of its input becomes a flat list of the texts."""
+    request, state = context.request, context.state
     _require_served(request)
-    wanted = await read_infer(request)
-    async with hurry(request.scope, wanted.seconds):
-        body, headers = await infer(request, wanted)
-    if body.header_length is None:
-        return Response(body.content, headers=headers, media_type=JSON)
-    headers |= {HEADER: str(body.header_length)}
-    return Response(body.content, headers=headers, media_type=OCTETS)
+    content = await read_content(request, state.settings.max_body_bytes, JSON, OCTETS)
+    lengths = request.headers.getlist(HEADER)
+    if len(content) > INLINE_BYTES:
+        return await asyncio.to_thread(_parse, content, lengths, state.limits)
+    return _parse(content, lengths, state.limits)
 
 
-@answer_get(router, "/v2", **describes("server", ServerAnswer))
+def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) -> InferRequest:
+    head, behind = split_body(content, lengths)
+    try:
+        value = parse_json(head)
+    except MalformedJsonError as error:
+        if lengths:
+            raise
+        hint = f"If tensors follow the JSON as bytes, give its length in {HEADER}."
+        raise MalformedJsonError(f"{error.detail} {hint}") from error
+    body = validate(InferRequest, value, source="body", context=limits)
+    (tensor,) = body.inputs
+    (part,) = cut_tensors(behind, [tensor.binary_size])
+    texts: Sequence[object]
+    if part is None:
+        texts = read_nested(tensor.data, tensor.shape, _DATA)
+    else:
+        texts = read_bytes(part, tensor.shape, _DATA)
+    return body.model_copy(update={"inputs": [tensor.model_copy(update={"data": texts})]})
+
+
+def _infers(*names: dict[str, Any]) -> dict[str, Any]:
+    return computes(
+        "body",
+        InferAnswer,
+        *(NotFoundError, TooManyWeightsError, CrossSiteError),
+        good={**CUT_HEADER, "content": _BYTES},
+        parameters=(*names, _LENGTH),
+        requestBody={"content": _BYTES},
+    )
+
+
+@router.post(
+    f"{_MODEL}/infer",
+    name="infer",
+    summary="Inference of the Open Inference Protocol",
+    **_infers(_MODEL_NAME),
+)
+@router.post(
+    f"{_VERSION}/infer",
+    name="infer_version",
+    summary="Inference of one version",
+    **_infers(_MODEL_NAME, _VERSION_NAME),
+)
+@answers(_read, JSON, OCTETS, same_site=True)
+async def infer_model(
+    context: Context, body: Annotated[InferRequest, fastapi.Body(openapi_examples=_EXAMPLES)]
+) -> Response:
+    """Classifies texts; tensors come and go as JSON, or as bytes behind it."""
+    async with hurry(context.scope, (body.options.timeout or 0) / _MICROSECONDS or None):
+        context.client = replace(context.client, seconds=seconds_of(context.scope))
+        answer, headers = await _infer(context, body)
+    if answer.header_length is None:
+        return Response(answer.content, headers=headers, media_type=JSON)
+    headers |= {HEADER: str(answer.header_length)}
+    return Response(answer.content, headers=headers, media_type=OCTETS)
+
+
+@answer_get(
+    router,
+    "/v2",
+    summary="The server, by the Open Inference Protocol",
+    **describes(ServerAnswer),
+)
 async def server(request: Request) -> Response:
-    """Says which server answers, and which extensions of the protocol it has."""
+    """Names the server and the extensions of the protocol that it has."""
     _admit(request)
     return json_response(
         {
@@ -119,41 +230,69 @@ async def server(request: Request) -> Response:
     )
 
 
-@answer_get(router, "/v2/models", **describes("models_v2", ModelNamesAnswer))
+@answer_get(
+    router,
+    "/v2/models",
+    name="models_v2",
+    summary="The models, by the Open Inference Protocol",
+    **describes(ModelNamesAnswer),
+)
 async def models(request: Request) -> Response:
     """Lists the served model."""
     _admit(request)
     return json_response({"models": [state_of(request).checkpoint.name]})
 
 
-@answer_get(router, "/v2/health/live", **probes("server_live", LiveAnswer))
+@answer_get(router, "/v2/health/live", summary="Whether the server is alive", **probes(LiveAnswer))
 async def server_live(request: Request) -> Response:
-    """Says that the process can answer at all, and that no forward pass hangs."""
-    await live(request)
+    """Reports that the process answers, and that no forward pass hangs."""
+    check_live(request)
     return json_response({"live": True})
 
 
-@answer_get(router, "/v2/health/ready", **probes("server_ready", ReadyAnswer))
+@answer_get(
+    router, "/v2/health/ready", summary="Whether the server is ready", **probes(ReadyAnswer)
+)
 async def server_ready(request: Request) -> Response:
-    """Says whether requests should be sent here."""
-    await ready(request)
+    """Reports whether requests should be sent here."""
+    check_ready(request)
     return json_response({"ready": True})
 
 
-@answer_get(router, f"{_MODEL}/ready", **_describes("model_ready", _MODEL, ModelReadyAnswer))
 @answer_get(
-    router, f"{_VERSION}/ready", **_describes("model_version_ready", _VERSION, ModelReadyAnswer)
+    router,
+    f"{_MODEL}/ready",
+    summary="Whether the model is ready",
+    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
+)
+@answer_get(
+    router,
+    f"{_VERSION}/ready",
+    name="model_version_ready",
+    summary="Whether one version is ready",
+    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
 )
 async def model_ready(request: Request) -> Response:
-    """Says whether requests for the model should be sent here."""
+    """Reports whether requests for the model should be sent here."""
     _admit(request)
     _require_served(request)
-    await ready(request)
+    check_ready(request)
     return json_response({"name": state_of(request).checkpoint.name, "ready": True})
 
 
-@answer_get(router, _MODEL, **_describes("model_metadata", _MODEL, ModelMetadataAnswer))
-@answer_get(router, _VERSION, **_describes("model_version_metadata", _VERSION, ModelMetadataAnswer))
+@answer_get(
+    router,
+    _MODEL,
+    summary="Inputs and outputs of the model",
+    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
+)
+@answer_get(
+    router,
+    _VERSION,
+    name="model_version_metadata",
+    summary="Inputs and outputs of one version",
+    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
+)
 async def model_metadata(request: Request) -> Response:
     """Names the inputs and outputs of the model."""
     _admit(request)
@@ -166,25 +305,167 @@ async def model_metadata(request: Request) -> Response:
             "versions": [checkpoint.version],
             "platform": _PLATFORM,
             "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
-            "outputs": describe_outputs(state),
+            "outputs": _describe_outputs(state),
             "parameters": {"labels": list(checkpoint.config.labels)},
         }
     )
 
 
 def _admit(request: Request) -> None:
-    require_api_key(request)
+    require_access(request, "key")
     choose_form(request, JSON)
 
 
 def _require_served(request: Request) -> None:
-    """Refuses another model and another version than are served."""
+    """Refuses a model or version that is not served."""
     checkpoint, given = state_of(request).checkpoint, request.path_params
-    # What was asked for is text of the client's own, so it is not repeated. On the short way to an
-    # endpoint both are right, and the request does not tell them.
+    # The other name is the client's own text, so it is not repeated. On the short way to an
+    # endpoint both are right, and the request has no path parameters.
     if given.get("model", checkpoint.name) != checkpoint.name:
         raise NotFoundError("No model of this name is served: GET /v2/models lists what is.")
     if given.get("version", checkpoint.version) != checkpoint.version:
         raise NotFoundError(
             f"This version of the model is not served: ask for {checkpoint.version}, or for none."
         )
+
+
+def _describe_outputs(state: State) -> list[dict[str, object]]:
+    """Describes the outputs of the model, as its metadata has them; -1 is any size."""
+    config = state.checkpoint.config
+    classes = len(config.labels)
+    shapes: Mapping[OutputName, tuple[int, ...]] = {
+        "label": (-1,),
+        "probabilities": (-1, classes),
+        "logits": (-1, classes),
+        "token_count": (-1,),
+        "truncated": (-1,),
+        "attention": (1, config.num_layers, config.num_heads, -1, -1),
+        "tokens": (1, -1),
+    }
+    return [
+        {"name": name, "datatype": _DATATYPES[name], "shape": shape}
+        for name, shape in shapes.items()
+    ]
+
+
+async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
+    """Returns the body of the answer, and headers that name the texts which were cut."""
+    if any(name in _EXPLAINING for name in _outputs(body)):
+        return await _explain(context, body)
+    options = ReadingOptions(body.options.truncation)
+    texts = Texts(body.texts, options, _DATA, lambda index: (*_DATA, index))
+    predictions = await predict_texts(context, texts)
+    return _write(context.state, body, predictions, _values(predictions))
+
+
+def _outputs(body: InferRequest) -> dict[OutputName, bool]:
+    """Returns the outputs to answer, each with whether its tensor follows the JSON as bytes."""
+    by_default = bool(body.options.binary_data_output)
+    if not body.outputs:
+        return dict.fromkeys(_BY_DEFAULT, by_default)
+    outputs: dict[OutputName, bool] = {}
+    for output in body.outputs:
+        binary = None if output.parameters is None else output.parameters.binary_data
+        outputs[cast("OutputName", output.name)] = by_default if binary is None else binary
+    return outputs
+
+
+async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
+    state = context.state
+    encoding = await _encode(state.engine.predictor, body)
+    tokens = [token.text for token in encoding.tokens or ()]
+    reserved = None
+    weights = 0
+    if "attention" in _outputs(body):
+        weights, size = _check_size(state, body, tokens)
+        reserved = context.reserve(size, _SHORTER)
+
+    def write(_: int, explanation: Explanation) -> _Answer:
+        """Runs on the worker that computed it."""
+        values = _values([explanation.prediction])
+        values |= {"attention": explanation.attention[np.newaxis], "tokens": tokens}
+        return _write(state, body, [explanation.prediction], values)
+
+    ((answer, headers),) = await state.engine.explain(
+        [AttentionOptions(encoding)],
+        write,
+        numbers=weights,
+        deadline=context.deadline,
+        # It costs as much as a request of this route, and admission estimates by route.
+        caller=replace(context.client, route="/attention"),
+    )
+    if reserved is not None:
+        reserved.shrink(len(answer.content))
+    return answer, headers
+
+
+async def _encode(predictor: Predictor, body: InferRequest) -> Encoding:
+    """Encodes the one text of a request, with its tokens."""
+    count = len(body.texts)
+    if count != 1:
+        message = f"attention and tokens work with one text, got {count}: leave both out"
+        raise wrong(("outputs",), message)
+    (text,) = body.texts
+    if not isinstance(text, str):
+        raise invalid(_TEXT, "the item is not a string: send text")
+    read = partial(guard, read_window, predictor, text, ReadingOptions(body.options.truncation))
+    try:
+        return await run_aside(read, COSTLY * len(text))
+    except InputError as error:
+        raise bad_text(error, _TEXT) from error
+
+
+def _write(
+    state: State, body: InferRequest, predictions: Sequence[Prediction], values: _Values
+) -> _Answer:
+    outputs = [_output(name, values[name], binary) for name, binary in _outputs(body).items()]
+    head = {
+        "model_name": state.checkpoint.name,
+        "model_version": state.checkpoint.version,
+        **({} if body.id is None else {"id": body.id}),
+    }
+    return write_body(head, outputs), truncated_header(predictions)
+
+
+def _check_size(state: State, body: InferRequest, tokens: Sequence[str]) -> tuple[int, Size]:
+    """Refuses an answer that would be too large; returns its weights and its size."""
+    info, most = state.engine.info, state.settings.max_attention_weights
+    maps = info.num_layers * info.num_heads
+    weights = maps * len(tokens) ** 2
+    if weights > most:
+        raise TooManyWeightsError(
+            f"{info.num_layers} layers of {info.num_heads} heads over {len(tokens)} tokens are "
+            f"{weights} weights; the limit is {most}: {_SHORTER}."
+        )
+    if _outputs(body)["attention"]:
+        answer = weights * _FLOAT + sum(_FLOAT + len(token.encode()) for token in tokens) + _HEAD
+        size = Size(answer, answer * _COPIES)
+    else:
+        size = estimate_size("json", [tokens], maps=maps, float_bytes=_FLOAT, listed=True)
+    return weights, size
+
+
+def _values(predictions: Sequence[Prediction]) -> _Values:
+    """The values of all outputs that any number of texts is answered with."""
+    return {
+        "label": [each.label for each in predictions],
+        "probabilities": np.array(
+            [list(each.probabilities.values()) for each in predictions], np.float32
+        ),
+        "logits": np.array([each.logits for each in predictions], np.float32),
+        "token_count": np.array([each.token_count for each in predictions], np.int32),
+        "truncated": np.array([each.truncated for each in predictions], np.bool_),
+    }
+
+
+def _output(name: OutputName, values: NDArray[Any] | list[str], binary: bool) -> Output:
+    shape: tuple[int, ...]
+    if isinstance(values, np.ndarray):
+        shape = values.shape
+    else:  # the tokens of the one text, or a label for each
+        shape = (1, len(values)) if name == "tokens" else (len(values),)
+    written = None
+    if name == "attention" and not binary:
+        assert isinstance(values, np.ndarray)  # noqa: S101 - its type is FP32
+        written = encode_weights(values[0], before=b"[", after=b"]")
+    return Output(name, _DATATYPES[name], shape, values, binary, written)

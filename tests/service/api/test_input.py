@@ -51,7 +51,7 @@ def read(
     request = request_of(pieces, content_type, **headers)
 
     def check(value: object) -> PredictRequest:
-        return validate(PredictRequest, value, place="body", context={"max_sentences": 3})
+        return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
 
     return asyncio.run(read_body(request, check, max_bytes=LIMIT))
 
@@ -170,7 +170,7 @@ def test_media_types(content_type: str, encoding: str, *, sound: bool) -> None:
         (b'{"sentences": [{"a": 1, "a": 2}]}', InvalidRequestError),
     ],
 )
-def test_a_field_given_twice_is_told_once_the_json_is_sound(
+def test_a_field_given_twice_is_reported_once_the_json_is_sound(
     body: bytes, error: type[ServiceError]
 ) -> None:
     with pytest.raises(error) as caught:

@@ -1,13 +1,20 @@
-"""Waiting for work on behalf of a client that may leave."""
+"""Letting a request in, and waiting for work on behalf of a client that may leave."""
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Hashable
+from types import SimpleNamespace
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from service.api.requests import unless_gone
-from service.http.response_budget import Room, name_sender
+from service.api.requests import admit, unless_gone
+from service.errors import UnauthorizedError
+from service.http.access import ApiKeys
+from service.http.response_budget import SENDER, Reservation
+from service.settings import Settings
+
+DIGEST = hashlib.sha256(b"mine").digest()
 
 
 class Connection:
@@ -17,10 +24,10 @@ class Connection:
     is_lost = False
     call: Callable[[], object] | None = None
 
-    def hold(self, room: Room) -> None:
-        raise AssertionError(room)
+    def hold(self, reservation: Reservation) -> None:
+        raise AssertionError(reservation)
 
-    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+    def call_when_lost(self, call: Callable[[], object] | None) -> None:
         self.call = call
         if self.is_lost and call is not None:
             call()
@@ -32,7 +39,7 @@ class Connection:
 
 
 class Work:
-    """Work that ends when it is told, and notes whether it was cancelled."""
+    """Work that ends when the test says so, and notes whether it was cancelled."""
 
     def __init__(self) -> None:
         self.result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -49,7 +56,7 @@ class Work:
 def request_of(connection: Connection | None) -> Request:
     scope: dict[str, object] = {"type": "http"}
     if connection is not None:
-        name_sender(scope, connection)
+        scope[SENDER] = connection
     return Request(scope)
 
 
@@ -100,7 +107,7 @@ def test_a_deadline_is_no_client_that_left() -> None:
     asyncio.run(wait())
 
 
-def test_whoever_else_cancels_finds_the_task_cancelled() -> None:
+def test_another_cancellation_finds_the_task_cancelled() -> None:
     async def wait() -> None:
         work, connection = Work(), Connection()
         task = asyncio.ensure_future(unless_gone(request_of(connection), work.run()))
@@ -111,3 +118,49 @@ def test_whoever_else_cancels_finds_the_task_cancelled() -> None:
             await task
 
     asyncio.run(wait())
+
+
+class Spent:
+    """Notes who pays for what, in place of a rate limit."""
+
+    def __init__(self) -> None:
+        self.payers: list[Hashable] = []
+
+    def spend(self, client: Hashable, count: int = 1) -> None:
+        self.payers += [client] * count
+
+
+@pytest.mark.parametrize(
+    ("keys", "authorization", "client", "payer"),
+    [
+        (frozenset[str](), b"Bearer mine", ("192.0.2.1", 4711), "192.0.2.1"),
+        (frozenset({"mine"}), b"Bearer mine", DIGEST, DIGEST),
+        (frozenset({"mine"}), b"Bearer other", None, None),
+    ],
+)
+def test_a_request_is_let_in_once_for_its_client(
+    keys: frozenset[str], authorization: bytes, client: Hashable, payer: Hashable
+) -> None:
+    requests, tokens = Spent(), Spent()
+    state = SimpleNamespace(
+        api_keys=ApiKeys(keys), requests=requests, tokens=tokens, settings=Settings()
+    )
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "headers": [(b"authorization", authorization)],
+        "client": ("192.0.2.1", 4711),
+        "route": SimpleNamespace(path="/predict"),
+        "headlight.seconds": 2.0,
+        "app": SimpleNamespace(state=SimpleNamespace(headlight=state)),
+    }
+    if client is None:
+        with pytest.raises(UnauthorizedError):
+            admit(Request(scope))
+        assert requests.payers == []
+        return
+    context = admit(Request(scope))
+    context.client.spend(2)
+    assert (context.client.client, context.client.route) == (client, "/predict")
+    assert context.client.seconds == 2.0
+    assert (requests.payers, tokens.payers) == ([payer], [payer] * 2)

@@ -1,4 +1,4 @@
-"""Faults of requests are told in words of this service, without text of the user."""
+"""Faults of requests are described in words of this service, without text of the user."""
 
 import re
 from typing import Any, get_args
@@ -47,9 +47,9 @@ values = st.recursive(
 )
 
 
-def refusal_of(schema: type[BaseModel], value: object, place: str) -> InvalidRequestError | None:
+def refusal_of(schema: type[BaseModel], value: object, source: str) -> InvalidRequestError | None:
     try:
-        validate(schema, value, place=place, context=CONTEXT, several=True)
+        validate(schema, value, source=source, context=CONTEXT, several=True)
     except InvalidRequestError as refused:
         return refused
     return None
@@ -57,25 +57,25 @@ def refusal_of(schema: type[BaseModel], value: object, place: str) -> InvalidReq
 
 def assert_ours(refused: ServiceError | None) -> None:
     if refused is not None:
-        for told in (refused.detail, *(fault.msg for fault in refused.errors)):
-            assert not PYDANTIC.search(told), told
-            assert "not of the form" not in told  # a kind without words of its own
-            assert CANARY not in told
+        for words in (refused.detail, *(fault.msg for fault in refused.errors)):
+            assert not PYDANTIC.search(words), words
+            assert "not of the form" not in words  # a kind without words of its own
+            assert CANARY not in words
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-@given(data=st.data(), place=st.sampled_from(["body", "query"]))
+@given(data=st.data(), source=st.sampled_from(["body", "query"]))
 def test_no_phrase_of_pydantic_comes_through(
-    schema: type[BaseModel], data: st.DataObject, place: str
+    schema: type[BaseModel], data: st.DataObject, source: str
 ) -> None:
     names = st.sampled_from([*schema.model_fields, *TEXT_FIELDS, CANARY])
-    assert_ours(refusal_of(schema, data.draw(st.dictionaries(names, values)), place))
+    assert_ours(refusal_of(schema, data.draw(st.dictionaries(names, values)), source))
     assert_ours(refusal_of(schema, data.draw(values), "body"))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 @given(data=st.data())
-def test_every_wrong_value_of_every_field_is_told_in_our_words(
+def test_every_wrong_value_of_every_field_is_described_in_our_words(
     schema: type[BaseModel], data: st.DataObject
 ) -> None:
     """One field is wrong at a time, so none hides another."""

@@ -124,7 +124,7 @@ def test_what_is_no_weight_is_refused(weight: float) -> None:
         csv_lines(view_of(["ok"], np.full((1, 1, 1, 1), weight, np.float32)), 0)
 
 
-def test_the_work_of_the_interpreter_grows_with_the_words_alone() -> None:
+def test_the_work_of_the_interpreter_grows_only_with_the_words() -> None:
     """Whatever it does for each weight, it does under the lock that all threads wait for."""
 
     def calls(layers: int) -> int:

@@ -77,6 +77,18 @@ def estimate(
     return estimate_size(form, sentences, maps=maps, float_bytes=float_bytes, listed=listed)
 
 
+def measure(form: Form, dtype: str, given: list[View], *, listed: bool) -> tuple[int, int]:
+    """Returns the bytes of an answer, and those that making it takes, the weights among them."""
+    write(form, dtype, given, listed=listed)  # what is made once, such as tables
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    answer = write(form, dtype, given, listed=listed)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return len(answer), peak - before + sum(view.attention.nbytes for view in given)
+
+
 FORMS: list[Any] = [
     ("json", "float32"), ("npz", "float32"), ("npz", "float16"), ("csv", "float32"),
     ("svg", "float32"),
@@ -105,22 +117,12 @@ def test_no_answer_is_larger(
 def test_a_large_answer_is_nearly_as_large(
     form: Form, dtype: str, length: int, *, listed: bool
 ) -> None:
-    sentence = (WORDS * length)[:length]
-    sentences = [sentence] * (4 if listed else 1)
+    sentences = [(WORDS * length)[:length]] * (4 if listed else 1)
     layers, heads = (1, 1) if form == "svg" else (4, 8)
     given = views(sentences, layers, heads)
     size = estimate(form, dtype, sentences, layers * heads, listed=listed)
-    write(form, dtype, given, listed=listed)  # what is made once, such as tables
-    gc.collect()
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    answer = write(form, dtype, given, listed=listed)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(answer) <= size.answer <= 1.5 * len(answer) + 20_000
-    # The weights are there before the answer is written.
-    weights = sum(view.attention.nbytes for view in given)
-    taken = peak - before + weights
+    length, taken = measure(form, dtype, given, listed=listed)
+    assert length <= size.answer <= 1.5 * length + 20_000
     assert taken <= size.making <= 1.5 * taken + 600_000
 
 
@@ -140,12 +142,6 @@ def test_thumbnails_are_no_larger_and_nearly_as_large(
         listed=listed,
         sides=[min(side, length)] * len(sentences),
     )
-    write(form, dtype, given, listed=listed)
-    gc.collect()
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    answer = write(form, dtype, given, listed=listed)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(answer) <= size.answer <= 1.5 * len(answer) + 20_000
-    assert peak - before + sum(view.attention.nbytes for view in given) <= size.making
+    length, taken = measure(form, dtype, given, listed=listed)
+    assert length <= size.answer <= 1.5 * length + 20_000
+    assert taken <= size.making

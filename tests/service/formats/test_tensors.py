@@ -255,13 +255,6 @@ def test_sizes_that_are_not_those_of_the_bytes_are_refused(sizes: list[int | Non
     )
 
 
-@given(st.lists(st.none() | st.binary(max_size=5), max_size=5))
-def test_the_bytes_of_several_inputs_are_cut(parts: list[bytes | None]) -> None:
-    behind = memoryview(b"".join(part or b"" for part in parts))
-    sizes = [None if part is None else len(part) for part in parts]
-    assert cut_tensors(behind, sizes) == parts
-
-
 @pytest.mark.parametrize(
     "given", [["-1"], ["2.0"], [""], ["\u0662"], ["2", "2"], ["9" * 19], ["x"]]
 )

@@ -1,5 +1,6 @@
-"""API keys, and the headers that let pages from elsewhere read an answer."""
+"""API keys, trusted proxies, and the headers that let other origins read an answer."""
 
+import ipaddress
 from pathlib import Path
 
 import pytest
@@ -7,20 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import Receive, Scope, Send
 
 from service.http.access import (
     ApiKeys,
+    TrustedProxies,
     challenge,
     client_of,
     cors_headers,
-    explain_refusal,
+    explain_rejection,
     load_api_keys,
 )
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
+from tests.service.connections import Run, answer, get, serving
 
 
-def test_without_keys_everybody_is_admitted() -> None:
+def test_without_keys_anyone_is_admitted() -> None:
     keys = ApiKeys(frozenset())
     assert not keys
     assert keys.admits(None)
@@ -38,20 +42,16 @@ def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
     assert not keys.admits(None)
 
 
-MISSING = "This service needs an API key: send it as Authorization: Bearer KEY"
-OTHER = (
-    "Authorization must be the word Bearer, a space and the key: this is another scheme, or a key "
-    "alone."
-)
-QUOTED = "The API key stands in quotation marks: send it without them, as Bearer KEY."
+EXPECTED = "expected `Authorization: Bearer <key>`."
+MISSING = "This service needs an API key: send `Authorization: Bearer <key>`"
+OTHER = f"Authorization has another scheme or none: {EXPECTED}"
+NO_KEY = f"Authorization has no key: {EXPECTED}"
+QUOTED = f"The API key is in quotation marks: {EXPECTED}"
 UNSENDABLE = (
-    "The API key holds a space, a comma or a character that is not ASCII, which no key does: send "
-    "one key, as Bearer KEY."
+    "The API key has a space, a comma or a character that is not ASCII, which no key has: "
+    f"{EXPECTED}"
 )
-WRONG = (
-    "The API key is wrong: it is none of this service's keys. Check it, or ask whoever runs the "
-    "service for one."
-)
+WRONG = "The API key is not valid here: check it, or ask the operator of the service for one."
 INVALID = 'Bearer error="invalid_token"'
 REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
     ([], f"{MISSING}.", "Bearer"),
@@ -59,7 +59,7 @@ REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
     ([(b"api-key", b"one")], f"{MISSING}, not in Api-Key.", "Bearer"),
     (
         [(b"authorization", b"Bearer one")] * 2,
-        "Authorization is given 2 times: send it once, as Bearer KEY.",
+        "Authorization is given 2 times: expected one `Authorization: Bearer <key>`.",
         "Bearer",
     ),
     ([(b"authorization", b"Basic b25l")], OTHER, "Bearer"),
@@ -68,12 +68,12 @@ REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
     ([(b"authorization", b"Bearer:one")], OTHER, "Bearer"),
     (
         [(b"authorization", b"Bearer")],
-        "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+        NO_KEY,
         "Bearer",
     ),
     (
         [(b"authorization", b"bearer   ")],
-        "Authorization has no key behind the word Bearer: send it as Bearer KEY.",
+        NO_KEY,
         "Bearer",
     ),
     ([(b"authorization", b'Bearer "one"')], QUOTED, INVALID),
@@ -89,14 +89,14 @@ REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
 def test_a_refusal_says_what_to_send(
     sent: list[tuple[bytes, bytes]], detail: str, challenged: str
 ) -> None:
-    assert (explain_refusal(sent), challenge(sent)) == (detail, challenged)
+    assert (explain_rejection(sent), challenge(sent)) == (detail, challenged)
 
 
 @given(st.binary(min_size=3, max_size=40).filter(lambda sent: sent not in b"Bearer Basic"))
 def test_no_refusal_repeats_what_was_sent(key: bytes) -> None:
     known = {detail for _, detail, _ in REFUSALS}
     for value in (key, b"Bearer " + key):
-        assert explain_refusal([(b"authorization", value)]) in known
+        assert explain_rejection([(b"authorization", value)]) in known
 
 
 def test_blank_settings_are_no_keys() -> None:
@@ -108,8 +108,8 @@ def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("\n \n", encoding="utf-8")
     expected = exactly(
-        "1 setting is wrong:\n  HEADLIGHT_API_KEYS_FILE: is set but holds no key; unset it to let "
-        "everybody in"
+        "1 setting is wrong:\n  HEADLIGHT_API_KEYS_FILE: is set but holds no key: unset it to let "
+        "anyone in"
     )
     with pytest.raises(SettingsError, match=expected):
         load_api_keys(Settings.model_validate({"api_keys_file": path}))
@@ -172,7 +172,83 @@ def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> Non
     none = ApiKeys(frozenset())
     for keys, sent in ((none, headers("mine")), (KEYS, headers("wrong")), (KEYS, [])):
         assert client_of(keys, PEER, sent) == PEER
-        assert client_of(keys, PEER, sent, by_address=True) == "192.0.2.1"
         assert client_of(keys, ("192.0.2.1", 0), sent) == ("192.0.2.1", 0)
     assert client_of(KEYS, PEER, headers("mine") * 2) == PEER
     assert client_of(none, None, []) is None
+
+
+PROXY = ("10.1.2.3", 50_000)
+NETWORKS = ("10.0.0.0/8", "2001:db8::1")
+
+
+def forwarded_by(
+    peer: tuple[str, int] | None, *forwarded: str, networks: tuple[str, ...] = NETWORKS
+) -> tuple[str, int] | None:
+    headers = [(b"x-forwarded-for", value.encode("latin-1")) for value in forwarded]
+    return TrustedProxies(networks).client_of(peer, [(b"host", b"x"), *headers])
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        (["192.0.2.1"], "192.0.2.1"),
+        (["192.0.2.1:4711"], "192.0.2.1"),
+        (["[2001:DB8::2]:4711"], "2001:db8::2"),
+        (["2001:db8:0::2"], "2001:db8::2"),
+        (["198.51.100.1, 192.0.2.1"], "192.0.2.1"),  # a client's own claim stands before it
+        (["198.51.100.1", "192.0.2.1"], "192.0.2.1"),
+        (["198.51.100.1, 192.0.2.1, 10.9.9.9"], "192.0.2.1"),  # two proxies
+        (["10.7.7.7"], "10.7.7.7"),  # a client in the network of the proxies
+    ],
+)
+def test_a_trusted_proxy_forwards_the_address(forwarded: list[str], address: str) -> None:
+    assert forwarded_by(PROXY, *forwarded) == (address, 0)
+
+
+@pytest.mark.parametrize(
+    "peer", [("192.0.2.9", 50_000), ("11.0.0.1", 50_000), ("2001:db8::2", 50_000), None]
+)
+def test_anyone_else_is_who_they_are(peer: tuple[str, int] | None) -> None:
+    assert forwarded_by(peer, "192.0.2.1") == peer
+
+
+@pytest.mark.parametrize("peer", [PROXY, ("::ffff:10.1.2.3", 50_000), ("2001:db8::1", 50_000)])
+def test_a_proxy_that_forwards_nothing_is_the_client(peer: tuple[str, int]) -> None:
+    assert forwarded_by(peer) == peer
+    assert forwarded_by(peer, "192.0.2.1") == ("192.0.2.1", 0)
+
+
+def test_a_star_trusts_every_sender() -> None:
+    assert forwarded_by(("192.0.2.9", 1), "198.51.100.1", networks=("*",)) == ("198.51.100.1", 0)
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=255)), max_size=4))
+def test_only_addresses_are_taken(forwarded: list[str]) -> None:
+    client = forwarded_by(PROXY, *forwarded)
+    assert client is not None
+    assert client == PROXY or client == (str(ipaddress.ip_address(client[0])), 0)
+
+
+@pytest.mark.parametrize(
+    ("networks", "forwarded"), [(("127.0.0.0/8",), True), (("10.0.0.0/8",), False), (None, False)]
+)
+def test_the_application_sees_the_address(
+    run: Run, networks: tuple[str, ...] | None, *, forwarded: bool
+) -> None:
+    seen: list[Scope] = []
+
+    async def work() -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            del receive
+            seen.append(scope)
+            await answer(send, b"/")
+
+        proxies = TrustedProxies(networks) if networks else None
+        async with serving(app, proxies=proxies) as served:
+            client = await served.connect()
+            await client.say(get("/", b"X-Forwarded-For: 192.0.2.1", b"Connection: close"))
+            await client.hear()
+            port = client.writer.get_extra_info("sockname")[1]
+            assert seen[0]["client"] == (("192.0.2.1", 0) if forwarded else ("127.0.0.1", port))
+
+    run(work())

@@ -13,8 +13,8 @@ from starlette.middleware.cors import CORSMiddleware
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys
 from service.http.gate import Gate
-from service.http.lifecycle import Lifecycle
 from service.http.memory_watch import MemoryWatch
+from service.http.middleware import Lifecycle
 from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import Metrics
@@ -42,7 +42,7 @@ class Queue:
 
 def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
     metrics = Metrics([("/predict", "POST", {200, 503})])
-    memory = MemoryWatch(metrics.memory_refused, root=groups, own=groups / "own")
+    memory = MemoryWatch(root=groups, own=groups / "own")
     gate = Gate(
         cast("Engine", queue),
         Lifecycle(),
@@ -50,7 +50,7 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
         memory,
         api_keys=ApiKeys(frozenset()),
         routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
-        tells_error={("POST", "/hf")},
+        foreign={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
@@ -63,7 +63,7 @@ def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> 
 
     async def work() -> list[bool]:
         gate, metrics = make(queue)
-        refused = [gate.refuse(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
+        refused = [gate.reject(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
         count = metrics.requests.labels("/predict", "POST", "503")
         assert count._value.get() == 6 - room
         return refused
@@ -78,10 +78,10 @@ def test_a_new_round_counts_from_zero() -> None:
     async def work() -> None:
         gate, _ = make(queue)
         for _ in range(2):
-            assert gate.refuse(b"POST", PATH, [], peer=PEER) is None
+            assert gate.reject(b"POST", PATH, [], peer=PEER) is None
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert gate.refuse(b"POST", PATH, [], peer=PEER) is None
+        assert gate.reject(b"POST", PATH, [], peer=PEER) is None
 
     asyncio.run(work())
     assert queue.aheads == [0, 1, 0]
@@ -92,9 +92,9 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
     async def work() -> bytes:
         gate, _ = make(Queue(0))
         asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-        answer = gate.refuse(b"POST", PATH, asked, peer=PEER, closes=closes)
+        answer = gate.reject(b"POST", PATH, asked, peer=PEER, closes=closes)
         assert answer is not None
-        assert gate.refuse(b"GET", b"/health/live", []) is None
+        assert gate.reject(b"GET", b"/health/live", []) is None
         return answer
 
     head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
@@ -108,10 +108,10 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
 
 
 @pytest.mark.parametrize("path", [PATH, b"/hf"])
-def test_a_refusal_tells_error_where_clients_of_other_systems_ask(path: bytes) -> None:
+def test_a_refusal_repeats_its_detail_for_clients_of_other_systems(path: bytes) -> None:
     async def work() -> list[bytes]:
         gate, _ = make(Queue(0))
-        refused = [gate.refuse(b"POST", path, [], peer=PEER) for _ in range(2)]
+        refused = [gate.reject(b"POST", path, [], peer=PEER) for _ in range(2)]
         full = OverloadedError("too many connections.", refusal=Refusal.CONNECTIONS)
         answers = [*refused, gate.answer(full, (b"POST", path), [], closes=True)]
         return [answer.partition(b"\r\n\r\n")[2] for answer in answers if answer is not None]
@@ -121,8 +121,10 @@ def test_a_refusal_tells_error_where_clients_of_other_systems_ask(path: bytes) -
         *["full."] * 2,
         "too many connections.",
     ]
-    told = [problem.get("error") for problem in problems]
-    assert told == ([problem["detail"] for problem in problems] if path == b"/hf" else [None] * 3)
+    repeated = [problem.get("error") for problem in problems]
+    assert repeated == (
+        [problem["detail"] for problem in problems] if path == b"/hf" else [None] * 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,10 +148,11 @@ def test_a_full_memory_refuses_large_bodies_first(
 
     async def work() -> None:
         gate, metrics = make(Queue(1), groups=tmp_path)
-        assert gate.refuse(b"GET", b"/health/live", headers) is None
-        answer = gate.refuse(b"POST", PATH, headers, peer=PEER)
+        assert gate.reject(b"GET", b"/health/live", headers) is None
+        answer = gate.reject(b"POST", PATH, headers, peer=PEER)
         assert (answer is None) is admitted
         count = metrics.requests.labels("/predict", "POST", "503")
-        assert count._value.get() == metrics.memory_refused._value.get() == int(not admitted)
+        assert count._value.get() == int(not admitted)
+        assert metrics.refused.labels("memory")._value.get() == int(not admitted)
 
     asyncio.run(work())

@@ -8,7 +8,6 @@ import pytest
 
 from service.errors import OverloadedError
 from service.http.memory_watch import ANY_SHARE, LARGE_SHARE, MemoryWatch
-from service.metrics import Metrics
 
 V1_NO_LIMIT = "9223372036854771712"
 
@@ -39,8 +38,7 @@ def write_v1(folder: Path, limit: str, used: int, cache: int = 0) -> None:
 
 def watch(root: Path, own: str, clock: Clock | None = None) -> MemoryWatch:
     (root / "own").write_text(own)
-    counter = Metrics([]).memory_refused
-    return MemoryWatch(counter, root=root, own=root / "own", clock=clock or Clock())
+    return MemoryWatch(root=root, own=root / "own", clock=clock or Clock())
 
 
 def test_the_cache_of_files_does_not_count(tmp_path: Path) -> None:
@@ -71,7 +69,7 @@ def test_without_a_limit_nothing_is_refused(tmp_path: Path) -> None:
         assert watching.share == 0
         watching.check(LARGE_SHARE)
     nothing = tmp_path / "nothing"
-    assert MemoryWatch(Metrics([]).memory_refused, root=nothing, own=nothing).share == 0
+    assert MemoryWatch(root=nothing, own=nothing).share == 0
 
 
 def test_it_is_read_four_times_a_second_at_most(tmp_path: Path) -> None:
@@ -101,7 +99,6 @@ def test_large_requests_are_refused_first(
 ) -> None:
     write_v2(tmp_path / "app", "1000", used)
     watching = watch(tmp_path, "0::/app\n")
-    refused = 0
     for most, admitted, kind in (
         (LARGE_SHARE, large, "90% the service takes no large request"),
         (ANY_SHARE, small, "95% the service takes no request that computes"),
@@ -109,7 +106,6 @@ def test_large_requests_are_refused_first(
         if admitted:
             watching.check(most)
             continue
-        refused += 1
         detail = (
             f"{used / 1000:.0%} of the memory is in use, and above {kind}: try again later, or ask "
             "another replica."
@@ -117,4 +113,3 @@ def test_large_requests_are_refused_first(
         with pytest.raises(OverloadedError, match=f"^{re.escape(detail)}$") as caught:
             watching.check(most)
         assert caught.value.retry_after == 2
-    assert watching._refused._value.get() == refused

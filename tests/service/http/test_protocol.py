@@ -1,13 +1,17 @@
-"""Pipelines, broken input, trailers and time limits, over real sockets."""
+"""Pipelines, broken input, trailers and time limits, over real sockets; and judging heads."""
 
 import asyncio
+import re
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
 from service.http import protocol, transport
 from service.http.gate import Gate
+from service.http.protocol import find_fault, without_offer
 from tests.service.connections import NOT_HTTP, Paced, Run, answer, bodies, get, serving, until
 
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -170,7 +174,7 @@ class Shut:
     def __init__(self) -> None:
         self.closes: list[bool] = []
 
-    def refuse(
+    def reject(
         self, method: bytes, path: bytes, headers: object, *, peer: object, closes: bool
     ) -> bytes:
         """Returns a complete answer."""
@@ -261,3 +265,35 @@ def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
         assert shut.closes == [False, True]
 
     run(work())
+
+
+HOST = (b"host", b"x")
+
+
+def test_hosts() -> None:
+    for version, hosts in (("1.1", 1), ("1.0", 0), ("1.0", 1)):
+        assert find_fault(version, b"/", [HOST] * hosts + [(b"accept", b"host")]) is None
+    for version, hosts in (("1.1", 0), ("1.1", 2), ("1.0", 2)):
+        fault = find_fault(version, b"/", [HOST] * hosts)
+        assert fault == f"A request has one Host header; this one has {hosts}."
+
+
+@given(st.lists(st.sampled_from(["%", "%4", "%2f", "%Fa", "%%", "%zz", "a", "0", "?"]), max_size=6))
+def test_escapes(parts: list[str]) -> None:
+    url = "".join(["/", *parts])
+    rest = re.sub("%[0-9a-fA-F][0-9a-fA-F]", "", url)
+    fault = find_fault("1.1", url.encode(), [HOST])
+    assert (fault is None) == ("%" not in rest)
+
+
+def test_a_head_is_written_again_in_its_version_without_the_offer() -> None:
+    headers = [
+        HOST,
+        (b"connection", b"Upgrade, keep-alive, HTTP2-Settings"),
+        (b"upgrade", b"h2c"),
+        (b"http2-settings", b"AAMAAABk"),
+    ]
+    for version in ("1.0", "1.1"):
+        assert without_offer(b"GET", b"/a?b", version, headers) == (
+            f"GET /a?b HTTP/{version}\r\nhost: x\r\nconnection: keep-alive\r\n\r\n".encode()
+        )

@@ -26,8 +26,8 @@ def test_all_may_be_used_at_once_and_comes_back_at_a_constant_rate() -> None:
     for _ in range(60):
         limit.spend("a")
     message = (
-        "1 requests are wanted and 0 are left; the limit is 60/minute: wait, or ask whoever runs "
-        "the service for more."
+        "1 requests are wanted and 0 are left; the limit is 60/minute: wait, or ask the operator "
+        "of the service for more."
     )
     with pytest.raises(RateLimitedError, match=exactly(message)) as caught:
         limit.spend("a")

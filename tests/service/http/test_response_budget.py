@@ -1,4 +1,4 @@
-"""The room that large answers share."""
+"""The bytes that large answers share."""
 
 from collections.abc import Callable
 
@@ -6,40 +6,40 @@ import pytest
 from starlette.types import Scope
 
 from service.errors import OverloadedError
-from service.http.response_budget import SMALL_BYTES, Room, SendingLimit, name_sender
+from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, ResponseBudget
 from service.metrics import Metrics
 
 LARGE = SMALL_BYTES + 1
 
 
 class Holder:
-    """Keeps the room of one answer."""
+    """Keeps the reservation of one answer."""
 
-    room: Room | None = None
+    reservation: Reservation | None = None
 
     @property
     def is_holding(self) -> bool:
-        return self.room is not None
+        return self.reservation is not None
 
-    def hold(self, room: Room) -> None:
-        self.room = room
+    def hold(self, reservation: Reservation) -> None:
+        self.reservation = reservation
 
-    def tell_when_lost(self, call: Callable[[], object] | None) -> None:
+    def call_when_lost(self, call: Callable[[], object] | None) -> None:
         raise AssertionError(call)
 
 
-def make(most: int) -> tuple[SendingLimit, Metrics]:
+def make(most: int) -> tuple[ResponseBudget, Metrics]:
     metrics = Metrics([])
-    return SendingLimit(most, metrics.sending_bytes, metrics.sending_refused), metrics
+    return ResponseBudget(most, metrics.sending_bytes), metrics
 
 
 def scope_of(holder: Holder) -> Scope:
     scope: Scope = {"type": "http"}
-    name_sender(scope, holder)
+    scope[SENDER] = holder
     return scope
 
 
-def test_answers_share_the_room() -> None:
+def test_answers_share_the_budget() -> None:
     limit, metrics = make(3 * LARGE)
     first, second = Holder(), Holder()
     limit.reserve(scope_of(first), answer=LARGE, making=2 * LARGE)
@@ -52,24 +52,23 @@ def test_answers_share_the_room() -> None:
         "of 196611 bytes: try again later, or ask for fewer layers or heads."
     )
     assert caught.value.retry_after == 5
-    assert first.room is not None
-    first.room.shrink(LARGE)
-    first.room.shrink(2 * LARGE)  # it never grows
+    assert first.reservation is not None
+    first.reservation.shrink(LARGE)
+    first.reservation.shrink(2 * LARGE)  # it never grows
     third = Holder()
     limit.reserve(scope_of(third), answer=LARGE, making=LARGE)
     for holder in (first, second, third):
-        assert holder.room is not None
-        holder.room.release()
-        holder.room.release()
+        assert holder.reservation is not None
+        holder.reservation.release()
+        holder.reservation.release()
     assert metrics.sending_bytes._value.get() == 0
-    assert metrics.sending_refused._value.get() == 1
 
 
-def test_small_answers_take_no_room() -> None:
+def test_small_answers_reserve_nothing() -> None:
     limit, metrics = make(1)
     holder = Holder()
     assert limit.reserve(scope_of(holder), answer=SMALL_BYTES, making=10 * LARGE) is None
-    assert holder.room is None
+    assert holder.reservation is None
     assert metrics.sending_bytes._value.get() == 0
 
 
@@ -77,6 +76,6 @@ def test_a_connection_has_one_large_answer_at_a_time() -> None:
     limit, _ = make(10 * LARGE)
     holder = Holder()
     limit.reserve(scope_of(holder), answer=LARGE, making=LARGE)
-    with pytest.raises(OverloadedError, match=r"^A large answer on this connection has not been"):
+    with pytest.raises(OverloadedError, match=r"^The last large answer on this connection"):
         limit.reserve(scope_of(holder), answer=LARGE, making=LARGE)
     limit.reserve(scope_of(holder), answer=SMALL_BYTES, making=SMALL_BYTES)

@@ -1,4 +1,4 @@
-"""Clients that read slowly or not at all, and the room that their answers take, over sockets."""
+"""Clients that read slowly or not at all, and what their answers reserve, over sockets."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import OverloadedError
 from service.http import transport
-from service.http.response_budget import SendingLimit
+from service.http.response_budget import ResponseBudget
 from service.metrics import Metrics
 from tests.service.connections import PATIENCE, Client, Run, Served, answer, get, serving, until
 
@@ -20,12 +20,12 @@ SIZE = 20_000_000  # more than the kernel holds
 
 @dataclass
 class Sized:
-    """Gives answers of the size that the path names, each in its room.
+    """Gives answers of the size that the path names, each with its reservation.
 
     Args:
         held: paths whose answer waits until the test removes them.
-        failing: paths that fail once they have room.
-        refused: paths that found no room.
+        failing: paths that fail once they have a reservation.
+        refused: paths that did not fit.
     """
 
     held: set[str] = field(default_factory=set)
@@ -34,21 +34,21 @@ class Sized:
 
     def __post_init__(self) -> None:
         metrics = Metrics([])
-        self.limit = SendingLimit(3 * SIZE, metrics.sending_bytes, metrics.sending_refused)
+        self.limit = ResponseBudget(3 * SIZE, metrics.sending_bytes)
         self.gauge = metrics.sending_bytes
 
     @property
     def taken(self) -> float:
-        """Bytes of all rooms."""
+        """Bytes of all reservations."""
         return float(self.gauge._value.get())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Takes room, waits, answers."""
+        """Reserves bytes, waits, answers."""
         del receive
         path: str = scope["path"]
         size = int(path.strip("/"))
         try:
-            room = self.limit.reserve(scope, answer=size, making=size + 1000)
+            reserved = self.limit.reserve(scope, answer=size, making=size + 1000)
         except OverloadedError:
             self.refused.append(path)
             await answer(send, b"refused")
@@ -57,8 +57,8 @@ class Sized:
         if path in self.failing:
             await answer(send, b"failed")
             return
-        if room is not None:
-            room.shrink(size)
+        if reserved is not None:
+            reserved.shrink(size)
         with suppress(ClientDisconnect):
             await answer(send, b"x" * size)
 
@@ -78,7 +78,7 @@ async def read_all(client: Client, size: int) -> None:
         await client.reader.readexactly(size)
 
 
-def test_an_answer_has_room_until_its_last_byte_is_sent(run: Run) -> None:
+def test_an_answer_is_reserved_until_its_last_byte_is_sent(run: Run) -> None:
     app = Sized(held={f"/{SIZE}"})
 
     async def work() -> None:
@@ -105,7 +105,7 @@ def test_an_answer_has_room_until_its_last_byte_is_sent(run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [70_000, 500_000])
-def test_an_answer_that_the_kernel_takes_whole_gives_its_room_back_at_once(
+def test_an_answer_that_the_kernel_takes_whole_releases_its_bytes_at_once(
     run: Run, size: int
 ) -> None:
     app = Sized()
@@ -122,7 +122,7 @@ def test_an_answer_that_the_kernel_takes_whole_gives_its_room_back_at_once(
     assert app.refused == []
 
 
-def test_a_client_that_leaves_gives_room_back_when_its_request_ends(run: Run) -> None:
+def test_a_client_that_leaves_releases_its_bytes_when_its_request_ends(run: Run) -> None:
     app = Sized(held={f"/{SIZE}"})
 
     async def work() -> None:
@@ -142,7 +142,7 @@ def test_a_client_that_leaves_gives_room_back_when_its_request_ends(run: Run) ->
     run(work())
 
 
-def test_a_request_that_fails_gives_its_room_back(run: Run) -> None:
+def test_a_request_that_fails_releases_its_bytes(run: Run) -> None:
     app = Sized(failing={f"/{SIZE}"})
 
     async def work() -> None:
@@ -172,7 +172,7 @@ def test_clients_that_do_not_read_take_no_more_than_the_limit(run: Run) -> None:
     run(work())
 
 
-def test_a_pipeline_of_large_answers_has_room_for_one(run: Run) -> None:
+def test_a_pipeline_of_large_answers_has_budget_for_one(run: Run) -> None:
     app = Sized()
 
     async def work() -> None:

@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidRequestError, OverloadedError, Refusal
-from service.inference.admission import Admission, ClientId, RequestCost
-from service.inference.cost import Cost
+from service.inference.admission import Admission, ClientId, Cost, RequestCost
 from tests.matching import exactly
 
-SECONDS = 0.01  # of a lane, for a token
+SECONDS = 0.01  # of a worker, for a token
 
 
-def make(*, max_queue_tokens: int = 10_000, lanes: int = 2) -> Admission:
+def make(*, max_queue_tokens: int = 10_000, workers: int = 2) -> Admission:
     cost = Cost()
     cost.note(100, 100 * SECONDS, full=True)
-    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, cost=cost)
+    return Admission(max_queue_tokens, workers=workers, max_batch_tokens=100, cost=cost)
 
 
 def work(tokens: int) -> RequestCost:
@@ -236,7 +235,7 @@ def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
 def test_work_that_waits_counts_by_what_it_costs_now() -> None:
     cost = Cost()
     cost.note(100, 0.001, full=True)
-    admission = Admission(10_000, lanes=1, max_batch_tokens=100, cost=cost)
+    admission = Admission(10_000, workers=1, max_batch_tokens=100, cost=cost)
     has(admission, "a", 100)
     has(admission, "b", 100)
     assert admits(admission, "c", 50, seconds=1.0)

@@ -12,8 +12,7 @@ from model import Encoding, load_predictor, open_checkpoint
 from model.backends import base as base_module
 from model.network.batch import collate
 from service.errors import OverloadedError, Refusal
-from service.inference.admission import Admission, ClientId, RequestCost
-from service.inference.cost import Cost
+from service.inference.admission import Admission, ClientId, Cost, RequestCost
 from service.inference.engine import Engine
 from service.inference.work_items import Job
 from tests.service.inference.test_engine import make as make_engine
@@ -23,18 +22,18 @@ from tests.service.queueing import Setting, encoding, run
 FULL = 0.5  # seconds
 
 
-def make(*, lanes: int, max_queue_tokens: int = 1000) -> Admission:
-    """Admission where a token takes 10 milliseconds of a lane."""
+def make(*, workers: int, max_queue_tokens: int = 1000) -> Admission:
+    """Admission where a token takes 10 milliseconds of a worker."""
     cost = Cost()
     cost.note(100, 1.0, full=True)
-    return Admission(max_queue_tokens, lanes=lanes, max_batch_tokens=100, cost=cost)
+    return Admission(max_queue_tokens, workers=workers, max_batch_tokens=100, cost=cost)
 
 
-@pytest.mark.parametrize(("lanes", "seconds"), [(1, 3.0), (2, 1.5)])
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 3.0), (2, 1.5)])
 def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
-    lanes: int, seconds: float
+    workers: int, seconds: float
 ) -> None:
-    admission = make(lanes=lanes)
+    admission = make(workers=workers)
     assert admission.seconds == 0
     admission.begin("a", RequestCost(100, 100))
     admission.begin("b", RequestCost(100, 200))  # a token of it costs twice
@@ -51,7 +50,7 @@ def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
 
 
 def test_a_refusal_tells_a_full_queue_from_work_that_would_end_too_late() -> None:
-    admission = make(lanes=1, max_queue_tokens=300)
+    admission = make(workers=1, max_queue_tokens=300)
     admission.begin("a", RequestCost(290, 290))
     with pytest.raises(OverloadedError) as refused:
         admission.check(ClientId("a"), RequestCost(20, 20), 60.0)
@@ -157,7 +156,7 @@ def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(engine:
             assert first <= FULL
             await until(lambda: engine.backlog_seconds(full=FULL) > first)
             await until(lambda: engine.backlog_seconds(full=FULL) == FULL)
-            waiting.cancel()  # nobody waits any more, and the lane is still lost
+            waiting.cancel()  # nobody waits any more, and the worker is still lost
             await until(lambda: engine.stuck is not None)
             assert engine.backlog_seconds(full=FULL) == FULL
             release.set()

@@ -25,10 +25,10 @@ requests = st.lists(
 @settings(max_examples=60)
 @given(requests, st.integers(1, 30), st.integers(1, 3))
 def test_random_requests_get_their_own_answers_in_their_order(
-    plans: list[tuple[list[int], str]], max_batch_tokens: int, lanes: int
+    plans: list[tuple[list[int], str]], max_batch_tokens: int, workers: int
 ) -> None:
     async def work() -> None:
-        setting = Setting(max_batch_tokens=max_batch_tokens, lanes=lanes)
+        setting = Setting(max_batch_tokens=max_batch_tokens, workers=workers)
         requested = _texts_of(plans)
         tasks = []
         for texts, (_, fate) in zip(requested, plans, strict=True):
@@ -143,7 +143,7 @@ def test_the_queue_admits_up_to_its_last_token() -> None:
     run(work())
 
 
-def test_a_cancelled_waiter_leaves_its_place_at_once() -> None:
+def test_a_cancelled_request_leaves_its_place_at_once() -> None:
     async def work() -> None:
         setting = Setting(max_queue_tokens=10)
         async with setting.held():
@@ -178,7 +178,7 @@ def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(result) for result in results] == [DrainingError] * 5
         assert {getattr(result, "retry_after", None) for result in results} == {1}
-        assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one in hand
+        assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one that runs
         with pytest.raises(DrainingError) as refused:
             await setting.batcher.predict([encoding(30)])
         assert refused.value.retry_after == 1

@@ -13,7 +13,7 @@ from service.inference.work_items import Job
 from tests.service.queueing import HOLDING, Setting, encoding, run
 
 
-def test_something_else_runs_on_a_lane_and_is_no_pass() -> None:
+def test_something_else_runs_on_a_worker_and_is_no_pass() -> None:
     async def work() -> None:
         setting = Setting()
         names: list[str] = []
@@ -47,7 +47,7 @@ def gradient_job(made: list[str], name: str, length: int = 1, *, fails: bool = F
 
 def test_jobs_give_their_results_in_order_and_count_as_passes() -> None:
     async def work() -> None:
-        setting = Setting(lanes=2)
+        setting = Setting(workers=2)
         made: list[str] = []
         jobs = [gradient_job(made, name, 8) for name in "abcdef"]
         assert await setting.batcher.run(jobs) == list("abcdef")
@@ -135,7 +135,7 @@ def test_jobs_that_nobody_waits_for_are_dropped() -> None:
     run(work())
 
 
-def test_a_job_that_fails_answers_its_waiter_and_drops_the_rest() -> None:
+def test_a_job_that_fails_answers_its_request_and_drops_the_rest() -> None:
     async def work() -> None:
         setting = Setting(max_batch_tokens=4)
         made: list[str] = []

@@ -1,8 +1,8 @@
-"""Seconds of a lane for a token."""
+"""Seconds of a worker for a token."""
 
 import pytest
 
-from service.inference.cost import Cost
+from service.inference.admission import Cost
 
 
 def test_nothing_is_known_before_the_first_pass() -> None:

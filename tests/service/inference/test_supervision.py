@@ -1,4 +1,4 @@
-"""Faults that only a later success clears, and lanes that end unasked."""
+"""Faults that only a later success clears, and workers that stop unexpectedly."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from service.errors import InternalError, NotReadyError
 from service.inference.scheduler import Schedule
 from service.inference.supervision import MOST_ENDS, WITHIN_PASSES, Ends, Faults
 from service.inference.work_items import Job
-from service.inference.workers import Lanes
+from service.inference.workers import Workers
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
 from tests.service.queueing import Setting, encoding, prediction, run
@@ -43,7 +43,7 @@ def test_only_what_began_after_a_fault_clears_it(
         assert bool(faults) == bool(newest)
 
 
-def test_a_lane_may_end_now_and_then_but_not_again_and_again() -> None:
+def test_a_worker_may_end_now_and_then_but_not_again_and_again() -> None:
     ends = Ends()
     assert [ends.note(0) for _ in range(MOST_ENDS)] == [True] * (MOST_ENDS - 1) + [False]
     seldom = Ends()
@@ -60,7 +60,7 @@ async def settle(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_the_texts_of_a_lane_that_ends_are_answered_and_the_next_lane_goes_on() -> None:
+def test_the_texts_of_a_worker_that_ends_are_answered_and_the_next_worker_goes_on() -> None:
     async def work() -> None:
         setting = Setting(max_batch_tokens=2)
         classify = setting.recorder.classify
@@ -83,7 +83,7 @@ def test_the_texts_of_a_lane_that_ends_are_answered_and_the_next_lane_goes_on() 
             assert isinstance(lost.__cause__, Panic)
         assert others == [[prediction(encoding(number))] for number in (21, 22, 23)]
         assert setting.lost == []
-        assert setting.passes == [None] * 3  # a lane that ended is no pass
+        assert setting.passes == [None] * 3  # a worker that ended is no pass
         assert setting.batcher.longest_pass() == 0.0
         assert setting.value("headlight_queue_tokens") == 0
         await setting.close()
@@ -91,13 +91,13 @@ def test_the_texts_of_a_lane_that_ends_are_answered_and_the_next_lane_goes_on() 
     run(work())
 
 
-FAULTS = [(Schedule, "take"), (Lanes, "begin"), (Lanes, "end")]
+FAULTS = [(Schedule, "take"), (Workers, "begin"), (Workers, "end")]
 
 
 @pytest.mark.parametrize(("owner", "name"), FAULTS)
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_whatever_ends_a_lane_nobody_waits_for_ever(
-    owner: type[object], name: str, lanes: int
+@pytest.mark.parametrize("workers", [1, 3])
+def test_whatever_ends_a_worker_nobody_waits_for_ever(
+    owner: type[object], name: str, workers: int
 ) -> None:
     """Every request has an answer, and afterwards the queue works as before."""
     real = getattr(owner, name)
@@ -110,7 +110,7 @@ def test_whatever_ends_a_lane_nobody_waits_for_ever(
         return real(*args, **options)
 
     async def work() -> None:
-        setting = Setting(max_batch_tokens=4, lanes=lanes)
+        setting = Setting(max_batch_tokens=4, workers=workers)
         for _ in range(20):
             assert len(await setting.batcher.predict([encoding(1)])) == 1
         with mock.patch.object(owner, name, misbehave):
@@ -136,7 +136,7 @@ def test_whatever_ends_a_lane_nobody_waits_for_ever(
     run(work())
 
 
-def test_a_lane_that_ends_again_and_again_is_given_up_and_all_who_wait_are_told() -> None:
+def test_a_worker_that_ends_again_and_again_is_given_up_and_all_who_wait_are_told() -> None:
     async def work() -> None:
         setting = Setting(max_batch_tokens=1)
         setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
@@ -157,7 +157,7 @@ def test_a_lane_that_ends_again_and_again_is_given_up_and_all_who_wait_are_told(
     run(work())
 
 
-def test_an_executor_without_threads_cannot_replace_a_lane() -> None:
+def test_an_executor_without_threads_cannot_replace_a_worker() -> None:
     async def work() -> None:
         setting = Setting()
         setting.executor.shutdown(wait=False)
@@ -192,7 +192,7 @@ def test_a_pass_with_too_few_results_fails() -> None:
         setting.recorder.classify = fewer  # type: ignore[method-assign]
         with pytest.raises(InternalError) as failed:
             await setting.batcher.predict([encoding(20), encoding(21)])
-        assert str(failed.value.__cause__) == "2 entries got 1 results"
+        assert str(failed.value.__cause__) == "2 items got 1 results"
         await setting.close()
 
     run(work())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tracing.environment import empty_names, find_faults, is_wanted
+from service.tracing.environment import find_faults, is_wanted
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -71,7 +71,7 @@ def test_what_is_right(name: str, value: str) -> None:
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_name(name: str, value: str) -> None:
+def test_what_is_wrong_is_named(name: str, value: str) -> None:
     [fault] = find_faults({ENDPOINT: URL, name: value})
     named = fault.partition(":")[0]
     assert named == name or (named, name) == (
@@ -99,8 +99,3 @@ def test_a_share_is_a_number_from_0_to_1(share: float) -> None:
 def test_any_text_is_judged_and_a_url_is_not_shown(text: str) -> None:
     for fault in find_faults({ENDPOINT: f"{text}: key@secret"}):
         assert "secret" not in fault
-
-
-def test_empty_variables_are_those_of_opentelemetry_alone() -> None:
-    variables = {"OTEL_A": "", "OTEL_B": " ", "OTEL_C": "1", "HEADLIGHT_X": "", "PATH": ""}
-    assert empty_names(variables) == ["OTEL_A", "OTEL_B"]

@@ -54,7 +54,7 @@ def test_a_part_that_a_user_may_have_sent_is_left_out(said: pytest.LogCaptureFix
     assert SECRET not in said.text
 
 
-def test_an_error_is_told_by_what_began_it(said: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_logged_by_its_first_cause(said: pytest.LogCaptureFixture) -> None:
     refused = ConnectionRefusedError(111, "Connection refused")
     error = ValueError(f"http://collector/{SECRET}")
     error.__cause__ = RuntimeError(SECRET)

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from service.api.compat import inputs, invocations
+from service.api.compat import huggingface, mlflow
 from service.api.compat.classify import ClassifyRequest
-from service.api.compat.infer_schemas import InferRequest
-from service.api.compat.inputs import InputsRequest
-from service.api.compat.invocations import InvocationsRequest
-from service.api.compat.texts import Texts
+from service.api.compat.huggingface import InputsRequest
+from service.api.compat.mlflow import InvocationsRequest
+from service.api.compat.openinference_schemas import InferRequest
 from service.api.input import validate
+from service.api.texts import Texts
 from service.errors import InvalidRequestError
 
 MOST = 5
-LIMITS = {"max_sentences": MOST, "max_length": 32}
+LIMITS: dict[str, object] = {"max_sentences": MOST, "max_length": 32}
 TEXT = st.sampled_from(["a", "b c", ""])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | TEXT,
@@ -33,16 +33,16 @@ FORMS = st.sampled_from(["inputs", "instances", "dataframe_split", "dataframe_re
 
 
 def read_inputs(body: object) -> Texts:
-    return inputs.texts_of(checked(InputsRequest, body))
+    return huggingface.texts_of(checked(InputsRequest, body))
 
 
 def read_invocations(body: object) -> Texts:
-    return invocations.texts_of(checked(InvocationsRequest, body))
+    return mlflow.texts_of(checked(InvocationsRequest, body))
 
 
 def checked(schema: type[BaseModel], body: object) -> Any:  # noqa: ANN401
     """A body as a route gets it."""
-    return validate(schema, body, place="body", context=LIMITS)
+    return validate(schema, body, source="body", context=LIMITS)
 
 
 def at(body: Any, loc: tuple[str | int, ...]) -> Any:  # noqa: ANN401
@@ -98,7 +98,7 @@ def check(read: Callable[[object], Texts], body: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "items", "place"),
+    ("body", "items", "loc"),
     [
         ({"inputs": "a"}, ["a"], ("inputs",)),
         ({"inputs": ["a", "b"]}, ["a", "b"], ("inputs", 0)),
@@ -107,11 +107,11 @@ def check(read: Callable[[object], Texts], body: dict[str, Any]) -> None:
     ],
 )
 def test_inputs_and_their_places(
-    body: object, items: list[object], place: tuple[str | int, ...]
+    body: object, items: list[object], loc: tuple[str | int, ...]
 ) -> None:
     texts = read_inputs(body)
 
-    assert (texts.items, texts.locate(0), texts.field) == (items, place, ("inputs",))
+    assert (texts.items, texts.locate(0), texts.field) == (items, loc, ("inputs",))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_inputs_and_their_places(
     ],
 )
 def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
-    assert read_inputs({"inputs": "a", **more}).truncation == truncation
+    assert read_inputs({"inputs": "a", **more}).options.truncation == truncation
 
 
 @pytest.mark.parametrize("form", ["instances", "dataframe_records"])
@@ -168,7 +168,7 @@ def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("body", "items", "place"),
+    ("body", "items", "loc"),
     [
         ({"inputs": {"text": "a"}}, ["a"], ("inputs", "text")),
         ({"inputs": {"mine": ["a"]}}, ["a"], ("inputs", 0)),
@@ -187,12 +187,12 @@ def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> 
     ],
 )
 def test_invocations_and_their_places(
-    body: object, items: list[object], place: tuple[str | int, ...]
+    body: object, items: list[object], loc: tuple[str | int, ...]
 ) -> None:
     """The name of a column is text of the client's own, unless it is ours."""
     texts = read_invocations(body)
 
-    assert (texts.items, texts.locate(0)) == (items, place)
+    assert (texts.items, texts.locate(0)) == (items, loc)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_invocations_and_their_places(
         (InferRequest, {"inputs": [{**TENSOR, "shape": [-1] * 2_000}]}, 1),
     ],
 )
-def test_a_list_of_a_million_faults_is_not_told_one_by_one(
+def test_a_list_of_a_million_faults_is_not_reported_one_by_one(
     schema: type[BaseModel], body: object, most: int
 ) -> None:
     with pytest.raises(InvalidRequestError) as raised:

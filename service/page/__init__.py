@@ -1,0 +1,1 @@
+"""Serves the pages for people, with the files that they load."""

@@ -1,0 +1,402 @@
+"""Attributions, importance of heads, and the steps of attention, by `GET` and `POST`."""
+
+import html
+import inspect
+import math
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from model import attribute, load_predictor, open_checkpoint, reference
+from service.formats.size_estimates import estimate_steps
+from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import ROOT, RunningService, local_service
+
+MEMBERS = [
+    "model", "prediction", "view", "label", "tokens", "attributions", "steps", "value",
+    "baseline_value", "gap",
+]  # fmt: skip
+
+
+def get(client: httpx.Client, **query: object) -> dict[str, object]:
+    """The answer to a query that works."""
+    response = client.get("/attributions", params=query)  # type: ignore[arg-type]
+    assert response.status_code == 200, response.text
+    answer: dict[str, object] = response.json()
+    return answer
+
+
+def numbers(answer: dict[str, object]) -> list[float]:
+    """The attributions of an answer."""
+    found = answer["attributions"]
+    assert isinstance(found, list)
+    return found
+
+
+def number(answer: dict[str, object], name: str) -> float:
+    """A member that is a number."""
+    found = answer[name]
+    assert isinstance(found, float)
+    return found
+
+
+def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None:
+    sentence = "A good film\U0001f600s, ok"
+    answer = get(client, sentence=sentence)
+    attention = client.get("/attention", params={"sentence": sentence}).json()
+    served, expected = answer["prediction"], attention["prediction"]
+    assert isinstance(served, dict)
+
+    assert list(answer) == MEMBERS
+    assert answer["model"] == attention["model"]
+    assert list(served) == list(expected)
+    assert served["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-5)
+    assert answer["tokens"] == attention["tokens"]
+    assert (answer["view"], answer["steps"]) == ("integrated_gradients", 32)
+    assert answer["label"] == served["label"]
+    assert len(numbers(answer)) == len(attention["tokens"]) == 8
+    assert (numbers(answer)[0], numbers(answer)[-1]) == (0, 0)
+    assert number(answer, "value") == pytest.approx(
+        math.log(served["score"] / (1 - served["score"])), abs=1e-9
+    )
+    change = number(answer, "value") - number(answer, "baseline_value")
+    assert number(answer, "gap") == pytest.approx(change - sum(numbers(answer)), abs=1e-12)
+    assert abs(number(answer, "gap")) < 1e-3 < abs(change)
+
+
+def test_it_answers_what_the_package_computes(
+    client: httpx.Client, checkpoint_folder: Path
+) -> None:
+    sentence = "The plot drags, but the cast is superb!"
+    predictor = load_predictor(
+        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    encoding = predictor.encode(sentence, with_tokens=True)
+    for method, steps in (("integrated_gradients", 9), ("gradient_x_input", None)):
+        found = get(
+            client,
+            sentence=sentence,
+            label="negative",
+            method=method,
+            **({"steps": steps} if steps else {}),
+        )
+        expected = attribute(
+            predictor.gradients,
+            encoding,
+            label="negative",
+            method=method,  # type: ignore[arg-type]
+            steps=steps or 1,
+        )
+        assert (found["view"], found["steps"], found["label"]) == (method, steps, "negative")
+        assert numbers(found) == pytest.approx(expected.attributions.tolist(), abs=1e-6)
+        assert found["value"] == pytest.approx(expected.value, abs=1e-6)
+        assert found["baseline_value"] == pytest.approx(expected.baseline_value, abs=1e-6)
+
+
+def test_get_and_post_agree(client: httpx.Client) -> None:
+    wanted = {
+        "sentence": "not bad", "truncation": "left", "label": "negative", "steps": 7,
+        "method": "integrated_gradients", "level": "word",
+    }  # fmt: skip
+    posted = client.post("/attributions", json=wanted)
+    assert posted.status_code == 200
+    assert posted.json() == get(client, **wanted)
+
+
+def test_by_word_the_tokens_of_a_word_are_summed(client: httpx.Client) -> None:
+    sentence = "The PLOTS, very filming"
+    by_token = numbers(get(client, sentence=sentence))
+    answer = get(client, sentence=sentence, level="word")
+
+    assert answer["view"] == "integrated_gradients+word"
+    assert answer["tokens"] == [
+        {"text": text, "start": start, "end": end, "special": word is None, "word": word}
+        for text, start, end, word in (
+            ("[CLS]", 0, 0, None),
+            ("The", 0, 3, 0),
+            ("PLOTS,", 4, 10, 1),
+            ("very", 11, 15, 2),
+            ("filming", 16, 23, 3),
+            ("[SEP]", 0, 0, None),
+        )
+    ]
+    expected = [0, by_token[1], sum(by_token[2:5]), by_token[5], sum(by_token[6:8]), 0]
+    assert numbers(answer) == pytest.approx(expected, abs=1e-6)
+    simple = get(client, sentence=sentence, level="word", method="gradient_x_input")
+    assert (simple["view"], simple["steps"]) == ("gradient_x_input+word", None)
+
+
+def test_two_labels_are_two_sides_of_the_same(client: httpx.Client) -> None:
+    one, other = (get(client, sentence="a film", label=each) for each in ("negative", "positive"))
+    assert (one["label"], other["label"]) == ("negative", "positive")
+    assert one["prediction"] == other["prediction"]
+    assert numbers(one) == pytest.approx([-each for each in numbers(other)], abs=1e-6)
+    assert number(one, "value") == pytest.approx(-number(other, "value"), abs=1e-9)
+
+
+def test_what_goes_through_the_network_is_counted(running: RunningService) -> None:
+    names = (
+        "headlight_texts_total",
+        "headlight_tokens_total",
+        'headlight_forward_seconds_count{path="gradient"}',
+        "headlight_batch_tokens_sum",
+    )
+    before = [running.metric(name) for name in names]
+    with running.client() as client:
+        get(client, sentence="a good film", steps=30)  # 5 tokens; a pass has room for 12 rows
+    after = [running.metric(name) for name in names]
+    # The text, its baseline and thirty places between them, ten at a time.
+    assert [now - then for now, then in zip(after, before, strict=True)] == [32, 160, 3, 160]
+
+
+def test_requests_at_once_get_their_own_answers(client: httpx.Client) -> None:
+    sentences = [f"{word} film" for word in ("good", "bad", "dull", "superb", "long", "warm")] * 2
+    alone = {sentence: numbers(get(client, sentence=sentence, steps=16)) for sentence in sentences}
+    with ThreadPoolExecutor(len(sentences)) as pool:
+        together = list(pool.map(lambda each: get(client, sentence=each, steps=16), sentences))
+    for sentence, answer in zip(sentences, together, strict=True):
+        assert numbers(answer) == pytest.approx(alone[sentence], abs=1e-6)
+    assert len({tuple(each) for each in alone.values()}) == 6
+
+
+def test_truncation(client: httpx.Client) -> None:
+    long = "good " * 50 + "bad"
+    right = get(client, sentence=long, steps=2)
+    left = get(client, sentence=long, steps=2, truncation="left")
+    assert [len(numbers(answer)) for answer in (right, left)] == [32, 32]
+    tokens = left["tokens"]
+    assert isinstance(tokens, list)
+    assert tokens[-2]["text"] == "bad"
+
+
+def test_five_labels_and_a_queue_for_a_single_text(tmp_path: Path) -> None:
+    labels = ("awful", "bad", "fair", "good", "great")
+    folder = tiny_checkpoint(
+        tmp_path / "tiny", config=tiny_config(labels=labels), manifest=tiny_manifest(labels=labels)
+    )
+    options = ("--max-sentences", "1", "--max-queue-tokens", "102")
+    with local_service(folder, tmp_path, *options) as running, running.client() as client:
+        answer = get(client, sentence="a film", label="fair", steps=2)
+        served = answer["prediction"]
+        assert isinstance(served, dict)
+        p = served["probabilities"]["fair"]
+        assert number(answer, "value") == pytest.approx(math.log(p / (1 - p)), abs=1e-9)
+        assert get(client, sentence="good " * 15, steps=4)["steps"] == 4  # 6 rows of 17 tokens
+        assert_problem(
+            client.post("/attributions", json={"sentence": "good " * 15, "steps": 5}),
+            422,
+            "invalid-request",
+            ("body", "sentence"),
+        )
+        document = client.get("/openapi.json").json()
+        (label,) = (
+            parameter
+            for parameter in document["paths"]["/attributions"]["get"]["parameters"]
+            if parameter["name"] == "label"
+        )
+        assert label["schema"] == {"type": "string", "enum": list(labels)}
+
+
+def test_importance_has_exactly_the_documented_form(
+    client: httpx.Client, checkpoint_folder: Path
+) -> None:
+    response = client.get("/importance", params={"sentence": SENTENCE, "label": "negative"})
+    assert response.status_code == 200
+    answer = response.json()
+    predicted = client.post("/predict", json={"sentences": [SENTENCE]}).json()
+    assert list(answer) == [
+        "model", "prediction", "view", "label", "layers", "heads", "importance",
+    ]  # fmt: skip
+    assert answer["model"] == predicted["model"]
+    expected = predicted["predictions"][0]
+    assert list(answer["prediction"]) == list(expected)
+    assert answer["prediction"]["probabilities"] == pytest.approx(
+        expected["probabilities"], abs=1e-5
+    )
+    assert (answer["view"], answer["label"]) == ("head_importance", "negative")
+    assert (answer["layers"], answer["heads"]) == ([0, 1], [0, 1])
+    predictor = load_predictor(
+        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    computed = predictor.gradients.head_importance(predictor.encode(SENTENCE), label="negative")
+    found = np.array(answer["importance"])
+    assert found.shape == (2, 2)
+    assert found.min() >= 0
+    assert found.max() > 0.01
+    np.testing.assert_allclose(found, computed.importance, rtol=1e-4, atol=1e-6)
+
+
+def test_get_and_post_agree_and_the_label_is_the_predicted_one(client: httpx.Client) -> None:
+    body = {"sentence": SENTENCE, "truncation": "left"}
+    asked = client.get("/importance", params=body).json()
+    posted = client.post("/importance", json=body)
+    assert posted.status_code == 200
+    assert posted.json() == asked
+    assert asked["label"] == asked["prediction"]["label"]
+
+
+def test_importance_is_one_pass(running: RunningService, client: httpx.Client) -> None:
+    name = 'headlight_forward_seconds_count{path="gradient"}'
+    before = running.metric(name), running.metric("headlight_tokens_total")
+    assert client.get("/importance?sentence=a+good+film").status_code == 200
+    after = running.metric(name), running.metric("headlight_tokens_total")
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 5)
+
+
+SENTENCE = "The plot drags, but the cast is superb!"
+PLACE = {"layer": 1, "head": 0, "query": 2}
+CLOSE = 1e-5
+
+Answer = dict[str, Any]
+Query = dict[str, str | int]
+
+
+def steps_of(client: httpx.Client, **body: object) -> Answer:
+    response = client.post("/attention/steps", json={"sentence": SENTENCE, **PLACE, **body})
+    assert response.status_code == 200, response.text
+    answer: Answer = response.json()
+    return answer
+
+
+def row_of(client: httpx.Client, answer: Answer, **body: object) -> list[float]:
+    """What `/attention` says of the same row."""
+    layer, head, query = (answer[name] for name in PLACE)
+    asked = {"sentence": SENTENCE, "layer": [layer], "head": [head], **body}
+    shown = client.post("/attention", json=asked).json()
+    assert shown["tokens"] == answer["tokens"]
+    row: list[float] = shown["attention"][0][0][query]
+    return row
+
+
+def assert_multiplied_out(answer: Answer, row: list[float]) -> None:
+    """Every number follows from those before it, and the weights are those of `/attention`."""
+    query, keys, values = (
+        np.array(answer[name], np.float64) for name in ("query_vector", "keys", "values")
+    )
+    assert keys.shape == values.shape == (len(answer["tokens"]), len(query))
+    assert answer["scale"] == pytest.approx(1 / np.sqrt(len(query)), abs=1e-12)
+    scores = [sum(q * k for q, k in zip(query, key, strict=True)) * answer["scale"] for key in keys]
+    np.testing.assert_allclose(answer["scores"], scores, rtol=0, atol=CLOSE)
+    exponentials = np.exp(np.array(scores) - max(scores))
+    weights = exponentials / exponentials.sum()
+    np.testing.assert_allclose(answer["weights"], weights, rtol=0, atol=CLOSE)
+    np.testing.assert_allclose(answer["weights"], row, rtol=0, atol=CLOSE)
+    np.testing.assert_allclose(answer["result"], weights @ values, rtol=0, atol=CLOSE)
+
+
+def test_the_numbers_multiply_out_to_every_weight(client: httpx.Client) -> None:
+    answer = steps_of(client)
+    assert list(answer) == [
+        "model", "tokens", "layer", "head", "query", "scale", "query_vector", "keys", "scores",
+        "weights", "values", "result",
+    ]  # fmt: skip
+    predicted = client.post("/predict", json={"sentences": [SENTENCE]}).json()
+    assert answer["model"] == predicted["model"]
+    assert {name: answer[name] for name in PLACE} == PLACE
+    for layer in (0, 1):
+        for head in (0, 1):
+            for query in range(len(answer["tokens"])):
+                found = steps_of(client, layer=layer, head=head, query=query)
+                assert_multiplied_out(found, row_of(client, found))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_default_model_multiplies_out_in_float32_whatever_is_served(
+    tmp_path: Path, dtype: str
+) -> None:
+    folder = ROOT / "checkpoints" / "default"
+    close = CLOSE if dtype == "float32" else 0.03
+    with (
+        local_service(folder, tmp_path, "--dtype", dtype) as running,
+        running.client() as client,
+    ):
+        for layer, head, query in ((0, 0, 1), (3, 8, 10), (5, 11, 0)):
+            found = steps_of(client, layer=layer, head=head, query=query)
+            assert len(found["query_vector"]) == 32
+            assert_multiplied_out(found, found["weights"])
+            row = row_of(client, found)
+            np.testing.assert_allclose(found["weights"], row, rtol=0, atol=close)
+        length = client.get("/model").json()["max_length"]
+        place = {"layer": 5, "head": 0, "query": 0}
+        largest = client.post(
+            "/attention/steps", json={"sentence": "superb " * 2 * length, **place}
+        )
+    answer = largest.json()
+    assert np.shape(answer["keys"]) == (length, 32)
+    texts = [token["text"] for token in answer["tokens"]]
+    assert len(largest.content) <= estimate_steps(length * 2 * 33 + 64, texts).answer
+
+
+def test_get_and_post_of_steps_agree(client: httpx.Client) -> None:
+    query: Query = {"sentence": SENTENCE, **PLACE, "head_mask": '[{"layer":0,"head":1}]'}
+    asked = client.get("/attention/steps", params=query)
+    assert asked.status_code == 200, asked.text
+    assert asked.json() == steps_of(client, head_mask=[{"layer": 0, "head": 1}])
+
+
+def test_what_is_changed_about_the_text_changes_the_steps(client: httpx.Client) -> None:
+    plain = steps_of(client)
+    for change in ({"head_mask": [{"layer": 0}]}, {"omit": [4]}):
+        answer = steps_of(client, **change)
+        assert_multiplied_out(answer, row_of(client, answer, **change))
+        assert answer["query_vector"] != plain["query_vector"]
+    assert len(steps_of(client, omit=[4])["tokens"]) == len(plain["tokens"]) - 1
+
+
+def test_a_window_of_a_long_text(client: httpx.Client) -> None:
+    long = "good film , " * 20
+    wanted = {"sentence": long, "truncation": "window", "window": 1}
+    answer = steps_of(client, **wanted)
+    assert list(answer)[:3] == ["model", "window", "windows"]
+    assert (answer["window"], answer["windows"] > 1) == (1, True)
+    first = steps_of(client, sentence=long, truncation="window")
+    assert first["tokens"] != answer["tokens"]
+    cut = client.post("/attention/steps", json={**PLACE, "sentence": long, "truncation": "error"})
+    assert (cut.status_code, cut.json()["type"]) == (422, "/problems/text-too-long")
+
+
+def test_it_is_one_pass_of_the_text(running: RunningService, client: httpx.Client) -> None:
+    name = 'headlight_forward_seconds_count{path="gradient"}'
+    route = 'headlight_requests_total{method="POST",route="/attention/steps",status="200"}'
+    names = (name, "headlight_tokens_total", route)
+    before = [running.metric(each) for each in names]
+    steps_of(client, sentence="a good film")
+    after = [running.metric(each) for each in names]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
+
+
+def test_too_many_numbers_are_refused_before_they_are_computed(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    limit = ("--max-attention-weights", "98")  # 9 tokens of 2 * 4 + 2 numbers, and 2 * 4 more
+    with local_service(checkpoint_folder, tmp_path, *limit) as running, running.client() as client:
+        assert len(steps_of(client, sentence="good " * 7)["tokens"]) == 9
+        computed = running.metric("headlight_texts_total")
+        assert_problem(
+            client.post("/attention/steps", json={"sentence": "good " * 8, **PLACE}),
+            413,
+            "too-many-weights",
+        )
+        assert running.metric("headlight_texts_total") == computed
+
+
+def test_the_terms_are_on_a_page_with_their_functions(client: httpx.Client) -> None:
+    page = client.get("/terms")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    anchors = ["heads", "scaled-dot-product", "softmax", "weighted-sum", "concatenation"]
+    assert re.findall(r'<section id="([a-z-]+)">', page.text) == anchors
+    assert re.findall(r"<h2>([^<]+)</h2>", page.text) == [
+        "Heads", "Scaled dot product", "Softmax", "Weighted sum", "Concatenation",
+    ]  # fmt: skip
+    for function in (
+        reference.split_heads, reference.scaled_dot_product_score, reference.softmax,
+        reference.multi_head_attention, reference.concatenate_heads,
+    ):  # fmt: skip
+        assert inspect.getsource(function).rstrip() in html.unescape(page.text)

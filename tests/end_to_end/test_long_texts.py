@@ -1,0 +1,314 @@
+"""Long texts on a socket: read whole in windows, and sentence by sentence."""
+
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.tokenization.check import is_blank
+from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
+from tests.end_to_end.problems import assert_members, assert_problem
+from tests.end_to_end.servers import local_service
+from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
+
+ROOM = MAX_LENGTH - 2
+STEP = ROOM - ROOM // 4
+LONG = random_sentences(1, seed=21, longest=1)[0] + " " + " ".join(WORDS * 4)
+MEMBERS = ["label", "score", "probabilities", "token_count", "truncated"]
+WINDOWED = [*MEMBERS, "windows"]
+
+
+def parts_of(text: str) -> list[str]:
+    """The windows of a text of known words, each as a text of its own."""
+    words = text.split()
+    count = 1 + max(0, math.ceil((len(words) - ROOM) / STEP))
+    return [" ".join(words[at * STEP : at * STEP + ROOM]) for at in range(count)]
+
+
+def logits_of(prediction: dict[str, Any]) -> dict[str, float]:
+    """Logits up to a constant, from which only their differences tell anything."""
+    temperature = tiny_manifest().temperature
+    probabilities = prediction["probabilities"]
+    return {label: temperature * math.log(share) for label, share in probabilities.items()}
+
+
+def test_a_long_text_has_the_mean_of_the_logits_of_its_windows(client: httpx.Client) -> None:
+    (whole,) = ask(client, LONG, truncation="window")
+    windows: list[dict[str, Any]] = ask(client, *parts_of(LONG))
+    counts = [window["token_count"] for window in windows]
+    assert list(whole) == WINDOWED
+    assert (whole["windows"], whole["truncated"]) == (len(windows), False)
+    assert len(windows) == 6
+    assert whole["token_count"] == sum(counts)
+    gap = sum(
+        count * (logits["positive"] - logits["negative"])
+        for count, logits in zip(counts, map(logits_of, windows), strict=True)
+    ) / sum(counts)
+    positive = 1 / (1 + math.exp(-gap / tiny_manifest().temperature))
+    assert whole["probabilities"] == pytest.approx(
+        {"negative": 1 - positive, "positive": positive}, abs=TOLERANCE
+    )
+
+
+def test_a_text_that_fits_has_the_plain_answer_and_one_window(client: httpx.Client) -> None:
+    sentences = random_sentences(40, seed=22)
+    plain = ask(client, *sentences)
+    whole = ask(client, *sentences, truncation="window")
+    for one, other in zip(plain, whole, strict=True):
+        assert list(other) == WINDOWED
+        assert other["windows"] == 1
+        for member in ("label", "token_count", "truncated"):
+            assert other[member] == one[member]
+        assert other["probabilities"] == pytest.approx(one["probabilities"], abs=TOLERANCE)
+
+
+def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Client) -> None:
+    items = ["good film", LONG, " ", "bad " * 40, LONG + " good"]
+    together = ask(client, *items, truncation="window", on_error="item")
+    assert [item.get("windows") for item in together] == [1, 6, None, 2, 6]
+    for text, item in zip(items, together, strict=True):
+        if "error" not in item:
+            (alone,) = ask(client, text, truncation="window")
+            assert item["probabilities"] == pytest.approx(alone["probabilities"], abs=TOLERANCE)
+
+
+def test_abstaining_keeps_the_windows(client: httpx.Client) -> None:
+    body = {"sentences": [LONG], "truncation": "window", "abstain_below": 1.0}
+    (unsure,) = client.post("/predict", json=body).json()["predictions"]
+    assert list(unsure) == WINDOWED
+    assert (unsure["label"], unsure["windows"]) == (None, 6)
+
+
+def test_attention_of_a_window_is_that_of_its_text_alone(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    with local_service(checkpoint_folder, tmp_path) as server, server.client() as client:
+        for number, part in enumerate(parts_of(LONG)):
+            before = sum(len(word) + 1 for word in LONG.split()[: number * STEP])
+            fields = {"truncation": "window", "window": number}
+            shown = client.post("/attention", json={"sentence": LONG, **fields}).json()
+            alone = client.post("/attention", json={"sentence": part}).json()
+            assert list(shown) == [
+                *("model", "prediction", "window", "windows", "tokens", "layers", "heads"),
+                "attention",
+            ]
+            assert (shown["window"], shown["windows"]) == (number, 6)
+            np.testing.assert_allclose(shown["attention"], alone["attention"], atol=TOLERANCE)
+            assert shown["prediction"]["probabilities"] == pytest.approx(
+                alone["prediction"]["probabilities"], abs=TOLERANCE
+            )
+            assert shown["prediction"]["truncated"] is False
+            expected = [
+                token
+                if token["special"]
+                else {
+                    **token,
+                    "start": token["start"] + before,
+                    "end": token["end"] + before,
+                    "word": token["word"] + number * STEP,
+                }
+                for token in alone["tokens"]
+            ]
+            assert shown["tokens"] == expected
+            query: dict[str, str | int] = {"sentence": LONG, "truncation": "window"}
+            query["window"] = number
+            assert client.get("/attention", params=query).json()["tokens"] == expected
+        archive = client.post("/attention", json={"sentence": LONG, **fields, "format": "npz"})
+        with np.load(io.BytesIO(archive.content), allow_pickle=False) as arrays:
+            assert (int(arrays["window"]), int(arrays["windows"])) == (5, 6)
+        several = {"sentences": [LONG, "good film"], "truncation": "window", "level": "word"}
+        first, second = client.post("/attention", json=several).json()
+        assert (first["window"], first["windows"]) == (0, 6)
+        assert (second["window"], second["windows"]) == (0, 1)
+
+
+TEXT = "  The plot is dull 😀, but good.\n\nA warm film!  Not bad.Very long\u00a0"
+PARTS = ["The plot is dull 😀, but good.", "A warm film!", "Not bad.", "Very long"]
+
+
+def divided(client: httpx.Client, *texts: object, **fields: object) -> list[dict[str, Any]]:
+    """The predictions of texts with their sentences."""
+    body = {"sentences": texts, "granularity": "sentence", **fields}
+    response = client.post("/predict", json=body)
+    assert response.status_code == 200, response.text
+    predictions: list[dict[str, Any]] = response.json()["predictions"]
+    return predictions
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Asserts that two answers are those of one text."""
+    for member in ("label", "token_count", "truncated"):
+        assert one[member] == other[member]
+    assert one["probabilities"] == pytest.approx(other["probabilities"], abs=TOLERANCE)
+    assert one["score"] == max(one["probabilities"].values())
+
+
+def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
+    client: httpx.Client,
+) -> None:
+    (whole,) = divided(client, TEXT)
+    assert list(whole) == [*MEMBERS, "sentences"]
+    same({name: whole[name] for name in MEMBERS}, ask(client, TEXT)[0])
+    assert [TEXT[each["start"] : each["end"]] for each in whole["sentences"]] == PARTS
+    for each, alone in zip(whole["sentences"], ask(client, *PARTS), strict=True):
+        assert list(each) == ["start", "end", *MEMBERS]
+        same(each, alone)
+
+
+def test_one_granularity_is_that_of_the_text(client: httpx.Client) -> None:
+    body = {"sentences": [TEXT], "granularity": "text"}
+    (plain,) = client.post("/predict", json=body).json()["predictions"]
+    assert list(plain) == MEMBERS
+
+
+def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> None:
+    texts = ["Good. Bad.", "one", TEXT, "A film. A plot. A cast."]
+    together = divided(client, *texts)
+    assert [len(item["sentences"]) for item in together] == [2, 1, 4, 3]
+    for text, item in zip(texts, together, strict=True):
+        (alone,) = divided(client, text)
+        same(item, alone)
+        for one, other in zip(item["sentences"], alone["sentences"], strict=True):
+            assert (one["start"], one["end"]) == (other["start"], other["end"])
+            same(one, other)
+
+
+@given(
+    text=st.text(st.sampled_from("ab. !?\n«“é😀\u200b\u0085\u3000"), min_size=1).filter(
+        lambda text: not is_blank(text)
+    )
+)
+def test_of_any_text_all_is_covered_once_and_in_order(client: httpx.Client, text: str) -> None:
+    (whole,) = divided(client, text)
+    end = 0
+    for each in whole["sentences"]:
+        assert not text[end : each["start"]].strip()
+        assert each["start"] < each["end"]
+        end = each["end"]
+    assert not text[end:].strip()
+
+
+def test_sentences_abstain_too(client: httpx.Client) -> None:
+    (plain,) = divided(client, TEXT)
+    scores = sorted(each["score"] for each in plain["sentences"])
+    (unsure,) = divided(client, TEXT, abstain_below=scores[2])
+    labels = [each["label"] for each in plain["sentences"]]
+    expected = [
+        label if each["score"] >= scores[2] else None
+        for label, each in zip(labels, plain["sentences"], strict=True)
+    ]
+    assert [each["label"] for each in unsure["sentences"]] == expected
+    assert [each["score"] for each in unsure["sentences"]] == pytest.approx(
+        [each["score"] for each in plain["sentences"]], abs=TOLERANCE
+    )
+
+
+def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:
+    long = "good " * 40 + "bad."
+    text = f"{long} A film."
+    (cut,) = divided(client, text)
+    assert cut["truncated"] is True
+    assert [each["truncated"] for each in cut["sentences"]] == [True, False]
+    (whole,) = divided(client, text, truncation="window")
+    assert list(whole) == [*MEMBERS, "windows", "sentences"]
+    assert (whole["windows"], whole["truncated"]) == (2, False)
+    assert [each["truncated"] for each in whole["sentences"]] == [False, False]
+    for each, alone in zip(
+        whole["sentences"], ask(client, long, "A film.", truncation="window"), strict=True
+    ):
+        assert list(each) == ["start", "end", *MEMBERS]
+        same(each, alone)
+    short = "A good film. " * 10  # as a whole it is too long, by sentence it is not
+    body = {"sentences": [short], "granularity": "sentence", "truncation": "error"}
+    refused = client.post("/predict", json=body)
+    loc = ("body", "sentences", 0)
+    assert_problem(refused, 422, "text-too-long", loc, says="the text has 42 tokens")
+
+
+@pytest.fixture(scope="module")
+def narrow(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service that takes three sentences or windows of an item, and 160 tokens at once."""
+    options = (
+        *("--max-item-sentences", "3", "--max-windows", "3"),
+        *("--max-sentences", "5", "--max-queue-tokens", "160"),
+    )
+    folder = tmp_path_factory.mktemp("narrow")
+    with local_service(checkpoint_folder, folder, *options) as server, server.client() as client:
+        yield client
+
+
+def test_an_item_with_too_many_sentences_fails_by_itself(narrow: httpx.Client) -> None:
+    items = ["Good. Bad. Good.", "Good. Bad. Good. Bad.", " ", 5]
+    good, many, blank, number = divided(narrow, *items, on_error="item")
+    assert len(good["sentences"]) == 3
+    says, loc = "may have at most 3", ("body", "sentences", 1)
+    assert_members(many["error"], 422, "text-too-long", loc, says=says)
+    assert_members(blank["error"], 422, "invalid-request", ("body", "sentences", 2))
+    assert_members(number["error"], 422, "invalid-request", ("body", "sentences", 3))
+    body = {"sentences": ["Good.", items[1]], "granularity": "sentence"}
+    assert_problem(narrow.post("/predict", json=body), 422, "text-too-long", loc, says=says)
+    assert ask(narrow, items[1])[0]["token_count"] == 10
+
+
+def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> None:
+    item = "A good film, and a good plot. " * 3  # 26 tokens, and 10 for each sentence
+    assert len(divided(narrow, item, item)) == 2
+    body = {"sentences": [item] * 3, "granularity": "sentence", "on_error": "item"}
+    refused = narrow.post("/predict", json=body)
+    says = "the first 3 texts have more than 160 tokens"
+    assert_problem(refused, 422, "invalid-request", ("body", "sentences"), says=says)
+    assert narrow.get("/model").json()["limits"]["max_windows"] == 3
+    assert ask(narrow, "good " * 76, truncation="window")[0]["windows"] == 3
+    long = {"sentences": ["good", "good " * 77], "truncation": "window"}
+    says, loc = "the text takes 4 windows of 32 tokens and may have at most 3", (1,)
+    refused = narrow.post("/predict", json=long)
+    assert_problem(refused, 422, "text-too-long", ("body", "sentences", *loc), says=says)
+    one, other = narrow.post("/predict", json={**long, "on_error": "item"}).json()["predictions"]
+    assert one["windows"] == 1
+    assert_members(other["error"], 422, "text-too-long", ("body", "sentences", *loc), says=says)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("." * 1_000_000, 1), ("«" * 300_000, 1), ("?!" * 500_000, 1), ("word " * 200_000, 1)],
+    ids=["dots", "quotes", "marks", "words"],
+)
+def test_a_huge_text_without_an_end_is_one_sentence(
+    large: httpx.Client, text: str, count: int
+) -> None:
+    (answer,) = divided(large, text)
+    assert answer["truncated"] is True
+    assert len(answer["sentences"]) == count
+    assert (answer["sentences"][0]["start"], answer["sentences"][0]["end"]) == (
+        0,
+        len(text.rstrip()),
+    )
+
+
+def test_a_hundred_thousand_sentences_are_refused(large: httpx.Client) -> None:
+    body = {"sentences": ["Hi. " * 100_000], "granularity": "sentence"}
+    refused = large.post("/predict", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["type"] == "/problems/text-too-long"
+    assert "more than 1024 sentences" in refused.json()["detail"]
+    body["truncation"] = "window"  # the text as a whole is judged first
+    assert "windows of 32 tokens" in large.post("/predict", json=body).json()["detail"]
+
+
+@pytest.fixture(scope="module")
+def large(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service with the default limits, that nobody hurries."""
+    folder = tmp_path_factory.mktemp("large")
+    options = ("--request-timeout", "3600")
+    with (
+        local_service(checkpoint_folder, folder, *options) as server,
+        httpx.Client(base_url=server.url, timeout=None) as client,  # noqa: S113 - no hurry
+    ):
+        yield client

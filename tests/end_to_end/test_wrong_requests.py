@@ -1,0 +1,409 @@
+"""Requests that are refused before anything is computed: which status, type and place."""
+
+import gzip
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from service.api.wording import TEXT_FIELDS
+from tests.end_to_end.kinds import EXPLANATIONS, JSON
+from tests.end_to_end.problems import Loc, assert_problem
+
+GOOD = b'{"sentences": ["good"]}'
+LONG = "good " * 50  # 52 tokens, of which the model reads 32
+TEXT = "the film is superb but slow"  # 8 tokens
+PREDICT: dict[str, Any] = {"sentences": ["a"]}
+ONE: dict[str, Any] = {"sentence": "a"}
+STEPS: dict[str, Any] = {"sentence": "a good film", "layer": 1, "head": 0, "query": 2}
+Body = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b" \r\n\t",
+        b'{"sentences": ["a"',
+        GOOD + b" x",
+        GOOD + GOOD,
+        b"\xef\xbb\xbf" + GOOD,
+        GOOD.decode().encode("utf-16"),
+        b'{"sentences": ["\xff"]}',
+        b'{"sentences": [NaN]}',
+        b'{"sentences": [-Infinity]}',
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b'{"sentences": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b"\x00",
+        b'{"sentences": ["a\nb"]}',
+    ],
+)
+def test_malformed_json(client: httpx.Client, content: bytes) -> None:
+    refused = client.post("/predict", content=content, headers=JSON)
+    assert_problem(refused, 400, "malformed-json")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("content-type", "text/plain")],
+        [("content-type", "application/x-www-form-urlencoded")],
+        [("content-type", "application/json; charset=latin-1")],
+        [("content-type", "json")],
+        [("content-type", "application/json")] * 2,
+    ],
+)
+def test_other_media_types(client: httpx.Client, headers: list[tuple[str, str]]) -> None:
+    response = client.post("/predict", content=GOOD, headers=headers)
+    assert_problem(response, 415, "unsupported-media-type")
+    assert response.headers["accept"] == "application/json"
+
+
+def test_an_encoded_body(client: httpx.Client) -> None:
+    headers = {**JSON, "content-encoding": "gzip"}
+    response = client.post("/predict", content=gzip.compress(GOOD), headers=headers)
+    assert_problem(response, 415, "unsupported-media-type")
+    assert response.headers["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/json; charset=UTF-8", "Application/JSON", "application/vnd.x+json"]
+)
+def test_json_media_types(client: httpx.Client, media_type: str) -> None:
+    headers = {"content-type": media_type}
+    assert client.post("/predict", content=GOOD, headers=headers).status_code == 200
+
+
+WRONG: list[tuple[str, Body, list[Loc]]] = [
+    ("/predict", {"sentences": ["a"] * 41}, [("sentences",)]),
+    ("/predict", {"sentences": ["good", "", 1, "fine"]}, [("sentences", 1), ("sentences", 2)]),
+    ("/predict", {"sentences": [10**30]}, [("sentences", 0)]),
+    ("/predict", {**PREDICT, "Canary": 1}, [()]),
+    ("/predict", {**PREDICT, **dict.fromkeys(map(str, range(9999)))}, [()]),
+    ("/predict", {**PREDICT, "truncation": "both"}, [("truncation",)]),
+    ("/predict", {**PREDICT, "on_error": None}, [("on_error",)]),
+    *(
+        ("/predict", {**PREDICT, "granularity": wrong}, [("granularity",)])
+        for wrong in ("sentences", "", None, 1)
+    ),
+    *(
+        ("/predict", {**PREDICT, "abstain_below": wrong}, [("abstain_below",)])
+        for wrong in (1.01, -0.5, "0.5", True, [0.5])
+    ),
+    ("/predict", {"sentences": [TEXT, TEXT], "omit": [1]}, [("omit",)]),
+    ("/predict", {"sentences": [TEXT], "omit": [1], "truncation": "window"}, [("omit",)]),
+    ("/predict", {"sentences": [TEXT], "omit": [1], "granularity": "sentence"}, [("omit",)]),
+    *(
+        (path, {**text, **fields}, [loc])
+        for path, text in (("/predict", {"sentences": [TEXT]}), ("/attention", {"sentence": TEXT}))
+        for fields, loc in (
+            ({"head_mask": [{"layer": 2}]}, ("head_mask", 0, "layer")),
+            (
+                {"head_mask": [{"layer": 0}, {"layer": 0, "head": 2}]},
+                ("head_mask", 1, "head"),
+            ),
+            ({"head_mask": [{"layer": 0, "heads": 1, "lyer": 1}]}, ("head_mask", 0)),
+            ({"omit": [7]}, ("omit", 0)),
+            ({"omit": [1, 8]}, ("omit", 1)),
+            ({"omit": [1, 2, 3, 4, 5, 6]}, ("omit", 0)),
+        )
+    ),
+    *((kind.path, kind.body(["\u200b\u0007 "]), [("sentence",)]) for kind in EXPLANATIONS.values()),
+    *((kind.path, kind.body(["a \udc80"]), [("sentence",)]) for kind in EXPLANATIONS.values()),
+    ("/attention", {**ONE, "layer": 0}, [("layer",)]),
+    ("/attention", {**ONE, "layer": []}, [("layer",)]),
+    ("/attention", {**ONE, "head": [True]}, [("head", 0)]),
+    ("/attention", {**ONE, "head": [0.0]}, [("head", 0)]),
+    ("/attention", {**ONE, "head": [2]}, [("head",)]),
+    ("/attention", {**ONE, "head": [10**30]}, [("head",)]),
+    ("/attention", {"sentences": ["a", " "]}, [("sentences", 1)]),
+    ("/attention", {"sentences": ["a", 3]}, [("sentences", 1)]),
+    ("/attention", {"sentences": [1] * 41}, [("sentences",)]),
+    ("/attention", {**ONE, "reduce": "sum"}, [("reduce",)]),
+    ("/attention", {**ONE, "level": "line"}, [("level",)]),
+    ("/attention", {**ONE, "format": "png"}, [("format",)]),
+    ("/attention", {**ONE, "dtype": "float64"}, [("dtype",)]),
+    ("/attention", {**ONE, "truncation": "windows"}, [("truncation",)]),
+    ("/attention", {**ONE, "window": 1}, [("window",)]),
+    ("/attention", {**ONE, "truncation": "window", "window": 1}, [("window",)]),
+    ("/attention", {**ONE, "truncation": "window", "window": -1}, [("window",)]),
+    ("/attention", {**ONE, "truncation": "window", "window": "0"}, [("window",)]),
+    (
+        "/attention",
+        {"sentences": [LONG, "a"], "truncation": "window", "window": 1},
+        [("window",)],
+    ),
+    ("/attention", {**ONE, "thumbnail": 9, "format": "csv"}, [("thumbnail",)]),
+    ("/attention", {**ONE, "thumbnail": 9, "format": "svg"}, [("thumbnail",)]),
+    ("/attention", {**ONE, "thumbnail": 7}, [("thumbnail",)]),
+    ("/attention", {**ONE, "special": False}, [("special",)]),
+    ("/attributions", {**ONE, "label": "fair"}, [("label",)]),
+    ("/attributions", {**ONE, "label": 0}, [("label",)]),
+    ("/attributions", {**ONE, "steps": "32"}, [("steps",)]),
+    ("/attributions", {**ONE, "steps": True}, [("steps",)]),
+    ("/attributions", {**ONE, "steps": 32.0}, [("steps",)]),
+    ("/attributions", {**ONE, "method": "gradient_x_input", "steps": 5}, [("steps",)]),
+    ("/attributions", {**ONE, "truncation": "window"}, [("truncation",)]),
+    (
+        "/attributions",
+        {"sentence": " ", "label": "x", "method": "gradient_x_input", "steps": 4, "level": 1},
+        [("sentence",), ("label",), ("steps",), ("level",)],
+    ),
+    ("/importance", {**ONE, "label": "fair"}, [("label",)]),
+    ("/importance", {**ONE, "steps": 3}, [()]),
+    ("/importance", {**ONE, "method": "gradient_x_input"}, [()]),
+    ("/importance", {**ONE, "truncation": "window"}, [("truncation",)]),
+    ("/attention/steps", {**STEPS, "layer": 2}, [("layer",)]),
+    ("/attention/steps", {**STEPS, "layer": -1}, [("layer",)]),
+    ("/attention/steps", {**STEPS, "head": 2}, [("head",)]),
+    ("/attention/steps", {**STEPS, "query": 5}, [("query",)]),
+    ("/attention/steps", {**STEPS, "query": -1}, [("query",)]),
+    ("/attention/steps", {**STEPS, "query": "1"}, [("query",)]),
+    ("/attention/steps", {**STEPS, "layer": [0]}, [("layer",)]),
+    ("/attention/steps", {**STEPS, "window": 1}, [("window",)]),
+    ("/attention/steps", {**STEPS, "key": 1}, [()]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "locs"), WRONG)
+def test_wrong_bodies(client: httpx.Client, path: str, body: Body, locs: list[Loc]) -> None:
+    refused = client.post(path, content=json.dumps(body), headers=JSON)
+    assert_problem(refused, 422, "invalid-request", *(("body", *loc) for loc in locs))
+    assert "Canary" not in refused.text
+
+
+def test_a_field_sent_twice(client: httpx.Client) -> None:
+    twice = b'{"sentences": ["a"], "sentences": ["b"]}'
+    refused = client.post("/predict", content=twice, headers=JSON)
+    assert_problem(refused, 422, "invalid-request", ("body",))
+
+
+def test_numbers_of_thousands_of_digits_are_only_wrong(client: httpx.Client) -> None:
+    content = b'{"sentences": [' + b"9" * 6000 + b"]}"
+    refused = client.post("/predict", content=content, headers=JSON)
+    assert_problem(refused, 422, "invalid-request", ("body", "sentences", 0))
+
+
+TOO_LONG: list[tuple[str, Body, Loc]] = [
+    ("/predict", {"sentences": ["good", LONG]}, ("sentences", 1)),
+    ("/attention", {"sentences": ["ok", LONG]}, ("sentences", 1)),
+    *((kind.path, kind.body([LONG]), ("sentence",)) for kind in EXPLANATIONS.values()),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "loc"), TOO_LONG)
+def test_a_text_that_is_too_long(client: httpx.Client, path: str, body: Body, loc: Loc) -> None:
+    refused = client.post(path, json={**body, "truncation": "error"})
+    says = "the text has 52 tokens and the model reads at most 32"
+    assert_problem(refused, 422, "text-too-long", ("body", *loc), says=says)
+
+
+WRONG_QUERIES: list[tuple[str, list[Loc]]] = [
+    ("/attention?sentence=", [("sentence",)]),
+    ("/attention?sentence=+%09%E2%80%8B", [("sentence",)]),
+    ("/attention?sentence=a&foo=1", [()]),
+    ("/attention?sentence=a&omit=1", [()]),
+    ("/attention?sentence=a&layer=2", [("layer",)]),
+    ("/attention?sentence=a&layer=-1", [("layer", 0)]),
+    ("/attention?sentence=a&layer=1.0", [("layer", 0)]),
+    ("/attention?sentence=a&layer=0&layer=x", [("layer", 1)]),
+    ("/attention?sentence=a&layer=", [("layer", 0)]),
+    ("/attention?sentence=a&layer=%C2%B2", [("layer", 0)]),
+    ("/attention?sentence=a&head=7", [("head",)]),
+    ("/attention?sentence=a&truncation=middle", [("truncation",)]),
+    ("/attention?sentence=a&head_mask=0:1", [("head_mask",)]),
+    ("/attention?sentence=a&thumbnail=9&special=no", [("special",)]),
+    ("/attention?sentence=a&sentence=b", [()]),
+    ("/attention?sentence=a&x=1&x=2", [()]),
+    ("/attention?sentence=%ff", [()]),
+    ("/attention?sentence=%ED%A0%80", [()]),
+    ("/attention?sentence=a" + "&layer=0" * 1000, [()]),
+    ("/attributions?sentence=+", [("sentence",)]),
+    ("/attributions?sentence=a&layer=1", [()]),
+    ("/attributions?sentence=a&label=Canary", [("label",)]),
+    ("/attributions?sentence=a&label=", [("label",)]),
+    ("/attributions?sentence=a&label=Positive", [("label",)]),
+    ("/attributions?sentence=a&steps=0", [("steps",)]),
+    ("/attributions?sentence=a&steps=257", [("steps",)]),
+    ("/attributions?sentence=a&steps=1.5", [("steps",)]),
+    ("/attributions?sentence=a&steps=", [("steps",)]),
+    ("/attributions?sentence=a&steps=-3", [("steps",)]),
+    ("/attributions?sentence=a&steps=32&method=gradient_x_input", [("steps",)]),
+    ("/attributions?sentence=a&steps=1&steps=2", [()]),
+    ("/attributions?sentence=a&method=saliency", [("method",)]),
+    ("/attributions?sentence=a&level=words", [("level",)]),
+    ("/importance?sentence=a&label=fair", [("label",)]),
+    ("/importance?sentence=a&steps=3", [()]),
+    ("/attention/steps?sentence=a&head=0&query=0", [("layer",)]),
+    ("/attention/steps?sentence=a&layer=0&query=0", [("head",)]),
+    ("/attention/steps?sentence=a&layer=0&head=0", [("query",)]),
+]
+
+
+@pytest.mark.parametrize(("query", "locs"), WRONG_QUERIES)
+def test_wrong_queries(client: httpx.Client, query: str, locs: list[Loc]) -> None:
+    refused = client.get(query)
+    assert_problem(refused, 422, "invalid-request", *(("query", *loc) for loc in locs))
+    assert "Canary" not in refused.text
+
+
+LIST, SINGLE, QUERY = (
+    'Send {"sentences": ["…"]}: ',
+    'Send {"sentence": "…"}: ',
+    "Send ?sentence=…: ",
+)
+MISPLACED: list[tuple[str, object, str, list[Loc]]] = [
+    *(("/predict", sent, LIST, [()]) for sent in ([], ["Canary"], "Canary", 5, 0.5, None, True)),
+    ("/predict", {}, LIST, [("sentences",)]),
+    ("/predict", {"sentences": "Canary"}, LIST, [("sentences",)]),
+    ("/predict", {"sentences": {"text": "Canary"}}, LIST, [("sentences",)]),
+    ("/predict", {"sentences": []}, LIST, [("sentences",)]),
+    ("/predict", {"sentences": [], "on_error": "item"}, LIST, [("sentences",)]),
+    ("/predict", {"Canary": 1, "sentence": "a"}, LIST, [("sentences",), ("sentence",)]),
+    ("/predict", {"sentences": ["Canary"], "text": "Canary"}, LIST, [("text",)]),
+    # `inputs` may be answered in the form of another system.
+    *(
+        ("/predict", {name: ["Canary"]}, LIST, [("sentences",), (name,)])
+        for name in TEXT_FIELDS[1:]
+        if name != "inputs"
+    ),
+    ("/attention", {"inputs": ["Canary"]}, LIST, [("sentence",), ("inputs",)]),
+    ("/attention", {"sentences": "Canary"}, LIST, [("sentences",)]),
+    ("/attention", {"sentences": []}, LIST, [("sentences",)]),
+    ("/attention", {"sentence": "Canary", "sentences": ["Canary"]}, LIST, [("sentence",)]),
+    ("/attention", "Canary", SINGLE, [()]),
+    ("/attributions", {"sentences": ["Canary"]}, SINGLE, [("sentence",), ("sentences",)]),
+    *(
+        (path, sent, SINGLE, locs)
+        for path in ("/attention", "/attributions", "/importance")
+        for sent, locs in (
+            ({}, [("sentence",)]),
+            ({"text": "Canary"}, [("sentence",), ("text",)]),
+            ({"sentence": ["Canary"]}, [("sentence",)]),
+            ({"sentence": 3}, [("sentence",)]),
+        )
+    ),
+    (
+        "/attention/steps",
+        {"layer": 0, "head": 0, "query": 0, "sentences": ["Canary"]},
+        SINGLE,
+        [("sentence",), ("sentences",)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "sent", "says", "locs"), MISPLACED)
+def test_a_text_in_a_wrong_place_is_shown_the_right_one(
+    client: httpx.Client, path: str, sent: object, says: str, locs: list[Loc]
+) -> None:
+    refused = client.post(path, content=json.dumps(sent), headers=JSON)
+    assert refused.json()["detail"].startswith(says)
+    assert_problem(refused, 422, "invalid-request", *(("body", *loc) for loc in locs))
+    assert "Canary" not in refused.text
+
+
+@pytest.mark.parametrize("path", ["/attention", "/attributions", "/importance"])
+def test_a_text_in_a_wrong_parameter_is_shown_the_right_one(
+    client: httpx.Client, path: str
+) -> None:
+    missing = ("query", "sentence")
+    for query, locs in (
+        ("", [missing]),
+        ("?text=Canary", [missing, ("query", "text")]),
+        ("?sentences=Canary", [missing, ("query", "sentences")]),
+        ("?sentence=a&sentences=Canary", [("query", "sentences")]),
+    ):
+        refused = client.get(path + query)
+        assert_problem(refused, 422, "invalid-request", *locs, says=QUERY)
+        assert "Canary" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "near"),
+    [
+        ("/predict", "trunctation", "truncation"),
+        ("/predict", "onError", "on_error"),
+        ("/attention", "layers", "layer"),
+        ("/attention", "Heads", "head"),
+        ("/attributions", "step", "steps"),
+        ("/importance", "lable", "label"),
+    ],
+)
+def test_a_near_miss_is_shown_the_known_name(
+    client: httpx.Client, path: str, field: str, near: str
+) -> None:
+    text = PREDICT if path == "/predict" else ONE
+    refused = client.post(path, json={**text, field: "Canary"})
+    assert_problem(refused, 422, "invalid-request", ("body",), says=f"did you mean {near}?")
+    assert field not in refused.text.replace(near, "")
+
+
+def test_not_found(client: httpx.Client) -> None:
+    for path in (
+        "/nothing", "/predict/", "/attention/", "/model/", "/health/", "/health/live/",
+        "/attention/steps/", "/attributions/", "/importance/", "/terms/",
+        "/health/ready/", "/metrics/", "/docs/", "/openapi.json/", "/static/nothing.js",
+    ):  # fmt: skip
+        assert_problem(client.get(path), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/predict", "POST"),
+        ("HEAD", "/predict", "POST"),
+        ("PUT", "/attention", "GET, POST"),
+        ("PUT", "/attention/steps", "GET, POST"),
+        ("DELETE", "/attributions", "GET, POST"),
+        ("PUT", "/importance", "GET, POST"),
+        ("POST", "/model", "GET, HEAD"),
+        ("POST", "/health/live", "GET, HEAD"),
+        ("DELETE", "/health/ready", "GET, HEAD"),
+        ("POST", "/metrics", "GET, HEAD"),
+        ("OPTIONS", "/docs", "GET, HEAD"),
+        ("POST", "/terms", "GET, HEAD"),
+        ("POST", "/problems/timeout", "GET, HEAD"),
+        ("PATCH", "/openapi.json", "GET, HEAD"),
+        ("PUT", "/", "GET, HEAD, POST"),
+        ("POST", "/static/page.js", "GET, HEAD"),
+        ("POST", "/static/0123456789ab/page.js", "GET, HEAD"),
+    ],
+)
+def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowed: str) -> None:
+    response = client.request(method, path)
+    assert response.headers["allow"] == allowed
+    if method == "HEAD":
+        assert response.status_code == 405
+    else:
+        assert_problem(response, 405, "method-not-allowed", says=allowed)
+
+
+@pytest.mark.parametrize(
+    ("path", "offered"),
+    [
+        ("/model", "application/json"),
+        ("/attention/steps?sentence=a&layer=0&head=0&query=0", "application/json"),
+        ("/attributions?sentence=a", "application/json"),
+        ("/importance?sentence=a", "application/json"),
+        ("/", "text/html"),
+        ("/docs", "text/html"),
+        ("/terms", "text/html"),
+        ("/openapi.json", "application/json"),
+    ],
+)
+def test_not_acceptable(client: httpx.Client, path: str, offered: str) -> None:
+    for accept in ("image/png", f"{offered};q=0, */*", "nonsense"):
+        refused = client.get(path, headers={"accept": accept})
+        assert_problem(refused, 406, "not-acceptable", says=offered)
+    part = f"{offered.split('/')[0]}/*;q=0.1"
+    for accept in ("*/*", offered, part, f"image/png, {offered};q=0.2"):
+        assert client.get(path, headers={"accept": accept}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/attention", "/problems/timeout"])
+def test_other_forms_are_not_offered(client: httpx.Client, path: str) -> None:
+    refused = client.get(f"{path}?sentence=ok", headers={"accept": "image/png"})
+    assert_problem(refused, 406, "not-acceptable", says="application/json")
