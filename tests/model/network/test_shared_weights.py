@@ -1,8 +1,6 @@
-"""Weights that are 16 bits wide between uses, and float32 while somebody computes."""
+"""Weights that are 16 bits wide between uses, and float32 while they are used."""
 
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,24 +22,24 @@ def kinds(network: EncoderClassifier) -> set[torch.dtype]:
     return {layer.weight.dtype for layer in layers}
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+def wait_until_dropped(weights: SharedWeights) -> None:
+    timer = weights._timer
+    if timer is not None:
+        timer.join(30)
+    assert not weights.is_wide
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_what_is_lent_is_the_network_to_the_bit(dtype: torch.dtype) -> None:
     expected = rounded(dtype).state_dict()
     network = rounded(dtype)
-    borrowed = SharedWeights(network, compact=True)
+    shared = SharedWeights(network, compact=True)
 
     assert kinds(network) <= NARROW
-    assert not borrowed.is_wide
-    with borrowed.use() as wide:
+    assert not shared.is_wide
+    with shared.use() as wide:
         found = wide.state_dict()
-        assert borrowed.is_wide
+        assert shared.is_wide
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert {weight.dtype for weight in found.values()} == {torch.float32}
@@ -51,13 +49,13 @@ def test_what_is_lent_is_the_network_to_the_bit(dtype: torch.dtype) -> None:
 def test_weights_that_16_bits_would_change_stay() -> None:
     network = tiny_network()
     narrow_embeddings(network)
-    borrowed = SharedWeights(network, compact=True)
+    shared = SharedWeights(network, compact=True)
 
     assert kinds(network) == {torch.float32}
     assert network.embeddings.tokens.weight.dtype == torch.float32
-    with borrowed.use() as lent:
+    with shared.use() as lent:
         assert lent is network
-    assert borrowed.is_wide
+    assert shared.is_wide
 
 
 def test_a_network_that_serves_too_is_left_as_it_is() -> None:
@@ -79,53 +77,53 @@ def test_embeddings_in_16_bits_are_looked_up_in_float32() -> None:
 
 
 def test_wide_weights_go_after_the_last_use() -> None:
-    borrowed = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=0.0)
-    with borrowed.use() as first:
-        with borrowed.use() as second:
+    shared = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=0.0)
+    with shared.use() as first:
+        with shared.use() as second:
             assert second is first
-        assert borrowed.is_wide
-    wait_until(lambda: not borrowed.is_wide)
-    with borrowed.use():
-        assert borrowed.is_wide
+        assert shared.is_wide
+    wait_until_dropped(shared)
+    with shared.use():
+        assert shared.is_wide
 
 
-def test_wide_weights_stay_for_who_comes_soon() -> None:
-    borrowed = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=3600.0)
-    with borrowed.use() as first:
+def test_wide_weights_stay_for_a_use_soon_after() -> None:
+    shared = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=3600.0)
+    with shared.use() as first:
         pass
-    with borrowed.use() as second:
+    with shared.use() as second:
         assert second is first
 
 
 def test_wide_weights_go_at_once_when_released() -> None:
-    borrowed = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=3600.0)
-    with borrowed.use() as first:
-        borrowed.release()
-        assert borrowed.is_wide
-    borrowed.release()
-    assert not borrowed.is_wide
-    with borrowed.use() as second:
+    shared = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=3600.0)
+    with shared.use() as first:
+        shared.release()
+        assert shared.is_wide
+    shared.release()
+    assert not shared.is_wide
+    with shared.use() as second:
         assert second is not first
         assert kinds(second) == {torch.float32}
 
 
 def test_a_network_without_narrow_weights_is_not_released() -> None:
-    borrowed = SharedWeights(rounded(torch.float16), compact=False)
-    borrowed.release()
-    assert borrowed.is_wide
+    shared = SharedWeights(rounded(torch.float16), compact=False)
+    shared.release()
+    assert shared.is_wide
 
 
 def test_threads_get_the_same_network_until_none_uses_it() -> None:
-    borrowed = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=0.0)
+    shared = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=0.0)
     together = threading.Barrier(4)
     lent: list[object] = []
 
     def borrow() -> None:
         for _ in range(50):
-            with borrowed.use() as network:
+            with shared.use() as network:
                 assert kinds(network) == {torch.float32}  # type: ignore[arg-type]
         together.wait()
-        with borrowed.use() as network:
+        with shared.use() as network:
             lent.append(network)
             together.wait()
 
@@ -137,4 +135,4 @@ def test_threads_get_the_same_network_until_none_uses_it() -> None:
 
     assert len(lent) == 4
     assert len(set(map(id, lent))) == 1
-    wait_until(lambda: not borrowed.is_wide)
+    wait_until_dropped(shared)
