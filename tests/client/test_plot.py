@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,7 @@ def attention(
     )
     shape = (len(names.layer_names), len(names.head_names), len(texts), len(texts))
     weights = np.random.default_rng(0).random(shape, np.float32)
-    return Attention(**{name: getattr(names, name) for name in Attention.__slots__[:-3]},
-                     weights=weights)  # fmt: skip
+    return replace(names, weights=weights)
 
 
 def maps(figure: Figure) -> list[Axes]:
