@@ -17,29 +17,25 @@ _TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
 )
 
 
-def choose_text_column(path: str, found: Sequence[str], wanted: str | None) -> str:
-    """Chooses the column of texts.
-
-    Returns:
-        Its name as the file spells it.
+def choose_text_column(path: str, names: Sequence[str], wanted: str | None) -> str:
+    """Returns the name of the column of texts, as the file spells it.
 
     Raises:
         InputFileError: no column or several fit.
     """
     if wanted is not None:
-        fitting = [name for name in found if name == wanted]
+        fitting = [name for name in names if name == wanted]
     else:
-        fitting = [name for name in found if name.strip().casefold() in TEXT_COLUMNS]
+        fitting = [name for name in names if name.strip().casefold() in TEXT_COLUMNS]
     if len(fitting) == 1:
         return fitting[0]
-    names = [wanted] if wanted is not None else TEXT_COLUMNS
-    named = " or ".join(map(repr, names))
+    expected = " or ".join(map(repr, TEXT_COLUMNS if wanted is None else [wanted]))
     count = f"{len(fitting)} columns are" if fitting else "no column is"
     advice = "name each once" if wanted and fitting else "choose one with --text-column"
-    separator = next((mark for mark in ";|\t" if len(found) == 1 and mark in found[0]), None)
+    separator = next((mark for mark in ";|\t" if len(names) == 1 and mark in names[0]), None)
     if separator is not None:
         advice = f"cells that {separator!r} separates are not read: write commas, or tabs in a .tsv"
-    raise InputFileError(path, f"{count} named {named} among {show(found)}: {advice}")
+    raise InputFileError(path, f"{count} named {expected} among {show(names)}: {advice}")
 
 
 def choose_columns(

@@ -23,13 +23,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to score.
-
-    Args:
-        status: its path, size and time.
-        format: how its rows are written.
-        compression: of the whole file.
-    """
+    """A file to score."""
 
     status: FileStatus
     format: Format
@@ -37,31 +31,25 @@ class InputFile:
 
     @property
     def path(self) -> str:
-        """As it was found."""
+        """The path or URL."""
         return self.status.path
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the names stand for.
-
-    Args:
-        files: in the order of the names, those of a folder in the order of their paths.
-        skipped: files of folders that have no known suffix.
-    """
+class Inputs:
+    """The input files in their order, and the skipped files of folders, with another suffix."""
 
     files: tuple[InputFile, ...]
     skipped: tuple[str, ...]
 
 
-def find_inputs(names: Sequence[str], *, output: str) -> Found:
-    """Finds the files that names stand for.
+def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
+    """Finds files, those of a folder or a glob in the order of their paths.
 
-    Hidden files, and names that begin with an underscore, are left out of folders; so is the
-    output.
+    Hidden files, names that begin with an underscore, and the output are left out of folders.
 
     Raises:
-        InputFileError: a name stands for no file, a file is named twice, or its suffix is unknown.
+        InputFileError: a name matches no file, a file is named twice, or its suffix is unknown.
         OptionError: the scheme of a URL is unknown.
     """
     files: list[InputFile] = []
@@ -81,8 +69,8 @@ def find_inputs(names: Sequence[str], *, output: str) -> Found:
                 skipped.append(status.path)
         if not any(_kind(status.path) for status, _ in statuses):
             raise InputFileError(name, f"holds no file that is read: use {FORMATS}")
-    _refuse_twice(files)
-    return Found(tuple(files), tuple(skipped))
+    _check_unique(files)
+    return Inputs(tuple(files), tuple(skipped))
 
 
 def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
@@ -141,7 +129,7 @@ def _kind(path: str) -> tuple[Format, Compression | None] | None:
     return found, compression
 
 
-def _refuse_twice(files: Sequence[InputFile]) -> None:
+def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
         place = file.path if is_url(file.path) else str(Path(file.path).resolve())
@@ -157,10 +145,10 @@ def suffix_of(file_format: Format, compression: Compression | None) -> str:
 
 
 def check_output(output: str) -> None:
-    """Refuses a name of a file or a glob as the folder of the output.
+    """Checks that the output is no file.
 
     Raises:
-        OptionError: it is one of these.
+        OptionError: it is a file.
     """
     if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
         raise OptionError(f"--output {output}: is a file: give the path of a folder")

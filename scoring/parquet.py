@@ -19,9 +19,6 @@ _BUFFER_BYTES = 1024 * 1024
 class ParquetInput:
     """An open Parquet file.
 
-    Args:
-        path: of the file.
-
     Raises:
         InputFileError: it cannot be read.
     """

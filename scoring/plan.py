@@ -30,15 +30,12 @@ _MOST_KEYS = 1_000
 
 @dataclass(slots=True)
 class _File:
-    """What reading a file through once has found.
+    """The result of reading a file through once.
 
     Args:
-        sha256: see `Source`.
-        header: names of its columns; empty for JSON Lines.
-        rows: in the file.
         units: as if it were the only file.
-        kinds: of JSON Lines, the types of the values of each key, in the order of appearance.
-        schema: of Parquet, the type of each column.
+        kinds: value types of each key of JSON Lines, in the order of appearance.
+        schema: column types of Parquet.
     """
 
     sha256: str
@@ -70,10 +67,10 @@ def make_manifest(
     kept = choose_columns(files[0].path, names, wanted=columns, added=added_columns(model))
     used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
-    for place, (file, found) in enumerate(zip(files, scans, strict=True)):
+    for index, (file, found) in enumerate(zip(files, scans, strict=True)):
         _check_columns(file, found, text, kept, first=(files[0], scans[0]))
         for unit in _with_digests(file, found.units, used):
-            units.append(unit.model_copy(update={"number": len(units), "source": place}))
+            units.append(unit.model_copy(update={"number": len(units), "source": index}))
     return Manifest(
         sources=tuple(map(_source, files, scans)),
         units=tuple(units),
@@ -141,7 +138,7 @@ def _check_columns(
     *,
     first: tuple[InputFile, _File],
 ) -> None:
-    """Refuses a file whose columns differ from those of the first one."""
+    """Rejects a file whose columns differ from those of the first one."""
     kinds = {file.format, first[0].format}
     if len(kinds) > 1 and kinds != {"csv", "tsv"}:
         raise InputFileError(
@@ -200,8 +197,8 @@ class _TextScan:
     def _header(self, row: RawRow | None) -> tuple[str, ...]:
         if row is None:
             raise InputFileError(self._file.path, "is empty: it must begin with a header")
-        if row.fault is not None:
-            raise InputFileError(self._file.path, f"the header {row.fault}")
+        if row.error is not None:
+            raise InputFileError(self._file.path, f"the header {row.error}")
         names = row.cells or split_tsv(row.content)
         return tuple(name.strip() for name in names)
 
