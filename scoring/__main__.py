@@ -97,7 +97,7 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
             _fail(failure.message)
         more = f", {len(failures) - _SHOWN} of them not shown" if len(failures) > _SHOWN else ""
         return _fail(
-            f"{len(failures)} of {progress.total} parts are not written{more}: mend this, then run "
+            f"{len(failures)} of {progress.total} parts are not written{more}: fix this, then run "
             "the same command to go on"
         )
     _report(parsed, started, left, time.monotonic() - began)
@@ -197,12 +197,12 @@ def _columns(text: str) -> tuple[str, ...]:
 
 
 def _shard(text: str) -> tuple[int, int]:
-    found = _SHARD.fullmatch(text)
-    if found is None or int(found[1]) > int(found[2]):
+    match = _SHARD.fullmatch(text)
+    if match is None or int(match[1]) > int(match[2]):
         raise argparse.ArgumentTypeError(
             f"must be I/N with I from 1 to N, such as 1/8, got {text!r}"
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _parser() -> argparse.ArgumentParser:

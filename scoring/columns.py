@@ -40,7 +40,7 @@ def choose_text_column(path: str, names: Sequence[str], wanted: str | None) -> s
 
 def choose_columns(
     path: str,
-    found: Sequence[tuple[str, ColumnType | None]],
+    available: Sequence[tuple[str, ColumnType | None]],
     *,
     wanted: Sequence[str] | None,
     added: tuple[str, ...],
@@ -51,7 +51,7 @@ def choose_columns(
         InputFileError: a wanted column is not there, or a name is there twice.
         OptionError: two columns of the output would have one name.
     """
-    names = [name for name, _ in found]
+    names = [name for name, _ in available]
     kept = names if wanted is None else list(wanted)
     for name in kept:
         if name not in names:
@@ -60,7 +60,7 @@ def choose_columns(
             )
         if names.count(name) > 1:
             raise InputFileError(path, f"two columns are named {name!r}: name each once")
-    types = dict(found)
+    types = dict(available)
     columns = tuple(
         Column(
             name=name,

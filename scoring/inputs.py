@@ -86,9 +86,9 @@ def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, 
         yield status, True
     elif _GLOB.search(name):
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
-            found = store.status(match) if Path(match).is_file() else None
-            if found is not None and not _lies_in(match, output):
-                yield found, True
+            matched = store.status(match) if Path(match).is_file() else None
+            if matched is not None and not _is_inside(match, output):
+                yield matched, True
     else:
         raise InputFileError(name, "does not exist: give files, folders, globs or URLs")
 
@@ -103,16 +103,16 @@ def _expand_url(url: str, store: Store, output: str) -> Iterator[tuple[FileStatu
         return
     folder = url[: url.rindex("/", 0, wildcard.start())]
     for file in store.files(folder):
-        if fnmatchcase(file.path, url) and not _lies_in(file.path, output):
+        if fnmatchcase(file.path, url) and not _is_inside(file.path, output):
             yield file, True
 
 
 def _is_left_out(path: str, folder: str, output: str) -> bool:
     parts = PurePosixPath(path[len(folder) :]).parts
-    return any(part.startswith((".", "_")) for part in parts) or _lies_in(path, output)
+    return any(part.startswith((".", "_")) for part in parts) or _is_inside(path, output)
 
 
-def _lies_in(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     if is_url(path) or is_url(folder):
         return path.startswith(folder.rstrip("/") + "/")
     return Path(folder).resolve() in Path(path).resolve().parents
@@ -123,19 +123,19 @@ def _kind(path: str) -> tuple[Format, Compression | None] | None:
     compression = next((_COMPRESSIONS[end] for end in _COMPRESSIONS if name.endswith(end)), None)
     if compression is not None:
         name = name.rpartition(".")[0]
-    found = _SUFFIXES.get(PurePosixPath(name).suffix)
-    if found is None or (found == "parquet" and compression is not None):
+    file_format = _SUFFIXES.get(PurePosixPath(name).suffix)
+    if file_format is None or (file_format == "parquet" and compression is not None):
         return None
-    return found, compression
+    return file_format, compression
 
 
 def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
-        place = file.path if is_url(file.path) else str(Path(file.path).resolve())
-        if place in seen:
-            raise InputFileError(file.path, f"is named twice, also as {seen[place]}: name it once")
-        seen[place] = file.path
+        path = file.path if is_url(file.path) else str(Path(file.path).resolve())
+        if path in seen:
+            raise InputFileError(file.path, f"is named twice, also as {seen[path]}: name it once")
+        seen[path] = file.path
 
 
 def suffix_of(file_format: Format, compression: Compression | None) -> str:

@@ -64,16 +64,16 @@ class LocalStore:
         """Describes a file; None if there is none."""
         with _reading(path):
             try:
-                found = Path(path).stat()
+                status = Path(path).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return FileStatus(path, found.st_size, found.st_mtime_ns)
+            return FileStatus(path, status.st_size, status.st_mtime_ns)
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
         with _reading(folder):
-            found = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
-        for path in found:
+            paths = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
+        for path in paths:
             status = self.status(path)
             if status is not None:
                 yield status
@@ -139,8 +139,8 @@ class RemoteStore:
 
         with _reading(folder):
             selector = FileSelector(self._key(folder), allow_not_found=True, recursive=True)
-            found = self._fs.get_file_info(selector)
-        for info in sorted(found, key=lambda info: str(info.path)):
+            infos = self._fs.get_file_info(selector)
+        for info in sorted(infos, key=lambda info: str(info.path)):
             status = self._describe(info)
             if status is not None:
                 yield status
@@ -204,19 +204,19 @@ def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
     try:
         import fsspec
 
-        found, _ = fsspec.core.url_to_fs(url)
+        system, _ = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise OptionError(
             f"{url}: pyarrow does not know {scheme}: install fsspec and the package that knows it"
         ) from error
-    return fs.PyFileSystem(fs.FSSpecHandler(found))
+    return fs.PyFileSystem(fs.FSSpecHandler(system))
 
 
 @contextmanager
 def _beside(path: str, pieces: Iterable[bytes]) -> Iterator[Path]:
     """Writes a hidden file in the same folder, which is gone afterwards."""
-    place = Path(path)
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+    target = Path(path)
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with fresh.open("xb") as file:
             file.writelines(pieces)

@@ -147,7 +147,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measurement on one data set, made when the checkpoint was trained.
+    """A measurement on one data set after training.
 
     Args:
         name: name of the data set.

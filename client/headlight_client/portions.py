@@ -180,7 +180,7 @@ class Portions:
 
 def _moved(problem: P, start: int) -> P:
     """Counts the sentences that a problem names from the first of all, not of its portion."""
-    detail = _INDEX.sub(lambda found: f"sentences[{int(found[1]) + start}]", problem.detail)
+    detail = _INDEX.sub(lambda match: f"sentences[{int(match[1]) + start}]", problem.detail)
     errors = tuple(_moved_error(error, start) for error in problem.errors)
     return replace(problem, detail=detail, errors=errors)
 

@@ -158,7 +158,7 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
         f"cannot be written ({most:,} bytes): File too large: make room, then run the same "
         in (shown[0])
     )
-    assert shown[1].endswith("mend this, then run the same command to go on")
+    assert shown[1].endswith("fix this, then run the same command to go on")
     assert not list(output.glob(".part-*"))
     assert end(start(checkpoint_folder, table, output))[0] == 0
     assert files_of(output) == whole
