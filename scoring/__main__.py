@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -34,31 +35,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all rows are scored or set aside, 1 if not, with the reason on stderr, and 128 plus the
-        number of a signal that interrupted it.
+        number of the signal that interrupted it.
     """
-    given = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(arguments)
     try:
         importlib.import_module("pyarrow")  # what follows takes seconds
-        return _run(given)
+        return _run(parsed)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "scoring"}:
             raise
         extras = _EXTRAS.get(package, "score")
-        return _refuse(
+        return _fail(
             f"{error.name} is not installed, which scoring files needs and serving does not: "
             f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'"
         )
     except InterruptedJobError as error:
-        return _refuse(str(error), 128 + error.signal)
+        return _fail(str(error), 128 + error.signal)
     except (ScoringError, ModelError) as error:
-        return _refuse(str(error))
+        return _fail(str(error))
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace) -> int:
     from scoring.job import start
 
-    options = _options(given)
+    options = _options(parsed)
     progress = _Progress()
     with _interruptible(progress.interrupted):
         started = start(options, say=_say)
@@ -67,20 +68,20 @@ def _run(given: argparse.Namespace) -> int:
             started.output.finish(started.manifest)
             return 0
         with started.output.locked(options.shard):
-            return _score(given, started, progress)
+            return _score(parsed, started, progress)
 
 
-def _score(given: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
+def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
     """Runs the units that are left, shows how far they have come, and adds up."""
     from model.cli.progress import progress as shown
     from scoring.engines.base import UnitFailure
     from scoring.job import run
 
     began = time.monotonic()
-    engine, threads = _engine(given, started)
+    engine, threads = _engine(parsed, started)
     left = sum(started.manifest.units[number].rows for number in started.left)
     progress.total = len(started.left)
-    faults = []
+    failures = []
     with (
         _tidied(started),
         shown(started.done + left, "score", done=started.done) as advance,
@@ -88,18 +89,18 @@ def _score(given: argparse.Namespace, started: "Started", progress: "_Progress")
         for result in run(started, engine, threads=threads):
             progress.done += 1
             if isinstance(result, UnitFailure):
-                faults.append(result)
+                failures.append(result)
             else:
                 advance(result.rows_in, f"part {progress.done} of {progress.total}")
-    if faults:
-        for fault in faults[:_SHOWN]:
-            _refuse(fault.message)
-        more = f", {len(faults) - _SHOWN} of them not shown" if len(faults) > _SHOWN else ""
-        return _refuse(
-            f"{len(faults)} of {progress.total} parts are not written{more}: mend this, then run "
+    if failures:
+        for failure in failures[:_SHOWN]:
+            _fail(failure.message)
+        more = f", {len(failures) - _SHOWN} of them not shown" if len(failures) > _SHOWN else ""
+        return _fail(
+            f"{len(failures)} of {progress.total} parts are not written{more}: fix this, then run "
             "the same command to go on"
         )
-    _report(given, started, left, time.monotonic() - began)
+    _report(parsed, started, left, time.monotonic() - began)
     return 0
 
 
@@ -113,7 +114,7 @@ def _tidied(started: "Started") -> Iterator[None]:
         started.output.tidy(started.left)
 
 
-def _report(given: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:
+def _report(parsed: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:
     success = started.output.finish(started.manifest)
     rate = f"{rows:,} rows in {seconds:.0f} s, {rows / max(seconds, 1e-9):,.0f}/s"
     if success is None:
@@ -126,7 +127,7 @@ def _report(given: argparse.Namespace, started: "Started", rows: int, seconds: f
         reasons = list(success.reasons.items())
         for reason, count in reasons[:_SHOWN]:
             _say(f"bad rows: {count:,}: {reason}")
-        _say(f"all bad rows: {given.output.rstrip('/')}/bad-rows.jsonl")
+        _say(f"all bad rows: {parsed.output.rstrip('/')}/bad-rows.jsonl")
 
 
 def _counts(success: "Success") -> str:
@@ -136,23 +137,23 @@ def _counts(success: "Success") -> str:
     )
 
 
-def _engine(given: argparse.Namespace, started: "Started") -> tuple["Engine", int]:
+def _engine(parsed: argparse.Namespace, started: "Started") -> tuple["Engine", int]:
     """Builds the engine of the options; returns it with the threads of a worker."""
     import torch
 
     from model.backends.threads import choose_threads
     from scoring.engines.local import LocalEngine
 
-    if given.engine == "ray":
+    if parsed.engine == "ray":
         from scoring.engines.ray import RayEngine
 
-        return RayEngine(address=given.ray_address, workers=given.workers), 1
+        return RayEngine(address=parsed.ray_address, workers=parsed.workers), 1
     cores = choose_threads(0)
     if started.manifest.model.device == "cuda":
-        named = given.device.partition(":")[2]
+        named = parsed.device.partition(":")[2]
         gpus = (int(named),) if named else tuple(range(torch.cuda.device_count()))
-        return LocalEngine(workers=given.workers or len(gpus), gpus=gpus), 1
-    workers = given.workers or cores
+        return LocalEngine(workers=parsed.workers or len(gpus), gpus=gpus), 1
+    workers = parsed.workers or cores
     return LocalEngine(workers=workers), max(1, cores // workers)
 
 
@@ -183,36 +184,25 @@ def _interruptible(error: Callable[[int], Exception]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
-def _options(given: argparse.Namespace) -> "Options":
+def _options(parsed: argparse.Namespace) -> "Options":
     from scoring.job import Options
 
-    if given.engine != "ray" and given.ray_address is not None:
+    if parsed.engine != "ray" and parsed.ray_address is not None:
         raise OptionError("--ray-address is for --engine ray: leave it out, or choose that engine")
-    columns = None if given.columns is None else tuple(filter(None, given.columns.split(",")))
-    return Options(
-        inputs=tuple(given.inputs),
-        output=given.output,
-        checkpoint=given.checkpoint,
-        text_column=given.text_column,
-        columns=columns,
-        output_format=given.format,
-        part_bytes=given.part_bytes,
-        shard=given.shard,
-        truncation=given.truncation,
-        granularity=given.granularity,
-        device=given.device,
-        dtype=given.dtype,
-        overwrite=given.overwrite,
-    )
+    return Options(**{field.name: getattr(parsed, field.name) for field in fields(Options)})
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
 
 
 def _shard(text: str) -> tuple[int, int]:
-    found = _SHARD.fullmatch(text)
-    if found is None or int(found[1]) > int(found[2]):
+    match = _SHARD.fullmatch(text)
+    if match is None or int(match[1]) > int(match[2]):
         raise argparse.ArgumentTypeError(
             f"must be I/N with I from 1 to N, such as 1/8, got {text!r}"
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -244,10 +234,14 @@ def _parser() -> argparse.ArgumentParser:
         help="the column of texts (default: sentence, text, review or content)",
     )
     parser.add_argument(
-        "--columns", metavar="A,B", help="columns of the input to keep (default: all)"
+        "--columns",
+        type=_columns,
+        metavar="A,B",
+        help="columns of the input to keep (default: all)",
     )
     parser.add_argument(
         "--format",
+        dest="output_format",
         choices=("parquet", "input"),
         default="parquet",
         help="of the parts; input: as each input is written (default: parquet)",
@@ -319,7 +313,7 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _refuse(message: str, code: int = 1) -> int:
+def _fail(message: str, code: int = 1) -> int:
     _say(f"headlight-score: {message}")
     return code
 

@@ -1,4 +1,4 @@
-"""Holds what the model says of the texts of a unit."""
+"""Holds the model's answers to the texts of a unit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,8 @@ class Answers:
         token_counts: tokens that the model read, int32 [N].
         truncated: whether a part of the text was cut off, bool [N].
         windows: how many windows it was read in, int32 [N].
-        sentences: of each text its sentences [N]; empty if they are not scored.
-        refused: the reasons for texts that have no answer, by their places; what the arrays hold
-            there means nothing.
+        sentences: the sentences of each text [N]; empty if they are not scored.
+        refused: why texts have no answer, by their indices; the arrays mean nothing there.
     """
 
     label_ids: NDArray[np.int32]
@@ -45,14 +44,14 @@ class Answers:
         of_sentences = (each.prediction.token_count for text in self.sentences for each in text)
         return int(self.token_counts.sum(dtype=np.int64)) + sum(of_sentences)
 
-    def select(self, places: NDArray[np.intp]) -> "Answers":
-        """Returns the answers at some places, none of them refused."""
+    def select(self, indices: NDArray[np.intp]) -> "Answers":
+        """Returns the answers at some indices, none of them refused."""
         return Answers(
-            self.label_ids[places],
-            self.probabilities[places],
-            self.token_counts[places],
-            self.truncated[places],
-            self.windows[places],
-            [self.sentences[place] for place in places],
+            self.label_ids[indices],
+            self.probabilities[indices],
+            self.token_counts[indices],
+            self.truncated[indices],
+            self.windows[indices],
+            [self.sentences[index] for index in indices],
             {},
         )

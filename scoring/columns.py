@@ -17,34 +17,30 @@ _TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
 )
 
 
-def choose_text_column(path: str, found: Sequence[str], wanted: str | None) -> str:
-    """Chooses the column of texts.
-
-    Returns:
-        Its name as the file spells it.
+def choose_text_column(path: str, names: Sequence[str], wanted: str | None) -> str:
+    """Returns the name of the column of texts, as the file spells it.
 
     Raises:
         InputFileError: no column or several fit.
     """
     if wanted is not None:
-        fitting = [name for name in found if name == wanted]
+        fitting = [name for name in names if name == wanted]
     else:
-        fitting = [name for name in found if name.strip().casefold() in TEXT_COLUMNS]
+        fitting = [name for name in names if name.strip().casefold() in TEXT_COLUMNS]
     if len(fitting) == 1:
         return fitting[0]
-    names = [wanted] if wanted is not None else TEXT_COLUMNS
-    named = " or ".join(map(repr, names))
+    expected = " or ".join(map(repr, TEXT_COLUMNS if wanted is None else [wanted]))
     count = f"{len(fitting)} columns are" if fitting else "no column is"
     advice = "name each once" if wanted and fitting else "choose one with --text-column"
-    separator = next((mark for mark in ";|\t" if len(found) == 1 and mark in found[0]), None)
+    separator = next((mark for mark in ";|\t" if len(names) == 1 and mark in names[0]), None)
     if separator is not None:
         advice = f"cells that {separator!r} separates are not read: write commas, or tabs in a .tsv"
-    raise InputFileError(path, f"{count} named {named} among {show(found)}: {advice}")
+    raise InputFileError(path, f"{count} named {expected} among {show(names)}: {advice}")
 
 
 def choose_columns(
     path: str,
-    found: Sequence[tuple[str, ColumnType | None]],
+    available: Sequence[tuple[str, ColumnType | None]],
     *,
     wanted: Sequence[str] | None,
     added: tuple[str, ...],
@@ -55,7 +51,7 @@ def choose_columns(
         InputFileError: a wanted column is not there, or a name is there twice.
         OptionError: two columns of the output would have one name.
     """
-    names = [name for name, _ in found]
+    names = [name for name, _ in available]
     kept = names if wanted is None else list(wanted)
     for name in kept:
         if name not in names:
@@ -64,7 +60,7 @@ def choose_columns(
             )
         if names.count(name) > 1:
             raise InputFileError(path, f"two columns are named {name!r}: name each once")
-    types = dict(found)
+    types = dict(available)
     columns = tuple(
         Column(
             name=name,

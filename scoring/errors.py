@@ -17,32 +17,21 @@ class OptionError(ScoringError, ValueError):
     """Options that do not fit together; the message names the option as it was typed."""
 
 
-class InputFileError(ScoringError):
-    """An input that cannot be read, or that has changed.
+class _FileError(ScoringError):
+    """An error of one file or folder: its path, what is wrong with it, and what to do."""
 
-    Args:
-        path: the file, as the manifest names it.
-        fault: what is wrong with it, and what to do.
-    """
-
-    def __init__(self, path: str, fault: str) -> None:
-        super().__init__(f"{path}: {fault}")
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
         self.path = path
-        self.fault = fault
+        self.problem = problem
 
 
-class OutputError(ScoringError):
-    """An output folder that cannot be used, or a part that cannot be written.
+class InputFileError(_FileError):
+    """An input that cannot be read, or that has changed."""
 
-    Args:
-        path: the folder or the file.
-        fault: what is wrong with it, and what to do.
-    """
 
-    def __init__(self, path: str, fault: str) -> None:
-        super().__init__(f"{path}: {fault}")
-        self.path = path
-        self.fault = fault
+class OutputError(_FileError):
+    """An output folder that cannot be used, or a part that cannot be written."""
 
 
 class EngineError(ScoringError):
@@ -52,10 +41,7 @@ class EngineError(ScoringError):
 class InterruptedJobError(ScoringError):
     """A signal ended the job; finished parts stay.
 
-    Args:
-        signal: its number.
-        done: parts that this run has written.
-        total: parts that it had to write; None: it was still planning.
+    `done` of `total` parts are written; `total` is None while the job is planned.
     """
 
     def __init__(self, signal: int, done: int, total: int | None) -> None:

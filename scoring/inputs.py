@@ -23,13 +23,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to score.
-
-    Args:
-        status: its path, size and time.
-        format: how its rows are written.
-        compression: of the whole file.
-    """
+    """A file to score."""
 
     status: FileStatus
     format: Format
@@ -37,31 +31,25 @@ class InputFile:
 
     @property
     def path(self) -> str:
-        """As it was found."""
+        """The path or URL."""
         return self.status.path
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the names stand for.
-
-    Args:
-        files: in the order of the names, those of a folder in the order of their paths.
-        skipped: files of folders that have no known suffix.
-    """
+class Inputs:
+    """The input files in their order, and the skipped files of folders, with another suffix."""
 
     files: tuple[InputFile, ...]
     skipped: tuple[str, ...]
 
 
-def find_inputs(names: Sequence[str], *, output: str) -> Found:
-    """Finds the files that names stand for.
+def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
+    """Finds files, those of a folder or a glob in the order of their paths.
 
-    Hidden files, and names that begin with an underscore, are left out of folders; so is the
-    output.
+    Hidden files, names that begin with an underscore, and the output are left out of folders.
 
     Raises:
-        InputFileError: a name stands for no file, a file is named twice, or its suffix is unknown.
+        InputFileError: a name matches no file, a file is named twice, or its suffix is unknown.
         OptionError: the scheme of a URL is unknown.
     """
     files: list[InputFile] = []
@@ -81,8 +69,8 @@ def find_inputs(names: Sequence[str], *, output: str) -> Found:
                 skipped.append(status.path)
         if not any(_kind(status.path) for status, _ in statuses):
             raise InputFileError(name, f"holds no file that is read: use {FORMATS}")
-    _refuse_twice(files)
-    return Found(tuple(files), tuple(skipped))
+    _check_unique(files)
+    return Inputs(tuple(files), tuple(skipped))
 
 
 def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
@@ -98,9 +86,9 @@ def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, 
         yield status, True
     elif _GLOB.search(name):
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
-            found = store.status(match) if Path(match).is_file() else None
-            if found is not None and not _lies_in(match, output):
-                yield found, True
+            matched = store.status(match) if Path(match).is_file() else None
+            if matched is not None and not _is_inside(match, output):
+                yield matched, True
     else:
         raise InputFileError(name, "does not exist: give files, folders, globs or URLs")
 
@@ -115,16 +103,16 @@ def _expand_url(url: str, store: Store, output: str) -> Iterator[tuple[FileStatu
         return
     folder = url[: url.rindex("/", 0, wildcard.start())]
     for file in store.files(folder):
-        if fnmatchcase(file.path, url) and not _lies_in(file.path, output):
+        if fnmatchcase(file.path, url) and not _is_inside(file.path, output):
             yield file, True
 
 
 def _is_left_out(path: str, folder: str, output: str) -> bool:
     parts = PurePosixPath(path[len(folder) :]).parts
-    return any(part.startswith((".", "_")) for part in parts) or _lies_in(path, output)
+    return any(part.startswith((".", "_")) for part in parts) or _is_inside(path, output)
 
 
-def _lies_in(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     if is_url(path) or is_url(folder):
         return path.startswith(folder.rstrip("/") + "/")
     return Path(folder).resolve() in Path(path).resolve().parents
@@ -135,19 +123,19 @@ def _kind(path: str) -> tuple[Format, Compression | None] | None:
     compression = next((_COMPRESSIONS[end] for end in _COMPRESSIONS if name.endswith(end)), None)
     if compression is not None:
         name = name.rpartition(".")[0]
-    found = _SUFFIXES.get(PurePosixPath(name).suffix)
-    if found is None or (found == "parquet" and compression is not None):
+    file_format = _SUFFIXES.get(PurePosixPath(name).suffix)
+    if file_format is None or (file_format == "parquet" and compression is not None):
         return None
-    return found, compression
+    return file_format, compression
 
 
-def _refuse_twice(files: Sequence[InputFile]) -> None:
+def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
-        place = file.path if is_url(file.path) else str(Path(file.path).resolve())
-        if place in seen:
-            raise InputFileError(file.path, f"is named twice, also as {seen[place]}: name it once")
-        seen[place] = file.path
+        path = file.path if is_url(file.path) else str(Path(file.path).resolve())
+        if path in seen:
+            raise InputFileError(file.path, f"is named twice, also as {seen[path]}: name it once")
+        seen[path] = file.path
 
 
 def suffix_of(file_format: Format, compression: Compression | None) -> str:
@@ -157,10 +145,10 @@ def suffix_of(file_format: Format, compression: Compression | None) -> str:
 
 
 def check_output(output: str) -> None:
-    """Refuses a name of a file or a glob as the folder of the output.
+    """Checks that the output is no file.
 
     Raises:
-        OptionError: it is one of these.
+        OptionError: it is a file.
     """
     if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
         raise OptionError(f"--output {output}: is a file: give the path of a folder")

@@ -7,7 +7,7 @@ from pathlib import Path
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.tokenization.windows import Reading
-from scoring.engines.base import Engine, Job, UnitFailure
+from scoring.engines.base import Engine, Job, Result
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs
 from scoring.output.folder import Output, to_json
@@ -18,7 +18,6 @@ from scoring.output.manifest import (
     OutputFormat,
     Source,
     Success,
-    UnitRecord,
 )
 from scoring.plan import digest, make_manifest
 from scoring.scorer import describe
@@ -28,25 +27,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says.
+    """The options of the command line.
 
     Args:
-        inputs: files, folders, globs or URLs.
-        output: a folder or its URL.
-        checkpoint: a folder, or `hf:NAME@REVISION`.
-        text_column: its name; None: by its usual names.
-        columns: names of columns to keep; None: all.
-        output_format: of the parts.
-        part_bytes: about how many bytes of text a part has.
-        shard: its number from 1, and how many there are.
-        truncation: the end of a long text that is cut off, `error`, or `window`: it is read whole.
-        granularity: whether the sentences of a text are scored too.
-        device: of the model.
-        dtype: of the model.
-        overwrite: whether what a job has written before is removed.
+        text_column: None finds a column by its usual names.
+        columns: names of columns to keep; all if None.
+        shard: its number from 1, and the shard count.
     """
 
-    inputs: tuple[str, ...]
+    inputs: Sequence[str]
     output: str
     checkpoint: Path
     text_column: str | None
@@ -66,11 +55,8 @@ class Started:
     """A job that is planned.
 
     Args:
-        manifest: all of it.
-        output: its folder.
-        checkpoint: the folder of the model.
-        left: numbers of the units of this shard without a part.
-        done: rows of the units of this shard that have one.
+        left: numbers of this shard's units without a part.
+        done: row count of this shard's units that have one.
         success: the totals if the job is finished.
     """
 
@@ -86,8 +72,8 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
     """Plans a job, or finds what is left of one.
 
     Raises:
-        ScoringError: an input, the output or an option cannot be used, or does not fit what the
-            job began with.
+        ScoringError: an input, the output or an option cannot be used, or differs from those that
+            the job started with.
         model.errors.ModelError: the checkpoint cannot be used.
     """
     checkpoint = local_folder(options.checkpoint)
@@ -98,18 +84,18 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
         truncation=options.truncation,
         granularity=options.granularity,
     )
-    found = find_inputs(options.inputs, output=options.output)
-    if found.skipped:
-        shown = ", ".join(found.skipped[:_SHOWN])
-        say(f"skipped {len(found.skipped):,} files that have another suffix: {shown}")
+    inputs = find_inputs(options.inputs, output=options.output)
+    if inputs.skipped:
+        shown = ", ".join(inputs.skipped[:_SHOWN])
+        say(f"skipped {len(inputs.skipped):,} files that have another suffix: {shown}")
     check_output(options.output)
     output = Output(options.output)
     output.prepare(overwrite=options.overwrite)
     manifest = output.manifest()
     if manifest is None:
-        say(f"planning {len(found.files):,} files")
+        say(f"planning {len(inputs.files):,} files")
         manifest = make_manifest(
-            found.files,
+            inputs.files,
             text_column=options.text_column,
             columns=options.columns,
             output_format=options.output_format,
@@ -118,7 +104,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
         )
         _say_renamed(manifest, say)
         manifest = output.begin(manifest)
-    _check_same(options, manifest, found.files, model)
+    _check_same(options, manifest, inputs.files, model)
     success = output.success()
     number, count = options.shard
     own = [unit for unit in manifest.units if unit.number % count == number - 1]
@@ -133,20 +119,8 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
     )
 
 
-def run(started: Started, engine: Engine, *, threads: int) -> Iterator[UnitRecord | UnitFailure]:
-    """Runs the units that are left.
-
-    Args:
-        started: the job.
-        engine: runs them.
-        threads: of a worker.
-
-    Yields:
-        The record or the fault of each, as they end.
-
-    Raises:
-        EngineError: no worker can start.
-    """
+def run(started: Started, engine: Engine, *, threads: int) -> Iterator[Result]:
+    """Runs the units that are left, on workers with so many threads; see `Engine.run`."""
     model = started.manifest.model
     job = Job(
         manifest=to_json(started.manifest).decode(),
@@ -168,7 +142,7 @@ def _say_renamed(manifest: Manifest, say: Callable[[str], None]) -> None:
 def _check_same(
     options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
 ) -> None:
-    """Refuses to go on with other inputs, another model or other options."""
+    """Rejects other inputs, another model and other options."""
     differences = [
         *_model_differences(manifest.model, model),
         *_option_differences(options, manifest),

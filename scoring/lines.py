@@ -1,7 +1,6 @@
 """Reads the rows of a text file as bytes: a line, or in CSV the lines between two row ends.
 
-The same code finds the places where a file may be cut and reads the pieces. So a piece has exactly
-the rows that the whole file has there.
+The same code decides where to cut a file and reads the pieces, so a piece has the same rows.
 """
 
 import csv
@@ -26,16 +25,16 @@ class RawRow:
     """One row as the file has it.
 
     Args:
-        content: its bytes, the line end included, a byte order mark not.
+        content: its bytes with the line end, without a byte order mark.
         line: number of its first line in the file, from 1.
-        cells: of CSV; None for other formats and for a row at fault.
-        fault: why it cannot be parsed as CSV.
+        cells: None except for CSV that could be parsed.
+        error: why it cannot be parsed as CSV.
     """
 
     content: bytes
     line: int
     cells: list[str] | None = None
-    fault: str | None = None
+    error: str | None = None
 
 
 def open_unpacked(store: Store, path: str, compression: Compression | None) -> BinaryIO:
@@ -56,13 +55,7 @@ def open_unpacked(store: Store, path: str, compression: Compression | None) -> B
 
 
 class LineReader:
-    """Reads lines, knows where it is, and digests what it has read.
-
-    Args:
-        path: for errors.
-        stream: of unpacked bytes.
-        compression: a compressed file cannot be entered in the midst.
-    """
+    """Reads lines of unpacked bytes, and knows its position and the digest of what it has read."""
 
     def __init__(self, path: str, stream: BinaryIO, compression: Compression | None = None) -> None:
         self.position = 0
@@ -75,7 +68,7 @@ class LineReader:
         self._at = 0
 
     def skip_to(self, position: int, line: int) -> None:
-        """Reads on to a place that is known to begin a row."""
+        """Goes to a position where a row begins; a compressed file is read up to it."""
         if self._compression is None:
             self._stream.seek(position)
             self._buffer, self._at = b"", 0
@@ -172,16 +165,12 @@ def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> Ra
     try:
         cells = next(csv.reader(feed(), strict=True))
     except csv.Error as error:
-        return RawRow(b"".join(taken), number, fault=f"is not CSV: {error}")
+        return RawRow(b"".join(taken), number, error=f"is not CSV: {error}")
     return RawRow(b"".join(taken) if len(taken) > 1 else first, number, cells=cells)
 
 
 def to_text(line: bytes) -> str:
-    """Decodes UTF-8; bytes that are something else become lone surrogates.
-
-    Args:
-        line: of a file.
-    """
+    """Decodes UTF-8; bytes that are something else become lone surrogates."""
     return line.decode("utf-8", errors="surrogateescape")
 
 

@@ -19,9 +19,6 @@ _BUFFER_BYTES = 1024 * 1024
 class ParquetInput:
     """An open Parquet file.
 
-    Args:
-        path: of the file.
-
     Raises:
         InputFileError: it cannot be read.
     """
@@ -93,7 +90,7 @@ class ParquetInput:
         Raises:
             InputFileError: the file cannot be read.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         group = self._file.metadata.row_group(row_group)
         try:
             for chunk in map(group.column, range(group.num_columns)):
@@ -102,11 +99,11 @@ class ParquetInput:
                     self._stream.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
                     left = chunk.total_compressed_size
                     while left and (block := self._stream.read(min(left, _BUFFER_BYTES))):
-                        found.update(block)
+                        digest.update(block)
                         left -= len(block)
         except OSError as error:
             raise _damaged(self._path, error) from error
-        return found.hexdigest()
+        return digest.hexdigest()
 
     def _schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
         schema = self._file.schema_arrow

@@ -29,16 +29,13 @@ _MOST_KEYS = 1_000
 
 
 @dataclass(slots=True)
-class _File:
-    """What reading a file through once has found.
+class _Scanned:
+    """The result of reading a file through once.
 
     Args:
-        sha256: see `Source`.
-        header: names of its columns; empty for JSON Lines.
-        rows: in the file.
         units: as if it were the only file.
-        kinds: of JSON Lines, the types of the values of each key, in the order of appearance.
-        schema: of Parquet, the type of each column.
+        kinds: value types of each key of JSON Lines, in the order of appearance.
+        schema: column types of Parquet.
     """
 
     sha256: str
@@ -70,10 +67,10 @@ def make_manifest(
     kept = choose_columns(files[0].path, names, wanted=columns, added=added_columns(model))
     used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
-    for place, (file, found) in enumerate(zip(files, scans, strict=True)):
-        _check_columns(file, found, text, kept, first=(files[0], scans[0]))
-        for unit in _with_digests(file, found.units, used):
-            units.append(unit.model_copy(update={"number": len(units), "source": place}))
+    for index, (file, scanned) in enumerate(zip(files, scans, strict=True)):
+        _check_columns(file, scanned, text, kept, first=(files[0], scans[0]))
+        for unit in _with_digests(file, scanned.units, used):
+            units.append(unit.model_copy(update={"number": len(units), "source": index}))
     return Manifest(
         sources=tuple(map(_source, files, scans)),
         units=tuple(units),
@@ -94,7 +91,7 @@ def digest(file: InputFile) -> str:
     return scan(file, part_bytes=PART_BYTES).sha256
 
 
-def scan(file: InputFile, *, part_bytes: int) -> _File:
+def scan(file: InputFile, *, part_bytes: int) -> _Scanned:
     """Reads a file through once.
 
     Raises:
@@ -105,21 +102,21 @@ def scan(file: InputFile, *, part_bytes: int) -> _File:
     return _TextScan(file, part_bytes).run()
 
 
-def _source(file: InputFile, found: _File) -> Source:
+def _source(file: InputFile, scanned: _Scanned) -> Source:
     return Source(
         path=file.path,
         format=file.format,
         compression=file.compression,
         size=file.status.size,
         modified=file.status.modified,
-        sha256=found.sha256,
-        header=found.header,
-        rows=found.rows,
+        sha256=scanned.sha256,
+        header=scanned.header,
+        rows=scanned.rows,
     )
 
 
 def _choose_names(
-    files: Sequence[InputFile], scans: Sequence[_File]
+    files: Sequence[InputFile], scans: Sequence[_Scanned]
 ) -> list[tuple[str, ColumnType | None]]:
     """Returns names and types of the columns: those of the first file, of JSON Lines all keys."""
     first = files[0].format
@@ -127,21 +124,21 @@ def _choose_names(
         kind: ColumnType | None = None if first == "parquet" else "string"
         return [(name, kind) for name in scans[0].header]
     kinds: dict[str, set[str]] = {}
-    for found in scans:
-        for name, seen in found.kinds.items():
+    for scanned in scans:
+        for name, seen in scanned.kinds.items():
             kinds.setdefault(name, set()).update(seen)
     return [(name, column_type(frozenset(seen - {"NoneType"}))) for name, seen in kinds.items()]
 
 
 def _check_columns(
     file: InputFile,
-    found: _File,
+    scanned: _Scanned,
     text: str,
     kept: Sequence[Column],
     *,
-    first: tuple[InputFile, _File],
+    first: tuple[InputFile, _Scanned],
 ) -> None:
-    """Refuses a file whose columns differ from those of the first one."""
+    """Rejects a file whose columns differ from those of the first one."""
     kinds = {file.format, first[0].format}
     if len(kinds) > 1 and kinds != {"csv", "tsv"}:
         raise InputFileError(
@@ -150,17 +147,17 @@ def _check_columns(
     if file.format == "jsonl":
         return  # a row without a key is judged by itself
     for name in (text, *(column.name for column in kept)):
-        if found.header.count(name) != 1:
+        if scanned.header.count(name) != 1:
             raise InputFileError(
                 file.path,
-                f"{'two columns are' if name in found.header else 'no column is'} named {name!r} "
-                f"among {show(found.header)}, unlike in {first[0].path}: score them apart, or "
+                f"{'two columns are' if name in scanned.header else 'no column is'} named {name!r} "
+                f"among {show(scanned.header)}, unlike in {first[0].path}: score them apart, or "
                 "choose with --columns what both have",
             )
-        if found.schema.get(name) != first[1].schema.get(name):
+        if scanned.schema.get(name) != first[1].schema.get(name):
             raise InputFileError(
                 file.path,
-                f"the column {name!r} is {found.schema[name]}, in {first[0].path} it is "
+                f"the column {name!r} is {scanned.schema[name]}, in {first[0].path} it is "
                 f"{first[1].schema[name]}: score them apart, or leave it out with --columns",
             )
 
@@ -177,7 +174,7 @@ class _TextScan:
         self._start = (0, 1)
         self._rows = 0
 
-    def run(self) -> _File:
+    def run(self) -> _Scanned:
         path = self._file.path
         stream = open_unpacked(store_of(path), path, self._file.compression)
         reader = LineReader(path, stream, self._file.compression)
@@ -195,13 +192,13 @@ class _TextScan:
             reader.close()
         if self._rows:
             self._cut(reader)
-        return _File(reader.digest.hexdigest(), header, rows, self._units, kinds=self._kinds)
+        return _Scanned(reader.digest.hexdigest(), header, rows, self._units, kinds=self._kinds)
 
     def _header(self, row: RawRow | None) -> tuple[str, ...]:
         if row is None:
             raise InputFileError(self._file.path, "is empty: it must begin with a header")
-        if row.fault is not None:
-            raise InputFileError(self._file.path, f"the header {row.fault}")
+        if row.error is not None:
+            raise InputFileError(self._file.path, f"the header {row.error}")
         names = row.cells or split_tsv(row.content)
         return tuple(name.strip() for name in names)
 
@@ -254,7 +251,7 @@ def _kind(value: object) -> str:
     return "big" if kind == "int" and not -(2**63) <= value < 2**63 else kind  # type: ignore[operator]
 
 
-def _scan_parquet(file: InputFile) -> _File:
+def _scan_parquet(file: InputFile) -> _Scanned:
     units: list[Unit] = []
     before = 0
     with ParquetInput(file.path) as parquet:
@@ -275,7 +272,7 @@ def _scan_parquet(file: InputFile) -> _File:
                 )
             before += rows
         types = parquet.types
-        return _File(parquet.footer_sha256, tuple(types), before, units, schema=types)
+        return _Scanned(parquet.footer_sha256, tuple(types), before, units, schema=types)
 
 
 def _with_digests(file: InputFile, units: Sequence[Unit], used: Sequence[str]) -> Sequence[Unit]:

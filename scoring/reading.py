@@ -1,4 +1,4 @@
-"""Reads the rows of a unit, and sets rows aside that have no text to score."""
+"""Reads the rows of a unit, and sets aside those without a text to score."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,11 @@ _NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
 
 @dataclass(slots=True)
 class UnitRows:
-    """The rows of a unit that have a text.
+    """The rows of a unit that have a text, and those that have none.
 
     Args:
-        numbers: of the rows, as bad rows name them.
-        texts: of the rows.
-        values: of the kept columns: a list for each row, or a pyarrow.Table for Parquet.
-        bad: rows that have no text, in order.
+        numbers: row numbers as in `BadRow`.
+        values: kept columns: a list for each row, or a pyarrow.Table for Parquet.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -44,11 +42,7 @@ MISSING = Missing()
 
 
 class UnitReader:
-    """Reads units of a job. Units of one compressed file are fastest in their order.
-
-    Args:
-        manifest: the job.
-    """
+    """Reads units of a job. Units of one compressed file are fastest in their order."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -97,8 +91,8 @@ class UnitReader:
     def _reader(self, source: Source, unit: Unit) -> LineReader:
         """Goes on in the file that is open, or opens another."""
         if self._open is not None:
-            place, reader = self._open
-            if place != unit.source or reader.position > unit.start:
+            index, reader = self._open
+            if index != unit.source or reader.position > unit.start:
                 self.close()
         if self._open is None:
             stream = open_unpacked(store_of(source.path), source.path, source.compression)
@@ -121,15 +115,15 @@ class UnitReader:
             raise _changed(source)
         rows = UnitRows()
         good = []
-        for place, value in enumerate(table[text].to_pylist()):
-            number = unit.first_row + place
-            fault = _text_error(value)
-            if fault is None:
-                good.append(place)
+        for index, value in enumerate(table[text].to_pylist()):
+            number = unit.first_row + index
+            error = _text_error(value)
+            if error is None:
+                good.append(index)
                 rows.numbers.append(number)
                 rows.texts.append(value)
             else:
-                rows.bad.append(BadRow(file=source.path, row=number, reason=fault))
+                rows.bad.append(BadRow(file=source.path, row=number, reason=error))
         kept = table.select(self._wanted)
         rows.values = kept if len(good) == table.num_rows else kept.take(good)
         return rows
@@ -143,36 +137,36 @@ class _Parser:
         self._text = text_column
         self._wanted = wanted
         if source.format != "jsonl":
-            self._text_place = source.header.index(text_column)
-            self._places = [source.header.index(name) for name in wanted]
+            self._text_index = source.header.index(text_column)
+            self._indices = [source.header.index(name) for name in wanted]
 
     def add(self, raw: RawRow, rows: UnitRows) -> None:
         """Adds a row to the good or the bad ones."""
-        text, values, fault = (
+        text, values, error = (
             self._json(raw) if self._source.format == "jsonl" else self._cells(raw)
         )
-        fault = fault or _text_error(text)
-        if fault is not None:
-            rows.bad.append(BadRow(file=self._source.path, row=raw.line, reason=fault))
+        error = error or _text_error(text)
+        if error is not None:
+            rows.bad.append(BadRow(file=self._source.path, row=raw.line, reason=error))
             return
         rows.numbers.append(raw.line)
         rows.texts.append(str(text))
         rows.values.append(values)
 
     def _cells(self, raw: RawRow) -> tuple[object, list[object], str | None]:
-        if raw.fault is not None:
-            return None, [], raw.fault
+        if raw.error is not None:
+            return None, [], raw.error
         cells = split_tsv(raw.content) if raw.cells is None else raw.cells
         header = len(self._source.header)
         if len(cells) != header:
             return None, [], f"the header has {header} columns, this row has {len(cells)}"
-        values: list[object] = [cells[place] for place in self._places]
+        values: list[object] = [cells[index] for index in self._indices]
         if not raw.content.isascii():
             try:
                 raw.content.decode()
             except UnicodeDecodeError:
                 return None, [], _NOT_UTF8
-        return cells[self._text_place], values, None
+        return cells[self._text_index], values, None
 
     def _json(self, raw: RawRow) -> tuple[object, list[object], str | None]:
         try:

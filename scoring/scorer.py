@@ -27,7 +27,7 @@ from scoring.answers import Answers
 from scoring.errors import OptionError
 from scoring.output.manifest import Granularity, Model
 
-# On a processor, twice the service's budget and more is faster still, and nobody waits for a pass.
+# On a processor, twice the service's budget and more is faster, and nobody waits for a pass.
 _PASS_TOKENS = 2_048
 
 
@@ -118,42 +118,30 @@ class Scorer:
         The same list always has the same answers, bit for bit, on the same kind of machine.
 
         Args:
-            texts: N of them, in any order.
+            texts: N texts, in any order.
 
         Returns:
-            Their answers, in the same order. A text that the model refuses has a reason instead.
+            Their answers, in the same order. A text that the model rejects has a reason instead.
 
         Raises:
-            Exception: the device fails for a sound text too.
+            Exception: the device fails for a valid text too.
         """
         return self.answer(*self.encode(texts))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[EncodedText | None], dict[int, str]]:
-        """Encodes texts; any thread may call it.
-
-        Args:
-            texts: N of them.
-
-        Returns:
-            Each as the model reads it, or None, and the reasons of those that are refused.
-        """
+        """Encodes texts in any thread; returns None for a rejected text, and the reasons."""
         encoded: list[EncodedText | None] = []
         refused = {}
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             try:
                 encoded.append(read_text(self._predictor, text, self._reading))
             except (InputError, TokenizerError) as error:
                 encoded.append(None)
-                refused[place] = str(error)
+                refused[index] = str(error)
         return encoded, refused
 
     def answer(self, encoded: Sequence[EncodedText | None], refused: dict[int, str]) -> Answers:
-        """Runs the passes for encoded texts.
-
-        Args:
-            encoded: N texts.
-            refused: the reasons of those that have none.
-        """
+        """Runs the passes for N encoded texts, with the reasons of those that are None."""
         count = len(encoded)
         sentences: list[Sequence[SentenceResult]] = [()] * count
         answers = Answers(
@@ -168,44 +156,45 @@ class Scorer:
         ids = {label: number for number, label in enumerate(self.model.labels)}
         encodings = [each for text in encoded if text for each in text.encodings]
         results = iter(self._predict(encodings))
-        for place, text in enumerate(encoded):
+        for index, text in enumerate(encoded):
             if text is None:
                 continue
             result = join_results(self._predictor, text, results)
             if not isinstance(result, TextResult):
-                refused[place] = _reason(result)
+                refused[index] = _reason(result)
                 continue
             whole = result.prediction
-            answers.label_ids[place] = ids[whole.label]
-            answers.probabilities[place] = list(whole.probabilities.values())
-            answers.token_counts[place] = whole.token_count
-            answers.truncated[place] = whole.truncated
-            answers.windows[place] = whole.windows
-            sentences[place] = result.sentences or ()
+            answers.label_ids[index] = ids[whole.label]
+            answers.probabilities[index] = list(whole.probabilities.values())
+            answers.token_counts[index] = whole.token_count
+            answers.truncated[index] = whole.truncated
+            answers.windows[index] = whole.windows
+            sentences[index] = result.sentences or ()
         return answers
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
         """Runs the passes; returns the results in the order of the encodings."""
         results: list[Prediction | Exception | None] = [None] * len(encodings)
-        for places, part in self._passes(encodings):
-            for place, result in zip(places, self._predictor.predict_each(part), strict=True):
-                results[place] = result
-        return [result for result in results if result is not None]  # every place is in a pass
+        for indices in self._passes(encodings):
+            part = self._predictor.predict_each([encodings[index] for index in indices])
+            for index, result in zip(indices, part, strict=True):
+                results[index] = result
+        return [result for result in results if result is not None]  # each one is in a pass
 
-    def _passes(self, encodings: Sequence[Encoding]) -> Iterator[tuple[list[int], list[Encoding]]]:
-        """Yields the places and encodings of each pass, the shortest texts first."""
-        places: list[int] = []
-        for length, place in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
-            if places and length * (len(places) + 1) > self._pass_tokens:
-                yield places, [encodings[at] for at in places]
-                places = []
-            places.append(place)
-        if places:
-            yield places, [encodings[at] for at in places]
+    def _passes(self, encodings: Sequence[Encoding]) -> Iterator[list[int]]:
+        """Yields the indices of each pass, the shortest texts first."""
+        indices: list[int] = []
+        for length, index in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
+            if indices and length * (len(indices) + 1) > self._pass_tokens:
+                yield indices
+                indices = []
+            indices.append(index)
+        if indices:
+            yield indices
 
 
 def _reason(error: Exception) -> str:
-    """Says why a text has no answer; other messages than the project's own may hold the text."""
+    """Returns why a text has no answer; messages of libraries may hold the text."""
     if isinstance(error, NotFiniteError):
         return "the network overflowed: score it with --dtype float32"
     return f"the model failed with {type(error).__name__}"

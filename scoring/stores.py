@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from scoring.errors import InputFileError, OptionError, OutputError
 
@@ -23,52 +23,15 @@ _WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file of a store.
-
-    Args:
-        path: a path, or a URL with its scheme.
-        size: bytes.
-        modified: nanoseconds since 1970.
-    """
+    """A file of a store: its path or URL, its size in bytes and its time in nanoseconds."""
 
     path: str
     size: int
     modified: int
 
 
-class Store(Protocol):
-    """A place of files.
-
-    Errors of reading are an InputFileError, those of writing an OutputError; both name the file.
-    """
-
-    def status(self, path: str) -> FileStatus | None:
-        """Describes a file; None if there is none."""
-
-    def files(self, folder: str) -> Iterator[FileStatus]:
-        """Lists all files below a folder, in the order of their paths."""
-
-    def open(self, path: str) -> BinaryIO:
-        """Opens a file for reading, with `seek`."""
-
-    def read(self, path: str) -> bytes | None:
-        """Reads a whole file; None if there is none."""
-
-    def write_whole(self, path: str, content: bytes) -> None:
-        """Writes a file, completely or not at all, and replaces what is there."""
-
-    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Writes a file as `write_whole` does, from pieces that need not fit into memory."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Writes a file as `write_whole` does unless it is there; returns whether it did."""
-
-    def remove(self, path: str) -> None:
-        """Removes a file, if it is there."""
-
-
 def is_url(path: str) -> bool:
-    """Tells a URL from a path."""
+    """Returns whether it is a URL, not a path."""
     return _SCHEME.match(path) is not None
 
 
@@ -77,7 +40,7 @@ def join(folder: str, *names: str) -> str:
     return posixpath.join(folder, *names)
 
 
-def store_of(path: str) -> Store:
+def store_of(path: str) -> "Store":
     """Chooses the store of a path or URL.
 
     Raises:
@@ -101,16 +64,16 @@ class LocalStore:
         """Describes a file; None if there is none."""
         with _reading(path):
             try:
-                found = Path(path).stat()
+                status = Path(path).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return FileStatus(path, found.st_size, found.st_mtime_ns)
+            return FileStatus(path, status.st_size, status.st_mtime_ns)
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
         with _reading(folder):
-            found = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
-        for path in found:
+            paths = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
+        for path in paths:
             status = self.status(path)
             if status is not None:
                 yield status
@@ -128,21 +91,15 @@ class LocalStore:
             except FileNotFoundError:
                 return None
 
-    def write_whole(self, path: str, content: bytes) -> None:
-        """Writes a file beside its place, then renames it."""
-        with _writing(path, len(content)), _beside(path, [content]) as fresh:
-            fresh.replace(path)
-            _sync_folder(Path(path).parent)
-
-    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Writes a file beside its place, then renames it."""
-        with _writing(path, 0), _beside(path, pieces) as fresh:
+    def write(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Writes a file completely or not at all, and replaces what is there."""
+        with _writing(path, pieces), _beside(path, pieces) as fresh:
             fresh.replace(path)
             _sync_folder(Path(path).parent)
 
     def create(self, path: str, content: bytes) -> bool:
-        """Writes a file beside its place, then gives it its name unless that is taken."""
-        with _writing(path, len(content)), _beside(path, [content]) as fresh:
+        """Writes a file unless it is there; returns whether it did."""
+        with _writing(path, [content]), _beside(path, [content]) as fresh:
             try:
                 os.link(fresh, path)
             except FileExistsError:
@@ -152,19 +109,19 @@ class LocalStore:
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
-        with _writing(path, 0):
+        with _writing(path):
             Path(path).unlink(missing_ok=True)
 
 
 class RemoteStore:
-    """An object store, as pyarrow or fsspec reach it.
+    """An object store that pyarrow or fsspec reaches.
 
     Args:
-        url: a file or folder of it.
-        scheme: of the URL, up to and with `://`.
+        url: a file or folder in it.
+        scheme: the URL up to and with `://`.
 
     Raises:
-        OptionError: neither knows the scheme.
+        OptionError: neither library knows the scheme.
     """
 
     def __init__(self, url: str, scheme: str) -> None:
@@ -182,8 +139,8 @@ class RemoteStore:
 
         with _reading(folder):
             selector = FileSelector(self._key(folder), allow_not_found=True, recursive=True)
-            found = self._fs.get_file_info(selector)
-        for info in sorted(found, key=lambda info: str(info.path)):
+            infos = self._fs.get_file_info(selector)
+        for info in sorted(infos, key=lambda info: str(info.path)):
             status = self._describe(info)
             if status is not None:
                 yield status
@@ -200,34 +157,26 @@ class RemoteStore:
         with _reading(path), self.open(path) as file:
             return file.read()
 
-    def write_whole(self, path: str, content: bytes) -> None:
+    def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Uploads a file; it is there once the upload is complete."""
-        with _writing(path, len(content)):
-            self._upload(path, [content])
-
-    def write_pieces(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Uploads a file; it is there once the upload is complete."""
-        with _writing(path, 0):
-            self._upload(path, pieces)
+        with _writing(path, pieces):
+            output = self._fs.open_output_stream(self._key(path))
+            for piece in pieces:
+                output.write(piece)
+            output.close()  # completes an upload, so an error must not close it
 
     def create(self, path: str, content: bytes) -> bool:
         """Uploads a file unless one is there."""
         if self.status(path) is not None:
             return False
-        self.write_whole(path, content)
+        self.write(path, [content])
         return True
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
         if self.status(path) is not None:
-            with _writing(path, 0):
+            with _writing(path):
                 self._fs.delete_file(self._key(path))
-
-    def _upload(self, path: str, pieces: Iterable[bytes]) -> None:
-        output = self._fs.open_output_stream(self._key(path))
-        for piece in pieces:
-            output.write(piece)
-        output.close()  # completes an upload, so an error must not close it
 
     def _key(self, url: str) -> str:
         return url.partition("://")[2].rstrip("/")
@@ -236,6 +185,9 @@ class RemoteStore:
         if not info.is_file:
             return None
         return FileStatus(f"{self._scheme}{info.path}", info.size, info.mtime_ns or 0)
+
+
+Store = LocalStore | RemoteStore
 
 
 def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
@@ -252,19 +204,19 @@ def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
     try:
         import fsspec
 
-        found, _ = fsspec.core.url_to_fs(url)
+        system, _ = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise OptionError(
             f"{url}: pyarrow does not know {scheme}: install fsspec and the package that knows it"
         ) from error
-    return fs.PyFileSystem(fs.FSSpecHandler(found))
+    return fs.PyFileSystem(fs.FSSpecHandler(system))
 
 
 @contextmanager
 def _beside(path: str, pieces: Iterable[bytes]) -> Iterator[Path]:
     """Writes a hidden file in the same folder, which is gone afterwards."""
-    place = Path(path)
-    fresh = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+    target = Path(path)
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with fresh.open("xb") as file:
             file.writelines(pieces)
@@ -293,10 +245,11 @@ def _reading(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: str, size: int) -> Iterator[None]:
+def _writing(path: str, pieces: Iterable[bytes] = ()) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        size = sum(map(len, pieces)) if isinstance(pieces, list) else 0
         needed = f" ({size:,} bytes)" if size else ""
         advice = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -305,7 +258,7 @@ def _writing(path: str, size: int) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Returns what an error says in one line, that of the system in its words alone."""
+    """Returns the reason of an error in one line; only the system's words of its errors."""
     system = error.strerror if isinstance(error, OSError) else None
     return system or _first_line(error)
 

@@ -14,7 +14,7 @@ import pyarrow
 
 from model.allocator import share_one_heap
 from model.reading import EncodedText
-from scoring.engines.base import Job, UnitFailure
+from scoring.engines.base import Job, Result, UnitFailure
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.output.folder import Output
 from scoring.output.manifest import BadRow, Manifest, UnitRecord
@@ -22,36 +22,25 @@ from scoring.output.writing import part_bytes, part_name
 from scoring.reading import UnitReader, UnitRows
 from scoring.scorer import Scorer
 
-Result = UnitRecord | UnitFailure
 #: returns the number of the next unit; None: there is none now, or, if it may wait, never again
 Next = Callable[[bool], int | None]
+
+_SAME = ("version", "device", "dtype")
 
 
 @dataclass(slots=True)
 class Prepared:
-    """A unit whose rows are read and encoded.
-
-    Args:
-        number: of the unit.
-        rows: the rows that have a text.
-        encodings: the texts as the model reads them; None where one is refused.
-        refused: the reasons, by places.
-    """
+    """A unit whose rows are read and encoded; a rejected text is None and has a reason."""
 
     number: int
     rows: UnitRows
     encodings: list[EncodedText | None]
-    refused: dict[int, str]
+    reasons: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A unit whose part is made.
-
-    Args:
-        record: what came of it.
-        part: the bytes.
-    """
+    """The result of a unit, and the bytes of its part."""
 
     record: UnitRecord
     part: bytes
@@ -59,9 +48,6 @@ class Computed:
 
 class Worker:
     """A loaded model that does units of one job.
-
-    Args:
-        job: what to do, and how.
 
     Raises:
         model.errors.ModelError: the checkpoint cannot be loaded.
@@ -83,15 +69,11 @@ class Worker:
             granularity=wanted.granularity,
             threads=job.threads,
         )
-        found = self._scorer.model
-        if (found.version, found.device, found.dtype) != (
-            wanted.version,
-            wanted.device,
-            wanted.dtype,
-        ):
+        loaded = self._scorer.model
+        if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):
             raise EngineError(
-                f"{job.checkpoint}: a worker has model {found.version} in {found.dtype} on "
-                f"{found.device}, the job {wanted.version} in {wanted.dtype} on {wanted.device}: "
+                f"{job.checkpoint}: a worker has model {loaded.version} in {loaded.dtype} on "
+                f"{loaded.device}, the job {wanted.version} in {wanted.dtype} on {wanted.device}: "
                 "give all workers the same"
             )
 
@@ -143,20 +125,20 @@ class Worker:
     def _score(self, prepared: Prepared) -> Computed:
         number, rows = prepared.number, prepared.rows
         source = self._manifest.sources[self._manifest.units[number].source]
-        answers = self._scorer.answer(prepared.encodings, prepared.refused)
+        answers = self._scorer.answer(prepared.encodings, prepared.reasons)
         values = rows.values
         bad = list(rows.bad)
         if answers.refused:
-            good = [place for place in range(len(rows.texts)) if place not in answers.refused]
+            good = [index for index in range(len(rows.texts)) if index not in answers.refused]
             bad += [
-                BadRow(file=source.path, row=rows.numbers[place], reason=reason)
-                for place, reason in answers.refused.items()
+                BadRow(file=source.path, row=rows.numbers[index], reason=reason)
+                for index, reason in answers.refused.items()
             ]
             bad.sort(key=lambda row: row.row)
             values = (
                 values.take(good)
                 if isinstance(values, pyarrow.Table)
-                else [values[place] for place in good]
+                else [values[index] for index in good]
             )
             answers = answers.select(np.array(good, np.intp))
         content = part_bytes(self._manifest, source, values, answers)
@@ -168,7 +150,7 @@ class Worker:
             bad=tuple(bad),
             truncated=int(answers.truncated.sum()),
             tokens=answers.tokens,
-            labels={name: labels[at] for at, name in enumerate(self._manifest.model.labels)},
+            labels={name: labels[index] for index, name in enumerate(self._manifest.model.labels)},
             part=part_name(self._manifest, number),
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),

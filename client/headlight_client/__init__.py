@@ -15,7 +15,6 @@ from headlight_client.answers import (
 )
 from headlight_client.async_client import AsyncClient
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.attributions import Attributions, Importance
 from headlight_client.client import Client
 from headlight_client.errors import (
     FailedPart,
@@ -29,9 +28,9 @@ from headlight_client.errors import (
     UnavailableError,
     UnexpectedAnswerError,
 )
+from headlight_client.explanations import AttentionSteps, Attributions, Importance
 from headlight_client.plot import plot_heads
 from headlight_client.predictions import Predictions
-from headlight_client.steps import AttentionSteps
 from headlight_client.version import __version__
 
 __all__ = [

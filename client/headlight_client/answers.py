@@ -7,33 +7,22 @@ _LONGEST_SHOWN = 60
 
 
 def shortened(text: str) -> str:
-    """A text of the user as a `repr` shows it: of a long one, the beginning."""
+    """Returns a user's text as a `repr` shows it: only the beginning of a long one."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response before its body is parsed.
-
-    Args:
-        status: of the response.
-        headers: of the response; names match in any case.
-        content: the whole body; hidden from `repr`, because it holds words of the sentences.
-    """
+    """A response before its body is parsed; header names match in any case."""
 
     status: int
     headers: Mapping[str, str]
-    content: bytes = field(repr=False)
+    content: bytes = field(repr=False)  # it holds words of the sentences
 
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """The weights that answered.
-
-    Args:
-        name: of the checkpoint folder.
-        version: the first 12 hex digits of the SHA-256 of the weights file.
-    """
+    """The checkpoint that answered; `version` begins the SHA-256 of its weights file."""
 
     name: str
     version: str
@@ -46,11 +35,8 @@ class Sentence:
     Args:
         start: offset of its first character in the text, in code points.
         end: offset behind its last character.
-        label: the most probable class; None if its probability is below `abstain_below`.
-        score: the probability of the most probable class.
-        probabilities: of every class, calibrated; they sum to 1.
-        token_count: tokens that the model read, special tokens included.
-        truncated: whether a part of the sentence was cut off.
+
+    The other members are those of `Prediction`.
     """
 
     start: int
@@ -62,7 +48,6 @@ class Sentence:
     truncated: bool
 
     def __repr__(self) -> str:
-        """The place, the label and its probability."""
         return f"Sentence({self.start}:{self.end}, {self.label!r}, {self.score:.4f})"
 
 
@@ -73,13 +58,11 @@ class Prediction:
     Args:
         label: the most probable class; None if its probability is below `abstain_below`.
         score: the probability of the most probable class.
-        probabilities: of every class, calibrated; they sum to 1.
-        token_count: tokens that the model read, special tokens included; of several windows all
-            together.
+        probabilities: calibrated, by class; they sum to 1.
+        token_count: tokens that the model read in all windows, special tokens included.
         truncated: whether a part of the text was cut off.
-        model: that made the prediction.
         windows: how many windows the text was read in; None unless `truncation` is `window`.
-        sentences: of each sentence, in order; None unless `granularity` is `sentence`.
+        sentences: predictions in text order; None unless `granularity` is `sentence`.
     """
 
     label: str | None
@@ -92,7 +75,6 @@ class Prediction:
     sentences: tuple[Sentence, ...] | None = None
 
     def __repr__(self) -> str:
-        """The label, its probability and how much was read."""
         more = ", truncated" if self.truncated else ""
         if self.windows is not None and self.windows > 1:
             more += f", {self.windows} windows"
@@ -103,10 +85,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request.
+    """One error of a request.
 
     Args:
-        loc: where it is: `body`, then names and indices, as in `("body", "sentences", 1)`.
+        loc: `body`, then names and indices, such as `("body", "sentences", 1)`.
         msg: what is wrong there, and what is allowed.
     """
 
@@ -120,11 +102,10 @@ class Problem:
 
     Args:
         type: a stable word that identifies the error, such as `overloaded`; `about:blank` if
-            something between the client and the service refused.
-        status: of the answer; for an item, the status it would have had alone.
+            something between the client and the service rejected the request.
+        status: the HTTP status; for an item, the one of a request with only this sentence.
         title: the type in words.
         detail: what is wrong this time, the limit, and what to do.
-        errors: each fault of the request.
         retry_after: seconds to wait before the next try.
     """
 
@@ -146,10 +127,9 @@ class Token:
     """One token that the model read, or one word.
 
     Args:
-        text: of a token, as the vocabulary spells it (`##` continues a word); of a word, as
-            written.
-        start: offset of its start in the sentence, in code points; 0 if special.
-        end: offset of its end; 0 if special.
+        text: a token as the vocabulary spells it (`##` continues a word), or a word as written.
+        start: offset in the sentence, in code points; 0 if special.
+        end: offset behind its last character; 0 if special.
         special: whether the tokenizer added it, such as `[CLS]`.
         word: index of the run of non-space characters that it belongs to; None if special.
     """
@@ -161,21 +141,19 @@ class Token:
     word: int | None
 
     def __repr__(self) -> str:
-        """The text, a long one shortened, and its place."""
         place = "special" if self.special else f"{self.start}:{self.end}"
         return f"Token({shortened(self.text)!r}, {place})"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measurement on one data set, made when the checkpoint was trained.
+    """A measurement on one data set after training.
 
     Args:
-        name: of the set.
-        rows: in the set.
+        name: name of the data set.
         accuracy: share of correct labels.
         interval: 95 % interval of the accuracy.
-        log_loss: in nats.
+        log_loss: nats.
         ece: expected calibration error.
     """
 
@@ -189,15 +167,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What is left of the measured texts if only answers with this score or more count.
+    """The quality of the answers whose score is at least `threshold`.
 
     Args:
-        threshold: the lowest score that counts, 0 to 1.
-        rows: texts that keep their answer.
+        rows: how many texts have such an answer.
         share: their share of all texts.
-        accuracy: share of these answers that are right; None without answers.
-        precision: by label, of the answers with it the share that is right; None without any.
-        recall: by label, of the texts of it the share that is answered with it.
+        accuracy: share of correct answers; None without answers.
+        precision: by label; None for a label without answers.
+        recall: by label.
     """
 
     threshold: float
@@ -210,13 +187,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What thresholds leave of the answers to the texts that the model was measured on.
-
-    Args:
-        sets: names of the sets that the texts are of.
-        rows: how many texts they are.
-        by_threshold: what each threshold leaves, ascending.
-    """
+    """What each threshold, ascending, leaves of the answers to the texts of `sets`."""
 
     sets: tuple[str, ...]
     rows: int
@@ -228,24 +199,17 @@ class ModelInfo:
     """The served model, as `GET /model` describes it.
 
     Args:
-        name: of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
-        architecture: the network, by the name that transformers gives it.
-        labels: in the order of the classes.
+        architecture: the network's name in transformers.
         num_layers: layers with attention weights.
-        num_heads: heads of each layer.
+        num_heads: heads in each layer.
         hidden_size: features of a token.
         parameters: number of trained weights.
-        max_length: most tokens the model reads, special tokens included.
+        max_length: most tokens that the model reads, special tokens included.
         temperature: divides the logits.
-        device: where the network computes.
-        dtype: the type it computes in.
-        metrics: recorded with the checkpoint.
-        dtype_reason: why it computes in that type; blank from a service that does not tell.
-        limits: beyond which a request is refused, by the names of settings; none from a service
-            that does not tell.
-        thresholds: what thresholds leave of the validation texts; None if it was not recorded, or
-            from a service that does not tell.
+        dtype_reason: why it computes in `dtype`; blank from an older service.
+        limits: the largest requests that it takes, by setting; empty from an older service.
+        thresholds: measured on the validation texts; None if it was not recorded.
     """
 
     name: str
@@ -266,7 +230,6 @@ class ModelInfo:
     thresholds: Thresholds | None = None
 
     def __repr__(self) -> str:
-        """Name, network and labels; the figures are attributes."""
         return (
             f"ModelInfo({self.name!r}, version {self.version}, {self.architecture}, "
             f"{self.num_layers} layers x {self.num_heads} heads, labels {list(self.labels)}, "

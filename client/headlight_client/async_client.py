@@ -5,7 +5,7 @@ from asyncio import sleep
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
@@ -16,6 +16,7 @@ from headlight_client.calls import (
     Granularity,
     HeadMask,
     OnError,
+    PredictOptions,
     Reading,
 )
 from headlight_client.config import make_config
@@ -48,17 +49,6 @@ class AsyncClient:
 
     Arguments, results and errors are those of `Client`. A client has 100 connections, unless
     `http_client` sets other limits. The wait for a free one counts towards `timeout`.
-
-    Args:
-        base_url: of the service, such as `http://127.0.0.1:8000`.
-        api_key: for a service with keys.
-        timeout: seconds for one call, all attempts and pauses included.
-        retries: most attempts after the first.
-        http_client: your own, for a proxy or certificates; you close it.
-
-    Raises:
-        TypeError: `retries` is not a whole number.
-        ValueError: an argument is not valid.
     """
 
     def __init__(
@@ -80,28 +70,20 @@ class AsyncClient:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Reading = "right",
-        granularity: Granularity = "text",
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
         concurrency: int = 4,
+        **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction]: ...
     @overload
     async def predict(
         self,
         sentences: Sequence[str],
         *,
-        truncation: Reading = "right",
-        granularity: Granularity = "text",
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
         on_error: OnError,
         progress: bool = False,
         concurrency: int = 4,
+        **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction | ItemError]: ...
     async def predict(
         self,
@@ -118,8 +100,7 @@ class AsyncClient:
     ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
         """Predicts labels and calibrated probabilities, as `Client.predict`.
 
-        Of several requests, up to `concurrency` are under way at once. If one fails, the others
-        are given up.
+        Up to `concurrency` requests are under way at once. If one fails, the others are cancelled.
 
         Raises:
             ValueError: `concurrency` is less than 1.
@@ -128,8 +109,8 @@ class AsyncClient:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         portions = Portions(
             sentences,
-            truncation=truncation,
             on_error=on_error,
+            truncation=truncation,
             granularity=granularity,
             abstain_below=abstain_below,
             head_mask=head_mask,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headlight_client.answers import ModelName, Prediction, Token, shortened
-from headlight_client.tables import frame
+from headlight_client.answers import ModelName, Prediction, Token
+from headlight_client.tables import HoldsTokens, frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,20 +19,16 @@ if TYPE_CHECKING:
 _TYPES = {"layer": "Int64", "head": "Int64", "query_text": "string", "key_text": "string"}
 
 
-class _Named:
-    """What all views of attention name: their tokens, layers and heads."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AttentionView(HoldsTokens):
+    """What `Attention` and `Thumbnails` both hold."""
 
-    __slots__ = ()
-
+    model: ModelName
+    prediction: Prediction
     tokens: tuple[Token, ...]
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     view: str
-
-    @property
-    def texts(self) -> list[str]:
-        """The text of each token, as plots and BertViz expect them."""
-        return [token.text for token in self.tokens]
 
     @property
     def layer_names(self) -> list[int | None]:
@@ -49,15 +45,10 @@ class _Named:
         return set(self.view.split("+"))
 
     def _table(
-        self, places: Iterable[NDArray[np.integer[Any]]], weights: NDArray[np.float32]
+        self, indices: Iterable[NDArray[np.integer[Any]]], weights: NDArray[np.float32]
     ) -> "pd.DataFrame":
-        """Returns a table of N weights.
-
-        Args:
-            places: indices of layer, head, query and key, each [N].
-            weights: [N].
-        """
-        layer, head, query, key = places
+        """Returns a table of N weights [N], whose layer, head, query and key are each [N]."""
+        layer, head, query, key = indices
         texts = np.array(self.texts, dtype=object)
         columns = {
             "layer": np.array(self.layer_names, dtype=object)[layer],
@@ -72,40 +63,31 @@ class _Named:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Attention(_Named):
-    """The weights of one sentence, or a view of them, with the prediction of the same pass.
+class Attention(AttentionView):
+    """The weights of one sentence, or a view of them.
 
     Args:
-        model: that answered.
         prediction: from the same forward pass.
         tokens: T tokens or words: the names of rows and columns.
-        layers: numbers of the layers used.
-        heads: numbers of the heads used.
+        layers: indices of the layers used.
+        heads: indices of the heads used.
         view: `raw` for the softmax as the network used it, else the derived view, such as
             `rollout+word`.
         weights: float32 [L, H, T, T]; `weights[l, h, q, k]` is what token `q` gives to token `k`.
             An axis of merged layers or heads has length 1.
-        window: number of the window of the text that they are of; None unless `truncation` is
-            `window`.
-        windows: that the text has; None likewise.
+        window: index of the text's window; None unless `truncation` is `window`.
+        windows: how many windows the text has; None likewise.
     """
 
-    model: ModelName
-    prediction: Prediction
-    tokens: tuple[Token, ...]
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    view: str
     weights: NDArray[np.float32]
     window: int | None = None
     windows: int | None = None
 
     def __repr__(self) -> str:
-        """What it holds, without the weights."""
-        shape = " x ".join(str(size) for size in self.weights.shape)
+        shape = " x ".join(map(str, self.weights.shape))
         return (
             f"Attention({self.view!r}, {self.prediction.label!r}, weights {shape}, "
-            f"tokens {shortened(' '.join(self.texts))!r})"
+            f"tokens {self._shown})"
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -118,36 +100,24 @@ class Attention(_Named):
         Raises:
             ImportError: pandas is not installed.
         """
-        places = (index.ravel() for index in np.indices(self.weights.shape))
-        return self._table(places, self.weights.ravel())
+        indices = (index.ravel() for index in np.indices(self.weights.shape))
+        return self._table(indices, self.weights.ravel())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Thumbnails(_Named):
+class Thumbnails(AttentionView):
     """The maps of one sentence reduced to few rows and columns, and what each token looks at most.
 
+    The other members are those of `Attention`.
+
     Args:
-        model: that answered.
-        prediction: from the same forward pass.
-        tokens: T tokens or words, special ones included.
-        layers: numbers of the layers used.
-        heads: numbers of the heads used.
-        view: as of `Attention`; it ends in `thumbnail`.
         maps: float32 [L, H, S, S]; a cell is the largest weight of the rows and columns that it
-            stands for: token `i` belongs to row `i * S // T`. S is T for a short text.
-            Maps without special tokens count the others alone.
+            stands for: token `i` belongs to row `i * S // T`. S is T for a short text. Maps
+            without special tokens count only the others.
         strongest: int [L, H, T]; the token to which each token gives its largest weight.
-        strongest_weights: float32 [L, H, T], these weights.
-        window: as of `Attention`.
-        windows: as of `Attention`.
+        strongest_weights: float32 [L, H, T]; these weights.
     """
 
-    model: ModelName
-    prediction: Prediction
-    tokens: tuple[Token, ...]
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    view: str
     maps: NDArray[np.float32]
     strongest: NDArray[np.integer[Any]]
     strongest_weights: NDArray[np.float32]
@@ -155,11 +125,10 @@ class Thumbnails(_Named):
     windows: int | None = None
 
     def __repr__(self) -> str:
-        """What it holds, without the weights."""
-        shape = " x ".join(str(size) for size in self.maps.shape)
+        shape = " x ".join(map(str, self.maps.shape))
         return (
             f"Thumbnails({self.view!r}, {self.prediction.label!r}, maps {shape}, "
-            f"{len(self.tokens)} tokens {shortened(' '.join(self.texts))!r})"
+            f"{len(self.tokens)} tokens {self._shown})"
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
@@ -171,5 +140,5 @@ class Thumbnails(_Named):
             ImportError: pandas is not installed.
         """
         layer, head, query = (index.ravel() for index in np.indices(self.strongest.shape))
-        places = (layer, head, query, self.strongest.ravel())
-        return self._table(places, self.strongest_weights.ravel())
+        indices = (layer, head, query, self.strongest.ravel())
+        return self._table(indices, self.strongest_weights.ravel())

@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, SupportsIndex, TypeVar
+from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar
 
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.attributions import Attributions, Importance
+from headlight_client.explanations import AttentionSteps, Attributions, Importance
 from headlight_client.indices import Indices, one_index, several_indices
 from headlight_client.reading import (
     read_attention,
@@ -24,7 +24,6 @@ from headlight_client.reading import (
     read_steps,
     read_thumbnails,
 )
-from headlight_client.steps import AttentionSteps
 
 T = TypeVar("T")
 
@@ -38,6 +37,17 @@ Method = Literal["integrated_gradients", "gradient_x_input"]
 # `{"layer": 0, "head": 3}`, or `{"layer": 0}` for all heads of a layer.
 HeadMask = Iterable[Mapping[str, SupportsIndex]]
 
+
+class PredictOptions(TypedDict, total=False):
+    """The options of `predict` that do not change the type of its result."""
+
+    truncation: Reading
+    granularity: Granularity
+    abstain_below: float | None
+    head_mask: HeadMask | None
+    omit: Indices | None
+
+
 _JSON = "application/json"
 _NPZ = "application/x-npz"
 
@@ -47,8 +57,6 @@ class Call(Generic[T]):
     """One request to the service. It has no side effects, so it can be sent again.
 
     Args:
-        method: of the request.
-        path: of the route.
         read: turns an answer of status 200 into the result.
         accept: media type of the answer.
         body: JSON; hidden from `repr`, because it holds the sentences.
@@ -67,8 +75,8 @@ class Call(Generic[T]):
 def predict(
     sentences: Sequence[str | None],
     *,
-    truncation: Reading,
-    on_error: OnError,
+    truncation: Reading = "right",
+    on_error: OnError = "request",
     granularity: Granularity = "text",
     abstain_below: float | None = None,
     head_mask: HeadMask | None = None,
@@ -76,15 +84,16 @@ def predict(
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
     texts = texts_of(sentences)
-    read = partial(read_predictions, count=len(texts))
-    # An older service does not know these.
-    newer = _given(
+    return _post(
+        "/predict",
+        partial(read_predictions, count=len(texts)),
+        sentences=texts,
+        truncation=truncation,
+        on_error=on_error,
+        # An older service does not know these.
         granularity=None if granularity == "text" else granularity,
         abstain_below=abstain_below,
         **_interventions(head_mask, omit),
-    )
-    return _post(
-        "/predict", read, sentences=texts, truncation=truncation, on_error=on_error, **newer
     )
 
 
@@ -104,15 +113,15 @@ def attention(
 
     Args:
         sentence: not blank.
-        layers: layer numbers, from 0; all if None.
-        heads: head numbers, from 0; all if None.
+        layers: layer indices; all if None.
+        heads: head indices; all if None.
         reduce: `mean` or `max` over the chosen heads of each layer; `rollout` merges the chosen
             layers and heads into one map (Abnar and Zuidema 2020).
         level: `token`, or `word`: rows and columns are words.
         truncation: as in `predict`.
-        window: the window to show, from 0, with `truncation` `window`; the first if None.
+        window: index of the window to show, with `truncation` `window`; the first if None.
         head_mask: as in `predict`.
-        omit: token numbers, from 0, that are left out; special tokens stay.
+        omit: indices of tokens that are left out; special tokens stay.
     """
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
     options |= _interventions(head_mask, omit)
@@ -133,8 +142,8 @@ def attentions(
 ) -> Call[list[Attention]]:
     """Returns the attention weights of several sentences, in order, from one request.
 
-    One bad sentence refuses all. The weights of all sentences together must stay within the
-    service's limit.
+    One bad sentence fails the whole request. The weights of all sentences together must stay within
+    the service's limit.
     """
     texts = texts_of(sentences)
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
@@ -186,13 +195,12 @@ def attention_steps(
     `query` is the token that gives the weights, as `attention` numbers tokens. The other arguments
     are those of `attention`.
     """
-    indices = {"layer": layer, "head": head, "query": query}
-    options: dict[str, Any] = {name: one_index(name, each) for name, each in indices.items()}
-    if window is not None:
-        options["window"] = one_index("window", window)
+    options = _options(None, None, window, truncation=truncation)
+    for name, index in {"layer": layer, "head": head, "query": query}.items():
+        options[name] = one_index(name, index)
     options |= _interventions(head_mask, omit)
     text = _one("attention_steps", sentence, "call it once for each")
-    return _post("/attention/steps", read_steps, sentence=text, truncation=truncation, **options)
+    return _post("/attention/steps", read_steps, sentence=text, **options)
 
 
 def attributions(
@@ -215,15 +223,16 @@ def attributions(
         level: `token`, or `word`: the tokens of a word are summed.
         truncation: as in `predict`.
     """
-    options = _given(
+    return _post(
+        "/attributions",
+        read_attributions,
+        sentence=_one("attributions", sentence, "call it once for each"),
         label=label,
         method=method,
         steps=None if steps is None else one_index("steps", steps),
         level=level,
         truncation=truncation,
     )
-    text = _one("attributions", sentence, "call it once for each")
-    return _post("/attributions", read_attributions, sentence=text, **options)
 
 
 def importance(
@@ -233,9 +242,8 @@ def importance(
 
     The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
     """
-    options = _given(label=label, truncation=truncation)
     text = _one("importance", sentence, "call it once for each")
-    return _post("/importance", read_importance, sentence=text, **options)
+    return _post("/importance", read_importance, sentence=text, label=label, truncation=truncation)
 
 
 def model() -> Call[ModelInfo]:
@@ -254,31 +262,27 @@ def is_ready() -> Call[bool]:
 
 def _options(
     layers: Indices | None, heads: Indices | None, window: SupportsIndex | None, **options: str
-) -> dict[str, object]:
-    chosen: dict[str, object] = {**options}
-    if window is not None:
-        chosen["window"] = one_index("window", window)
-    if layers is not None:
-        chosen["layer"] = several_indices("layers", layers)
-    if heads is not None:
-        chosen["head"] = several_indices("heads", heads)
-    return chosen
+) -> dict[str, Any]:
+    return {
+        **options,
+        "window": None if window is None else one_index("window", window),
+        "layer": None if layers is None else several_indices("layers", layers),
+        "head": None if heads is None else several_indices("heads", heads),
+    }
 
 
 def _interventions(head_mask: HeadMask | None, omit: Indices | None) -> dict[str, Any]:
-    """What is switched off and left out; an older service does not know these."""
-    off = None
+    """Returns what is switched off and left out; an older service does not know these."""
+    masked = None
     if head_mask is not None:
-        off = [
-            {name: one_index("head_mask", number) for name, number in each.items()}
+        masked = [
+            {name: one_index("head_mask", index) for name, index in each.items()}
             for each in head_mask
         ]
-    return _given(head_mask=off, omit=None if omit is None else several_indices("omit", omit))
-
-
-def _given(**options: Any) -> dict[str, Any]:  # noqa: ANN401 - what JSON holds
-    """Keeps the options with a value; the service has defaults for the rest."""
-    return {name: value for name, value in options.items() if value is not None}
+    return {
+        "head_mask": masked,
+        "omit": None if omit is None else several_indices("omit", omit),
+    }
 
 
 def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
@@ -316,7 +320,14 @@ def _text(sentence: object) -> str | None:
 def _post(
     path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
 ) -> Call[T]:
-    return Call("POST", path, read, accept, as_json(content))
+    """Returns a call without the options that are None; the service has defaults for these."""
+    sent = {
+        # A sentence of None was not a string.
+        name: value
+        for name, value in content.items()
+        if value is not None or name == "sentence"
+    }
+    return Call("POST", path, read, accept, as_json(sent))
 
 
 def as_json(content: object) -> bytes:

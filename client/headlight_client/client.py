@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from time import sleep
 from types import TracebackType
-from typing import Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
@@ -15,6 +15,7 @@ from headlight_client.calls import (
     Granularity,
     HeadMask,
     OnError,
+    PredictOptions,
     Reading,
 )
 from headlight_client.config import make_config
@@ -45,20 +46,18 @@ def _method(
 class Client:
     """Asks a Headlight service. Threads may share it.
 
-    Every method raises a `HeadlightError` if no answer comes or the service refuses. The client
-    tries again after a refused or broken connection and after status 429, 502 or 503. It waits for
-    `Retry-After` if the answer has one, and starts no attempt after `timeout`.
+    Every method raises a `HeadlightError` if no answer comes or the service rejects the request.
+    The client tries again after a refused or broken connection and after status 429, 502 or 503. It
+    waits for `Retry-After` if the answer has one, and starts no attempt after `timeout`.
 
     A sentence that is not a string, such as a missing value of a table, is sent as null; the
     service names its index. A number that is not a whole number raises a TypeError.
 
     Args:
-        base_url: of the service, such as `http://127.0.0.1:8000`.
-        api_key: for a service with keys.
-        timeout: seconds for one call, all attempts and pauses included. The service hears what is
-            left and drops work that would be too late. Each wait has its own limit: at most 5
-            seconds for a connection; for bytes, what was left when sending, the headers or the
-            body began. An answer that comes too late is dropped. A call can take longer than
+        base_url: address of the service, such as `http://127.0.0.1:8000`.
+        api_key: needed by a service with keys.
+        timeout: seconds for one call, all attempts and pauses included. The service drops work that
+            would be too late. A connection may take at most 5 seconds. A call can take longer than
             `timeout` if a name has several addresses and none answers, if a request or headers
             pass a few bytes at a time, or if a body stops half-way (then less than twice
             `timeout`). `AsyncClient` always ends at `timeout`.
@@ -89,26 +88,18 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        truncation: Reading = "right",
-        granularity: Granularity = "text",
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
         on_error: Literal["request"] = "request",
         progress: bool = False,
+        **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction]: ...
     @overload
     def predict(
         self,
         sentences: Sequence[str],
         *,
-        truncation: Reading = "right",
-        granularity: Granularity = "text",
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
         on_error: OnError,
         progress: bool = False,
+        **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction | ItemError]: ...
     def predict(
         self,
@@ -125,16 +116,16 @@ class Client:
         """Predicts labels and calibrated probabilities.
 
         More sentences than the service takes at once are sent in several requests, one after the
-        other, by the limits that the service tells. Each has `timeout` for itself. If one fails,
-        the error's `part` says which sentences it had, and holds the answers of the others.
+        other, within the limits that the service reports. Each has its own `timeout`. If one fails,
+        the error's `part` names its sentences and holds the answers of the others.
 
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.
         """
         portions = Portions(
             sentences,
-            truncation=truncation,
             on_error=on_error,
+            truncation=truncation,
             granularity=granularity,
             abstain_below=abstain_below,
             head_mask=head_mask,

@@ -20,24 +20,14 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """The configuration of one client.
-
-    Args:
-        address: of the service, without a slash at the end.
-        headers: of every request; hidden from `repr`, because they hold the key.
-        timeout: seconds for one call, all attempts and pauses included.
-        retries: most attempts after the first.
-        now: a monotonic clock, in seconds.
-        draw: returns a random number from 0 to 1.
-        new_id: returns a unique id for a call.
-    """
+    """The configuration of one client; the address has no slash at its end."""
 
     address: str
-    headers: Mapping[str, str] = field(repr=False)
-    timeout: float
+    headers: Mapping[str, str] = field(repr=False)  # they hold the key
+    timeout: float  # seconds, all attempts and pauses of a call included
     retries: int
     now: Callable[[], float] = time.monotonic
-    draw: Callable[[], float] = random.random
+    draw: Callable[[], float] = random.random  # from 0 to 1
     new_id: Callable[[], str] = _new_id
 
 

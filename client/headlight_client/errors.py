@@ -5,13 +5,13 @@ HeadlightError
 ├── TimedOutError                 no answer within `timeout`
 │   └── ServiceTimedOutError      the service itself gave up first; a ProblemError too
 ├── UnexpectedAnswerError         the answer is not from a Headlight service, or of another version
-└── ProblemError                  the service refused, and says why
+└── ProblemError                  the service rejected the request, and says why
     ├── InvalidRequestError       400, 413, 422: correct the request
     ├── UnauthorizedError         401: another key is needed
     ├── UnavailableError          429, 502, 503: come back later, or ask another replica
     └── ServiceTimedOutError      504
 
-Any other refusal, such as a wrong path, is a plain ProblemError. No message holds text of a
+Any other rejection, such as a wrong path, is a plain ProblemError. No message holds text of a
 sentence or the key.
 """
 
@@ -26,13 +26,12 @@ _SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True)
 class FailedPart:
-    """The part of many sentences that failed, when they were sent in several requests.
+    """Sentences `start` to `stop` of `total`, which failed when several requests were sent.
 
     Args:
         start: index of its first sentence.
         stop: index behind its last sentence.
-        total: number of all sentences.
-        predictions: what is answered, by the index of the sentence; None for the rest.
+        predictions: the answers so far, by the index of the sentence; None for the rest.
     """
 
     start: int
@@ -51,7 +50,7 @@ class FailedPart:
 class HeadlightError(Exception):
     """Base of every error that this package raises on purpose during a call.
 
-    `part` tells which sentences failed if they were sent in several requests, and holds the
+    `part` shows which sentences failed if they were sent in several requests, and holds the
     answers of the others; else it is None.
 
     Args:
@@ -83,19 +82,14 @@ class UnexpectedAnswerError(HeadlightError):
 
 
 class ProblemError(HeadlightError):
-    """The service, or something in front of it, answered with an error.
-
-    Args:
-        problem: the error that was sent.
-        request_id: as in `HeadlightError`.
-    """
+    """The service, or something in front of it, answered with an error: its `problem`."""
 
     def __init__(self, problem: Problem, *, request_id: str | None = None) -> None:
         super().__init__(_message(problem, request_id), request_id=request_id)
         self.problem = problem
 
-    def tell(self, problem: Problem) -> None:
-        """Tells the problem in other words."""
+    def replace_problem(self, problem: Problem) -> None:
+        """Sets the problem and the message that is made of it."""
         self.problem = problem
         self.args = (_message(problem, self.request_id),)
 
@@ -126,7 +120,7 @@ class ProblemError(HeadlightError):
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """Each fault of the request."""
+        """Each error of the request."""
         return self.problem.errors
 
     @property
@@ -144,7 +138,7 @@ class UnauthorizedError(ProblemError):
 
 
 class UnavailableError(ProblemError):
-    """The service is overloaded, not ready or ending, or a balancer refused the request."""
+    """The service is overloaded, not ready or ending, or a balancer rejected the request."""
 
 
 class ServiceTimedOutError(ProblemError, TimedOutError):

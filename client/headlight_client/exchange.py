@@ -42,23 +42,14 @@ _MOST_DOUBLINGS = 32  # the pause has its limit long before; far more doublings 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The step of sending a request and reading its whole answer.
-
-    Args:
-        method: of the request.
-        url: complete.
-        headers: of the request.
-        body: of the request; hidden from `repr`, because it holds the sentences.
-        seconds: after which the answer is useless.
-        timeout: of each single wait.
-    """
+    """The step of sending a request and reading its whole answer."""
 
     method: str
     url: str
     headers: httpx.Headers = field(repr=False)
-    body: bytes | None = field(repr=False)
-    seconds: float
-    timeout: httpx.Timeout
+    body: bytes | None = field(repr=False)  # it holds the sentences
+    seconds: float  # after them the answer is useless
+    timeout: httpx.Timeout  # of each single wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +67,10 @@ def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]
     """Tries until there is a result, a permanent error, or no time left.
 
     It tries again after a refused or broken connection and after status 429, 502 or 503. It does
-    not after 504: that request has had its time.
-
-    Returns:
-        What the call reads from the answer.
+    not after 504: that request has had its time. Returns what the call reads from the answer.
 
     Raises:
-        HeadlightError: of the last attempt.
+        HeadlightError: the error of the last attempt.
     """
     deadline = config.now() + config.timeout
     # All attempts share one id, so that a search of the log finds them together.

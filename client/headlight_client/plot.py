@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Chosen = SupportsIndex | Indices | None
 
-_CALLER = 3  # frames up to whoever called `plot_heads`
+_CALLER = 3  # frames up to the call of `plot_heads`
 _INCHES_PER_TOKEN = 0.2
 _LEAST_INCHES, _MOST_INCHES = 2.0, 6.0  # of one map
 _LARGEST_INCHES = 32.0  # of all maps, in either direction
@@ -41,7 +41,7 @@ def plot_heads(
 
     Raises:
         ImportError: matplotlib is not installed.
-        TypeError: a layer or head is not a whole number, or is given by both names.
+        TypeError: a layer or head is not a whole number, or has both names.
         ValueError: a layer or head is not in `attention`.
     """
     try:
@@ -50,8 +50,8 @@ def plot_heads(
         raise ImportError(
             "plot_heads needs matplotlib: pip install 'headlight-client[plot]'"
         ) from error
-    lines = _places("layers", _renamed("layer", layer, layers), attention.layer_names)
-    columns = _places("heads", _renamed("head", head, heads), attention.head_names)
+    lines = _indices("layers", _renamed("layer", layer, layers), attention.layer_names)
+    columns = _indices("heads", _renamed("head", head, heads), attention.head_names)
     weights = attention.weights[lines][:, columns]  # [L, H, T, T]
     inches, font = _sizes(len(lines), len(columns), len(attention.tokens))
     # The margins hold the names beside the maps, the titles and the colour bar.
@@ -75,20 +75,20 @@ def plot_heads(
     return figure
 
 
-def _renamed(old: str, given: Chosen, wanted: Chosen) -> Chosen:
+def _renamed(old: str, value: Chosen, wanted: Chosen) -> Chosen:
     """Takes an argument by its old name too."""
-    if given is None:
+    if value is None:
         return wanted
     if wanted is not None:
         raise TypeError(f"{old} is the old name of {old}s: leave {old} out")
     warnings.warn(
         f"{old} of plot_heads is now called {old}s", DeprecationWarning, stacklevel=_CALLER
     )
-    return given
+    return value
 
 
-def _places(what: str, wanted: Chosen, names: Sequence[int | None]) -> list[int]:
-    """Finds the positions of the wanted numbers on an axis."""
+def _indices(what: str, wanted: Chosen, names: Sequence[int | None]) -> list[int]:
+    """Returns where the wanted layers or heads are on an axis."""
     if wanted is None:
         return list(range(len(names)))
     if isinstance(wanted, Iterable):

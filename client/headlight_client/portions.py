@@ -5,16 +5,14 @@ Both clients send the portions in their own way: one after the other, or some at
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar, Unpack
 
 from headlight_client.answers import FieldError, ItemError, Prediction, Problem
 from headlight_client.calls import (
     Call,
-    Granularity,
-    HeadMask,
     OnError,
-    Reading,
+    PredictOptions,
     as_json,
     predict,
     texts_of,
@@ -25,7 +23,6 @@ from headlight_client.errors import (
     InvalidRequestError,
     ProblemError,
 )
-from headlight_client.indices import Indices
 from headlight_client.predictions import Predictions
 
 P = TypeVar("P", bound=Problem)
@@ -40,12 +37,9 @@ _TOKENS_A_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a service takes in one request; by default, a service with the default settings.
+    """The most that a service takes in one request; by default, with its default settings.
 
-    Args:
-        sentences: most sentences.
-        body_bytes: most bytes of the body.
-        queue_tokens: most tokens, of windows and sentences too.
+    `queue_tokens` counts the tokens of windows and sentences too.
     """
 
     sentences: int = 256
@@ -53,31 +47,21 @@ class Limits:
     queue_tokens: int = 262_144
 
 
-def limits_of(told: Mapping[str, float | str | None]) -> Limits:
-    """Reads the limits that `GET /model` tells; an older service tells none."""
-    default = Limits()
+def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
+    """Reads the limits from `GET /model`; an older service reports none."""
+    names = {f"max_{field.name}": field.name for field in fields(Limits)}
+    known: dict[str, object] = {name: settings.get(each) for each, name in names.items()}
     return Limits(
-        _whole(told.get("max_sentences"), default.sentences),
-        _whole(told.get("max_body_bytes"), default.body_bytes),
-        _whole(told.get("max_queue_tokens"), default.queue_tokens),
+        **{name: most for name, most in known.items() if isinstance(most, int) and most > 0}
     )
 
 
-def _whole(told: object, default: int) -> int:
-    return told if isinstance(told, int) and told > 0 else default
-
-
 class Portions:
-    """The sentences of one call and what is known of them.
+    """The sentences of one call, with their answers so far.
 
     Args:
         sentences: any number.
-        truncation: of each.
-        on_error: what a bad one does.
-        granularity: whether each is answered as a whole alone.
-        abstain_below: where no label is wanted.
-        head_mask: heads that are switched off for all.
-        omit: tokens that are left out of the only one.
+        on_error: as in `predict`, like the other options.
 
     Raises:
         TypeError: `sentences` is one string.
@@ -87,20 +71,17 @@ class Portions:
         self,
         sentences: Sequence[str | None],
         *,
-        truncation: Reading,
-        on_error: OnError,
-        granularity: Granularity = "text",
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
+        on_error: OnError = "request",
+        **options: Unpack[PredictOptions],
     ) -> None:
         self._texts = texts_of(sentences)
-        self._truncation: Reading = truncation
         self._on_error: OnError = on_error
-        self._granularity: Granularity = granularity
-        self._abstain_below = abstain_below
-        self._head_mask = None if head_mask is None else list(head_mask)
-        self._omit = None if omit is None else list(omit)
+        self._options = options
+        # Each request reads these again.
+        if (head_mask := options.get("head_mask")) is not None:
+            options["head_mask"] = list(head_mask)
+        if (omit := options.get("omit")) is not None:
+            options["omit"] = list(omit)
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
         self._answered = 0
         self._several = False
@@ -144,22 +125,18 @@ class Portions:
 
     def _most_bytes(self, limits: Limits) -> int:
         """The most bytes of a portion, so that its tokens fit into the queue of the service too."""
-        if self._truncation != "window" and self._granularity == "text":
+        is_read_once = (
+            self._options.get("truncation") != "window"
+            and self._options.get("granularity") != "sentence"
+        )
+        if is_read_once:
             return limits.body_bytes  # a service takes all of these
         return min(limits.body_bytes, limits.queue_tokens // _TOKENS_A_BYTE)
 
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
         texts = self._texts[portion.start : portion.stop]
-        return predict(
-            texts,
-            truncation=self._truncation,
-            on_error=self._on_error,
-            granularity=self._granularity,
-            abstain_below=self._abstain_below,
-            head_mask=self._head_mask,
-            omit=self._omit,
-        )
+        return predict(texts, on_error=self._on_error, **self._options)
 
     def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:
         """Keeps the answers of a portion; an index in an error becomes one of all sentences."""
@@ -171,30 +148,29 @@ class Portions:
         self._answered += len(answers)
 
     def fail(self, portion: range, error: HeadlightError) -> None:
-        """Keeps what a refused portion means for its sentences, or raises.
+        """Keeps the error as the answer of a sentence that is too large, or raises it.
 
         Raises:
-            HeadlightError: the error itself. If there are several portions, it tells which one
-                failed and what is answered.
+            HeadlightError: the error itself. If there are several portions, its `part` shows which
+                one failed and what is answered.
         """
         is_item = len(portion) == 1 and self._on_error == "item"
         if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
-            problem = error.problem
-            members = {name: getattr(problem, name) for name in Problem.__slots__}
-            self._answers[portion.start] = ItemError(**members)
+            item = {name: getattr(error.problem, name) for name in Problem.__slots__}
+            self._answers[portion.start] = ItemError(**item)
             self._answered += 1
             return
         if self._several:
             if isinstance(error, ProblemError):
-                error.tell(_moved(error.problem, portion.start))
+                error.replace_problem(_moved(error.problem, portion.start))
             error.part = FailedPart(portion.start, portion.stop, len(self), tuple(self._answers))
         raise error
 
     def exceeds_limits(self, error: HeadlightError) -> bool:
-        """Whether a refusal says that a request had too many sentences or bytes."""
+        """Whether the service rejected a request for too many sentences or bytes."""
         if not isinstance(error, InvalidRequestError) or len(self) < 2:
             return False
-        counted = [fault.loc for fault in error.errors] == [_LIST]
+        counted = [each.loc for each in error.errors] == [_LIST]
         return error.status == _TOO_LARGE or counted
 
     def result(self) -> Predictions[Prediction | ItemError]:
@@ -204,13 +180,13 @@ class Portions:
 
 def _moved(problem: P, start: int) -> P:
     """Counts the sentences that a problem names from the first of all, not of its portion."""
-    detail = _INDEX.sub(lambda found: f"sentences[{int(found[1]) + start}]", problem.detail)
-    errors = tuple(_moved_fault(fault, start) for fault in problem.errors)
+    detail = _INDEX.sub(lambda match: f"sentences[{int(match[1]) + start}]", problem.detail)
+    errors = tuple(_moved_error(error, start) for error in problem.errors)
     return replace(problem, detail=detail, errors=errors)
 
 
-def _moved_fault(fault: FieldError, start: int) -> FieldError:
-    index = fault.loc[2] if len(fault.loc) > 2 and fault.loc[:2] == _LIST else None
+def _moved_error(error: FieldError, start: int) -> FieldError:
+    index = error.loc[2] if len(error.loc) > 2 and error.loc[:2] == _LIST else None
     if not isinstance(index, int):
-        return fault
-    return replace(fault, loc=(*_LIST, index + start, *fault.loc[3:]))
+        return error
+    return replace(error, loc=(*_LIST, index + start, *error.loc[3:]))

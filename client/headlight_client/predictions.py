@@ -1,7 +1,7 @@
 """Holds the answers to several sentences: a list that can become a table of pandas."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headlight_client.answers import ItemError, Prediction, Sentence
@@ -17,13 +17,12 @@ class Predictions(list[Item]):
     """Predictions, or errors in their places, in the order of the sentences."""
 
     def __repr__(self) -> str:
-        """How many there are of each label, without any sentence."""
         counts = Counter(
             "error" if isinstance(item, ItemError) else item.label or "without label"
             for item in self
         )
-        told = ", ".join(f"{count} {label}" for label, count in counts.items())
-        return f"Predictions({len(self)}: {told})" if told else "Predictions(0)"
+        shown = ", ".join(f"{count} {label}" for label, count in counts.items())
+        return f"Predictions({len(self)}: {shown})" if shown else "Predictions(0)"
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Returns a table with a row for each text, in their order.
@@ -36,11 +35,11 @@ class Predictions(list[Item]):
         Raises:
             ImportError: pandas is not installed.
         """
-        found = [item if isinstance(item, Prediction) else None for item in self]
+        items = [item if isinstance(item, Prediction) else None for item in self]
         columns = {
-            **_columns(found),
-            "windows": [item and item.windows for item in found],
-            "model_version": [item and item.model.version for item in found],
+            **_columns(items),
+            "windows": [item and item.windows for item in items],
+            "model_version": [item and item.model.version for item in items],
             "error": [item.type if isinstance(item, ItemError) else None for item in self],
         }
         if not any(columns["windows"]):
@@ -57,49 +56,43 @@ class Predictions(list[Item]):
         Raises:
             ImportError: pandas is not installed.
         """
-        found = [
+        rows = [
             (text, number, sentence, item.model.version)
             for text, item in enumerate(self)
             if isinstance(item, Prediction)
             for number, sentence in enumerate(item.sentences or ())
         ]
         columns = {
-            "text": [text for text, _, _, _ in found],
-            "sentence": [number for _, number, _, _ in found],
-            "start": [sentence.start for _, _, sentence, _ in found],
-            "end": [sentence.end for _, _, sentence, _ in found],
-            **_columns([sentence for _, _, sentence, _ in found]),
-            "model_version": [version for _, _, _, version in found],
+            "text": [text for text, _, _, _ in rows],
+            "sentence": [number for _, number, _, _ in rows],
+            "start": [sentence.start for _, _, sentence, _ in rows],
+            "end": [sentence.end for _, _, sentence, _ in rows],
+            **_columns([sentence for _, _, sentence, _ in rows]),
+            "model_version": [version for _, _, _, version in rows],
         }
         return frame(columns, _types(columns))
 
 
-def _columns(found: Sequence[Prediction | Sentence | None]) -> dict[str, list[Any]]:
-    """The columns that texts and sentences have in common."""
-    labels = dict.fromkeys(label for item in found if item for label in item.probabilities)
+def _columns(items: Sequence[Prediction | Sentence | None]) -> dict[str, list[Any]]:
+    """Returns the columns that texts and sentences have in common."""
+    labels = dict.fromkeys(label for item in items if item for label in item.probabilities)
     return {
-        "label": [item and item.label for item in found],
-        "score": [item and item.score for item in found],
+        "label": [item and item.label for item in items],
+        "score": [item and item.score for item in items],
         **{
-            f"probability_{label}": [item and item.probabilities.get(label) for item in found]
+            f"probability_{label}": [item and item.probabilities.get(label) for item in items]
             for label in labels
         },
-        "token_count": [item and item.token_count for item in found],
-        "truncated": [item and item.truncated for item in found],
+        "token_count": [item and item.token_count for item in items],
+        "truncated": [item and item.truncated for item in items],
     }
 
 
-def _types(columns: Mapping[str, object]) -> dict[str, str]:
-    """The type of each column in pandas."""
-    texts = {"label", "model_version", "error"}
-    numbers = {"score", *(name for name in columns if name.startswith("probability_"))}
+def _types(columns: Iterable[str]) -> dict[str, str]:
+    """Returns the pandas type of each column."""
+    known = {"truncated": "boolean", "score": "float64"}
+    known |= dict.fromkeys(("label", "model_version", "error"), "string")
     return {
-        name: "boolean"
-        if name == "truncated"
-        else "string"
-        if name in texts
-        else "float64"
-        if name in numbers
-        else "Int64"
+        name: "float64" if name.startswith("probability_") else known.get(name, "Int64")
         for name in columns
     }

@@ -23,7 +23,7 @@ _SECONDS = re.compile("[0-9]{1,9}")
 
 
 def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
-    """Reads an error. The status alone decides its class."""
+    """Reads an error. Only the status decides its class."""
     phrase = _phrase(answer.status)
     problem = Problem(
         type="about:blank",
@@ -47,10 +47,10 @@ def read_item_error(content: Mapping[str, Any]) -> ItemError:
 def _object(content: bytes) -> Mapping[str, Any]:
     """Parses a JSON object; returns an empty one if the content is not an object."""
     try:
-        found = json.loads(content)
+        parsed = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _members(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,12 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from headlight_client.answers import (
     Answer,
@@ -27,9 +28,10 @@ from headlight_client.answers import (
     Token,
 )
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.attributions import Attributions, Importance
+from headlight_client.explanations import AttentionSteps, Attributions, Importance
 from headlight_client.problems import read_item_error
-from headlight_client.steps import AttentionSteps
+
+T = TypeVar("T")
 
 # RuntimeError comes from JSON that is nested too deep, and from an archive with an unknown
 # compression or a password.
@@ -40,9 +42,9 @@ MALFORMED = (
 
 
 def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]:
-    """Reads the answer of `/predict`."""
+    """Reads the answer of `/predict` to `count` sentences."""
     content = json.loads(answer.content)
-    model = _model_name(content["model"])
+    model = _make(ModelName, content["model"])
     predictions: list[Prediction | ItemError] = [
         read_item_error(item["error"]) if "error" in item else _prediction(item, model)
         for item in content["predictions"]
@@ -61,24 +63,13 @@ def read_ready(answer: Answer) -> bool:
 
 
 def read_model(answer: Answer) -> ModelInfo:
-    """Reads the answer of `/model`."""
+    """Reads the answer of `/model`; an older service leaves out the last members."""
     content = json.loads(answer.content)
-    return ModelInfo(
-        name=content["name"],
-        version=content["version"],
-        architecture=content["architecture"],
+    return _make(
+        ModelInfo,
+        content,
         labels=tuple(content["labels"]),
-        num_layers=content["num_layers"],
-        num_heads=content["num_heads"],
-        hidden_size=content["hidden_size"],
-        parameters=content["parameters"],
-        max_length=content["max_length"],
-        temperature=content["temperature"],
-        device=content["device"],
-        dtype=content["dtype"],
         metrics=tuple(_metric(metric) for metric in content["metrics"]),
-        # An older service tells none of these.
-        dtype_reason=content.get("dtype_reason", ""),
         limits=dict(content.get("limits", {})),
         thresholds=_thresholds(content.get("thresholds")),
     )
@@ -99,89 +90,77 @@ def read_attentions(answer: Answer, count: int) -> list[Attention]:
 def read_thumbnails(answer: Answer) -> Thumbnails:
     """Reads the archive of one sentence with reduced maps."""
     with _archive(answer) as arrays:
-        found = Thumbnails(
+        result = Thumbnails(
             **_view(arrays, ""),
             maps=arrays["attention"],
             strongest=arrays["strongest"],
             strongest_weights=arrays["strongest_weights"],
         )
-    names = (len(found.layer_names), len(found.head_names))
-    length, size = len(found.tokens), found.maps.shape[-1]
-    if found.maps.shape != (*names, size, size) or not 0 < size <= length:
-        raise ValueError(f"the maps of {length} tokens have the shape {found.maps.shape}")
-    of_each = {found.strongest.shape, found.strongest_weights.shape}
-    if of_each != {(*names, length)} or not np.isin(found.strongest, range(length)).all():
-        raise ValueError(f"what {length} tokens look at has the shapes {of_each}")
-    return found
+    names = (len(result.layer_names), len(result.head_names))
+    length, size = len(result.tokens), result.maps.shape[-1]
+    _check_shape("attention", result.maps, (*names, size, size))
+    _check_shape("strongest", result.strongest, (*names, length))
+    _check_shape("strongest_weights", result.strongest_weights, (*names, length))
+    if not 0 < size <= length or not np.isin(result.strongest, range(length)).all():
+        raise ValueError(f"maps of size {size}, or what is looked at, do not fit {length} tokens")
+    return result
 
 
 def read_steps(answer: Answer) -> AttentionSteps:
     """Reads the answer of `/attention/steps`."""
     content = json.loads(answer.content)
-    tokens = tuple(_token(token) for token in content["tokens"])
+    tokens = _tokens(content["tokens"])
     length, size = len(tokens), len(content["query_vector"])
-
-    def numbers(name: str, *shape: int) -> NDArray[np.float32]:
-        found = np.array(content[name], np.float32)
-        if found.shape != shape:
-            raise ValueError(f"{name} has the shape {found.shape}, not {shape}")
-        return found
-
     if not 0 <= content["query"] < length:
         raise ValueError(f"the query is token {content['query']} of {length}")
-    return AttentionSteps(
-        model=_model_name(content["model"]),
-        tokens=tokens,
-        layer=content["layer"],
-        head=content["head"],
-        query=content["query"],
-        scale=content["scale"],
-        query_vector=numbers("query_vector", size),
-        keys=numbers("keys", length, size),
-        scores=numbers("scores", length),
-        weights=numbers("weights", length),
-        values=numbers("values", length, size),
-        result=numbers("result", size),
-        window=content.get("window"),
-        windows=content.get("windows"),
-    )
+    shapes = {
+        "query_vector": (size,),
+        "keys": (length, size),
+        "scores": (length,),
+        "weights": (length,),
+        "values": (length, size),
+        "result": (size,),
+    }
+    arrays = {name: _array(content, name, shape, np.float32) for name, shape in shapes.items()}
+    model = _make(ModelName, content["model"])
+    return _make(AttentionSteps, content, model=model, tokens=tokens, **arrays)
 
 
 def read_attributions(answer: Answer) -> Attributions:
     """Reads the answer of `/attributions`."""
     content = json.loads(answer.content)
-    model = _model_name(content["model"])
-    tokens = tuple(_token(token) for token in content["tokens"])
-    values = np.array(content["attributions"], np.float64)
-    if values.shape != (len(tokens),):
-        raise ValueError(f"the attributions have the shape {values.shape}")
-    return Attributions(
-        model=model,
-        prediction=_prediction(content["prediction"], model),
-        tokens=tokens,
-        values=values,
-        label=content["label"],
-        view=content["view"],
-        steps=content["steps"],
-        value=content["value"],
-        baseline_value=content["baseline_value"],
-        gap=content["gap"],
-    )
+    tokens = _tokens(content["tokens"])
+    values = _array(content, "attributions", (len(tokens),), np.float64)
+    return _make(Attributions, content, **_predicted(content), tokens=tokens, values=values)
 
 
 def read_importance(answer: Answer) -> Importance:
     """Reads the answer of `/importance`."""
     content = json.loads(answer.content)
-    model = _model_name(content["model"])
     layers, heads = tuple(content["layers"]), tuple(content["heads"])
-    return Importance(
-        model=model,
-        prediction=_prediction(content["prediction"], model),
-        label=content["label"],
-        layers=layers,
-        heads=heads,
-        values=np.array(content["importance"], np.float64).reshape(len(layers), len(heads)),
+    values = np.array(content["importance"], np.float64).reshape(len(layers), len(heads))
+    return _make(
+        Importance, content, **_predicted(content), layers=layers, heads=heads, values=values
     )
+
+
+def _make(kind: type[T], content: Mapping[str, Any], **converted: object) -> T:
+    """Makes an answer type from the members of JSON that it has, some of them converted."""
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in content.items() if name in names} | converted)
+
+
+def _array(
+    content: Mapping[str, Any], name: str, shape: tuple[int, ...], dtype: DTypeLike
+) -> NDArray[Any]:
+    array = np.array(content[name], dtype)
+    _check_shape(name, array, shape)
+    return array
+
+
+def _check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
 
 
 def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name in older numpy
@@ -191,13 +170,12 @@ def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name
 def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
     attention = Attention(**_view(arrays, ending), weights=arrays[f"attention{ending}"])
     names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
-    if attention.weights.shape != tuple(map(len, names)):
-        raise ValueError(f"the weights have the shape {attention.weights.shape}")
+    _check_shape("attention", attention.weights, tuple(map(len, names)))
     return attention
 
 
 def _view(arrays: Mapping[str, NDArray[Any]], ending: str) -> dict[str, Any]:
-    """What `Attention` and `Thumbnails` both hold, by name."""
+    """Returns what `Attention` and `Thumbnails` both hold, by name."""
     name, version = arrays[f"model{ending}"].tolist()
     labels = arrays[f"labels{ending}"].tolist()
     probabilities = arrays[f"probabilities{ending}"].tolist()
@@ -229,67 +207,40 @@ def _number(arrays: Mapping[str, NDArray[Any]], name: str) -> int | None:
     return int(arrays[name]) if name in arrays else None
 
 
+def _predicted(content: Mapping[str, Any]) -> dict[str, Any]:
+    model = _make(ModelName, content["model"])
+    return {"model": model, "prediction": _prediction(content["prediction"], model)}
+
+
 def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
     sentences = content.get("sentences")
-    return Prediction(
-        label=content["label"],
-        score=content["score"],
+    return _make(
+        Prediction,
+        content,
         probabilities=dict(content["probabilities"]),
-        token_count=content["token_count"],
-        truncated=content["truncated"],
         model=model,
-        windows=content.get("windows"),
         sentences=tuple(map(_sentence, sentences)) if sentences is not None else None,
     )
 
 
 def _sentence(content: Mapping[str, Any]) -> Sentence:
-    return Sentence(
-        start=content["start"],
-        end=content["end"],
-        label=content["label"],
-        score=content["score"],
-        probabilities=dict(content["probabilities"]),
-        token_count=content["token_count"],
-        truncated=content["truncated"],
-    )
+    return _make(Sentence, content, probabilities=dict(content["probabilities"]))
 
 
-def _token(content: Mapping[str, Any]) -> Token:
-    return Token(*(content[name] for name in ("text", "start", "end", "special", "word")))
-
-
-def _model_name(content: Mapping[str, Any]) -> ModelName:
-    return ModelName(content["name"], content["version"])
+def _tokens(content: Iterable[Mapping[str, Any]]) -> tuple[Token, ...]:
+    return tuple(_make(Token, token) for token in content)
 
 
 def _metric(content: Mapping[str, Any]) -> Metric:
     low, high = content["interval"]
-    return Metric(
-        name=content["name"],
-        rows=content["rows"],
-        accuracy=content["accuracy"],
-        interval=(low, high),
-        log_loss=content["log_loss"],
-        ece=content["ece"],
-    )
+    return _make(Metric, content, interval=(low, high))
 
 
 def _thresholds(content: Mapping[str, Any] | None) -> Thresholds | None:
     if content is None:
         return None
-    return Thresholds(
-        sets=tuple(content["sets"]),
-        rows=content["rows"],
-        by_threshold=tuple(
-            Threshold(
-                threshold=left["threshold"],
-                rows=left["rows"],
-                share=left["share"],
-                accuracy=left["accuracy"],
-                precision=dict(left["precision"]),
-                recall=dict(left["recall"]),
-            )
-            for left in content["by_threshold"]
-        ),
+    by_threshold = tuple(
+        _make(Threshold, each, precision=dict(each["precision"]), recall=dict(each["recall"]))
+        for each in content["by_threshold"]
     )
+    return _make(Thresholds, content, sets=tuple(content["sets"]), by_threshold=by_threshold)

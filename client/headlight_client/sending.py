@@ -15,10 +15,7 @@ class _Waits(Mapping[str, float]):
 
     httpcore looks up a limit when a part of the request begins: the connection, sending, the
     headers of the answer, its body. With fixed limits each part would get the whole time again.
-
-    Args:
-        limits: of each kind of wait; None if only the remaining time limits it.
-        left: returns the remaining time.
+    Only the remaining time limits a wait without a limit.
     """
 
     def __init__(self, limits: Mapping[str, float | None], left: Callable[[], float]) -> None:
@@ -42,11 +39,6 @@ def send(http: httpx.Client, step: Send, now: Callable[[], float]) -> Answer | h
 
     No timer interrupts it. Each wait has its own limit, and the time is checked after the headers
     and after each piece of the body.
-
-    Args:
-        http: to send through.
-        step: what to send.
-        now: a monotonic clock, in seconds.
     """
     until = now() + step.seconds
     waits = _Waits(step.timeout.as_dict(), lambda: until - now())

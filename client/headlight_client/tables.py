@@ -3,8 +3,30 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headlight_client.answers import Token, shortened
+
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class HoldsTokens:
+    """What all answers about the tokens of one sentence have in common."""
+
+    __slots__ = ()
+
+    tokens: tuple[Token, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each token, as plots and BertViz expect them."""
+        return [token.text for token in self.tokens]
+
+    @property
+    def _shown(self) -> str:
+        return repr(shortened(" ".join(self.texts)))
+
+    def _token_columns(self, *names: str) -> dict[str, Any]:
+        return {name: [getattr(token, name) for token in self.tokens] for name in names}
 
 
 def frame(columns: Mapping[str, Any], types: Mapping[str, str] | None = None) -> "pd.DataFrame":

@@ -1,10 +1,15 @@
-"""Says what an engine is given, and what it gives back."""
+"""Defines what an engine is, and what engines have in common."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
+from scoring.errors import EngineError
 from scoring.output.manifest import UnitRecord
+
+MOST_ENDS = 3  # of workers, by one unit
+UNITS_AHEAD = 2  # one is computed, the next one is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +18,11 @@ class Job:
 
     Args:
         manifest: the job, as JSON.
-        output: the folder of the output.
-        checkpoint: the folder of the model.
-        device: of the model; `auto`, `cpu`, `cuda` or `cuda:N`.
+        output: folder or URL.
+        checkpoint: folder of the model.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
         dtype: the type that the manifest names.
-        threads: of a worker.
+        threads: thread count of a worker.
     """
 
     manifest: str
@@ -30,36 +35,83 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailure:
-    """A unit that has no part.
-
-    Args:
-        number: of the unit.
-        message: what is wrong, and what to do.
-        stops: whether the other units would meet the same fault.
-    """
+    """A unit that has no part, and why; `stops` if the other units would fail as well."""
 
     number: int
     message: str
     stops: bool = False
 
 
-class Engine(Protocol):
-    """Gives the units of a job to workers.
+Result = UnitRecord | UnitFailure
+Message = tuple[str, Any]
 
-    A worker that ends is replaced, and its unit is given out again; a unit that ends several
-    workers is a fault.
+
+class Engine(Protocol):
+    """Runs the units of a job on workers.
+
+    A worker that ends is replaced, and its units are tried again; a unit that ends several workers
+    fails.
     """
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
-        """Runs units.
-
-        Args:
-            job: what the workers need.
-            numbers: of the units.
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
+        """Runs the units with these numbers.
 
         Yields:
-            The record or the fault of each unit, as they end. After a fault that stops, no more.
+            The result of each unit, as they end. After a failure that stops, no more.
 
         Raises:
             EngineError: no worker can start.
         """
+
+
+class Backlog:
+    """The units that no worker has, and how many workers each unit has ended.
+
+    A unit that has ended a worker goes to a worker that has no other, so that it is clear which
+    unit ends workers.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._left = deque(numbers)
+        self._ends: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def take(self, held: Collection[int] = ()) -> int | None:
+        """Returns a unit for a worker that has these units; None if there is none."""
+        if not self._left or (held and {self._left[0], *held} & self._ends.keys()):
+            return None
+        return self._left.popleft()
+
+    def put_back(self, numbers: Sequence[int], workers: str, why: str) -> UnitFailure | None:
+        """Takes back the units of a worker that has ended.
+
+        Returns:
+            The failure of a unit that has ended too many workers.
+        """
+        self._ends.update(numbers)
+        if len(numbers) == 1 and self._ends[numbers[0]] >= MOST_ENDS:
+            message = f"part {numbers[0]}: {MOST_ENDS} {workers} were ended by it, the last {why}"
+            return UnitFailure(numbers[0], message)
+        self._left.extendleft(reversed(numbers))
+        return None
+
+
+def to_message(result: Result) -> Message:
+    """Returns a result as a worker sends it."""
+    if isinstance(result, UnitFailure):
+        return "failure", asdict(result)
+    return "record", result.model_dump(mode="json")
+
+
+def from_message(message: Message) -> Result:
+    """Returns the result that a worker sent.
+
+    Raises:
+        EngineError: the worker cannot start.
+    """
+    kind, content = message
+    if kind == "error":
+        raise EngineError(content)
+    return UnitFailure(**content) if kind == "failure" else UnitRecord(**content)

@@ -1,4 +1,4 @@
-"""Runs in a process of its own: reads a job and numbers of units, and writes what came of them.
+"""Runs in a process of its own: reads a job and numbers of units, and writes their results.
 
 It ends when its input ends, and the system ends it with its parent.
 """
@@ -10,12 +10,11 @@ import queue
 import signal
 import sys
 import threading
-from dataclasses import asdict
 
 from model.errors import ModelError
-from scoring.engines.base import Job, UnitFailure
+from scoring.engines.base import Job, Message, Result, to_message
 from scoring.errors import ScoringError
-from scoring.worker import Result, Worker
+from scoring.worker import Worker
 
 _PR_SET_PDEATHSIG = 1
 
@@ -36,16 +35,13 @@ class _Channel:
         self.job = Job(**json.loads(line))
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def write(self, kind: str, content: object) -> None:
+    def write(self, message: Message) -> None:
         with self._lock:
-            self._output.write(json.dumps([kind, content]) + "\n")
+            self._output.write(json.dumps(message) + "\n")
             self._output.flush()
 
     def report(self, result: Result) -> None:
-        if isinstance(result, UnitFailure):
-            self.write("fault", asdict(result))
-        else:
-            self.write("record", result.model_dump(mode="json"))
+        self.write(to_message(result))
 
     def following(self, may_wait: bool) -> int | None:
         if self._is_over:
@@ -74,7 +70,7 @@ def main() -> None:
     try:
         worker = Worker(channel.job)
     except (ScoringError, ModelError) as error:
-        channel.write("error", str(error))
+        channel.write(("error", str(error)))
         return
     worker.run(channel.following, channel.report)
 

@@ -10,21 +10,25 @@ import signal
 import socket
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from scoring.engines.base import Job, UnitFailure
+from scoring.engines.base import (
+    UNITS_AHEAD,
+    Backlog,
+    Job,
+    Message,
+    Result,
+    UnitFailure,
+    from_message,
+    to_message,
+)
 from scoring.errors import EngineError
-from scoring.output.manifest import UnitRecord
 from scoring.stores import is_url
 
-_MOST_ENDS = 3
-# One is computed, the next one is read.
-_AHEAD = 2
 _SECONDS_TO_CONNECT = 10.0
 # Until signals are looked at.
 _SECONDS_TO_WAIT = 0.5
@@ -34,15 +38,15 @@ class RayEngine:
     """Runs units on a cluster.
 
     Args:
-        address: of the cluster, as `ray.init` takes it; None starts one on this machine.
-        workers: how many actors; None: as many as the cluster has room for.
+        address: cluster address for `ray.init`; None starts a cluster on this machine.
+        workers: actor count; None: as many as the cluster has room for.
     """
 
     def __init__(self, *, address: str | None, workers: int | None) -> None:
         self._address = address
         self._workers = workers
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
+    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
         """Runs units; see `Engine`.
 
         Raises:
@@ -147,17 +151,11 @@ def _room(ray: Any, needs: dict[str, int]) -> int:  # noqa: ANN401
 
 
 @dataclass(slots=True)
-class _Held:
-    """An actor and the units that it has.
-
-    Args:
-        actor: its handle.
-        started: the reference that is ready once the model is loaded; None from then on.
-        units: numbers by the references of their results.
-    """
+class _ActorState:
+    """An actor and the units that it has, by the references to their results."""
 
     actor: Any
-    started: Any
+    started: Any  # a reference that is ready once the model is loaded; None from then on
     units: dict[Any, int] = field(default_factory=dict)
 
 
@@ -179,73 +177,62 @@ class _Pool:
         self._files = ray.put((folder.name, files))
         output = job.output if is_url(job.output) else str(Path(job.output).resolve())
         self._job = asdict(replace(job, output=output))
-        self._class = ray.remote(max_restarts=0, max_concurrency=_AHEAD, **needs)(UnitActor)
-        self._held = [self._begin() for _ in range(count)]
-        self._left: deque[int] = deque()
-        self._ends: dict[int, int] = {}
+        self._class = ray.remote(max_restarts=0, max_concurrency=UNITS_AHEAD, **needs)(UnitActor)
+        self._actors = [self._start() for _ in range(count)]
+        self._backlog = Backlog(())
 
-    def run(self, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
-        self._left.extend(numbers)
+    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
+        self._backlog = Backlog(numbers)
         open_units = len(numbers)
         while open_units:
-            for held in self._held:
-                self._give(held)
+            for state in self._actors:
+                self._assign(state)
             waiting = [
                 ref
-                for held in self._held
-                for ref in ([held.started] if held.started is not None else held.units)
+                for state in self._actors
+                for ref in ([state.started] if state.started is not None else state.units)
             ]
-            found, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_TO_WAIT)
+            finished, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_TO_WAIT)
             self._check()
-            for ready in found:
+            for ready in finished:
                 for result in self._settle(ready):
                     open_units -= 1
                     yield result
                     if isinstance(result, UnitFailure) and result.stops:
                         return
 
-    def _begin(self) -> _Held:
+    def _start(self) -> _ActorState:
         actor = self._class.remote(self._job, self._files, str(Path.cwd()))
-        return _Held(actor, actor.ready.remote())
+        return _ActorState(actor, actor.ready.remote())
 
-    def _give(self, held: _Held) -> None:
-        """Gives an actor units; one that has ended actors is given by itself."""
-        while held.started is None and self._left and len(held.units) < _AHEAD:
-            mine = {self._left[0], *held.units.values()}
-            if held.units and mine & self._ends.keys():
+    def _assign(self, state: _ActorState) -> None:
+        while state.started is None and len(state.units) < UNITS_AHEAD:
+            number = self._backlog.take(state.units.values())
+            if number is None:
                 return
-            number = self._left.popleft()
-            held.units[held.actor.do.remote(number)] = number
+            state.units[state.actor.do.remote(number)] = number
 
-    def _settle(self, ready: Any) -> Iterator[UnitRecord | UnitFailure]:  # noqa: ANN401
-        """Takes what is ready: a loaded model, the result of a unit, or the end of an actor."""
-        held = next(one for one in self._held if ready in (one.started, *one.units))
+    def _settle(self, ready: Any) -> Iterator[Result]:  # noqa: ANN401
+        """Handles what is ready: a loaded model, the result of a unit, or the end of an actor."""
+        state = next(one for one in self._actors if ready in (one.started, *one.units))
         try:
-            kind, content = self._ray.get(ready)
+            message = self._ray.get(ready)
         except self._ray.exceptions.RayError as error:
-            yield from self._replace(held, type(error).__name__)
+            yield from self._replace(state, type(error).__name__)
             return
-        if kind == "error":
-            raise EngineError(content)
-        if ready == held.started:
-            held.started = None
+        if ready == state.started and message is None:
+            state.started = None
             return
-        del held.units[ready]
-        yield UnitFailure(**content) if kind == "fault" else UnitRecord(**content)
+        result = from_message(message)
+        del state.units[ready]
+        yield result
 
-    def _replace(self, held: _Held, why: str) -> Iterator[UnitFailure]:
-        numbers = list(held.units.values())
-        self._ray.kill(held.actor)
-        self._held[self._held.index(held)] = self._begin()
-        for number in numbers:
-            self._ends[number] = self._ends.get(number, 0) + 1
-        if len(numbers) == 1 and self._ends[numbers[0]] >= _MOST_ENDS:
-            yield UnitFailure(
-                numbers[0],
-                f"part {numbers[0]}: {_MOST_ENDS} actors were ended by it, the last by {why}",
-            )
-            return
-        self._left.extendleft(reversed(numbers))
+    def _replace(self, state: _ActorState, why: str) -> Iterator[UnitFailure]:
+        self._ray.kill(state.actor)
+        self._actors[self._actors.index(state)] = self._start()
+        failure = self._backlog.put_back(list(state.units.values()), "actors", f"by {why}")
+        if failure is not None:
+            yield failure
 
 
 class UnitActor:
@@ -253,8 +240,8 @@ class UnitActor:
 
     Args:
         job: fields of `Job`.
-        files: name and content of the checkpoint folder, so that nodes need not share it.
-        folder: the working folder of the driver, from which paths of inputs count.
+        files: name and files of the checkpoint folder, so that nodes need not share it.
+        folder: the working folder of the driver, to which input paths are relative.
     """
 
     def __init__(
@@ -281,17 +268,14 @@ class UnitActor:
         finally:
             shutil.rmtree(scratch)
 
-    def ready(self) -> tuple[str, str | None]:
+    def ready(self) -> Message | None:
         """Answers once the model is loaded, or with the error."""
-        return ("error" if self._error is not None else "ready"), self._error
+        return None if self._error is None else ("error", self._error)
 
-    def do(self, number: int) -> tuple[str, dict[str, Any]]:
+    def do(self, number: int) -> Message:
         """Does one unit; two calls at once read and compute in turns."""
         with self._reading:
             prepared = self._worker.prepare(number)
         with self._computing:
             computed = self._worker.compute(prepared)
-        result = self._worker.write(computed)
-        if isinstance(result, UnitFailure):
-            return "fault", asdict(result)
-        return "record", result.model_dump(mode="json")
+        return to_message(self._worker.write(computed))

@@ -34,30 +34,23 @@ class _GoneError(Exception):
 
 
 class Output:
-    """The folder that a job writes.
-
-    Args:
-        path: of the folder, or its URL.
-    """
+    """The folder that a job writes, by its path or URL."""
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or "/"
         self._store: Store = store_of(path)
 
     def manifest(self) -> Manifest | None:
-        """Reads the manifest; None if no job has begun.
+        """Reads the manifest; None if no job has started.
 
         Raises:
             OutputError: it is damaged.
         """
-        content = self._store.read(self._place(MANIFEST))
+        content = self._store.read(self._path(MANIFEST))
         return None if content is None else self._parse(Manifest, content, MANIFEST)
 
     def prepare(self, *, overwrite: bool) -> None:
-        """Makes the folder, or clears it.
-
-        Args:
-            overwrite: remove what a job has written there.
+        """Makes the folder; with `overwrite` also removes what a job has written there.
 
         Raises:
             OutputError: something else is there, or the folder cannot be made.
@@ -77,32 +70,28 @@ class Output:
         if overwrite:
             # The totals first and the manifest last: until then the folder is a job's.
             for name in sorted(names, key=lambda name: (name != SUCCESS, name == MANIFEST)):
-                self._store.remove(self._place(name))
+                self._store.remove(self._path(name))
 
     def begin(self, manifest: Manifest) -> Manifest:
-        """Writes the manifest unless another job has just done so; returns the one that is there.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
-        self._store.create(self._place(MANIFEST), to_json(manifest))
+        """Writes the manifest unless another job just did so; returns the one that is there."""
+        self._store.create(self._path(MANIFEST), to_json(manifest))
         return self.manifest() or manifest
 
     def success(self) -> Success | None:
         """Reads the totals; None if the job is not finished."""
-        content = self._store.read(self._place(SUCCESS))
+        content = self._store.read(self._path(SUCCESS))
         return None if content is None else self._parse(Success, content, SUCCESS)
 
     def done(self, manifest: Manifest) -> set[int]:
         """Returns the numbers of the units that have a part of the recorded size."""
         sizes = {self._name(file.path): file.size for file in self._store.files(self.path)}
-        found = set()
+        done = set()
         for unit in manifest.units:
             if part_name(manifest, unit.number) in sizes and _record_name(unit.number) in sizes:
                 record = self._record(unit.number)
                 if record is not None and sizes[record.part] == record.size:
-                    found.add(unit.number)
-        return found
+                    done.add(unit.number)
+        return done
 
     def write(self, record: UnitRecord, part: bytes) -> None:
         """Writes the record of a unit, then its part.
@@ -111,30 +100,23 @@ class Output:
             OutputError: one of them cannot be written.
         """
         if isinstance(self._store, LocalStore):
-            Path(self._place(RECORDS)).mkdir(exist_ok=True)
-        self._store.write_whole(self._place(_record_name(record.number)), to_json(record))
-        self._store.write_whole(self._place(record.part), part)
+            Path(self._path(RECORDS)).mkdir(exist_ok=True)
+        self._store.write(self._path(_record_name(record.number)), [to_json(record)])
+        self._store.write(self._path(record.part), [part])
 
     def tidy(self, numbers: Sequence[int]) -> None:
-        """Removes what killed workers have left half written.
-
-        Args:
-            numbers: of units on which nobody is at work.
-        """
+        """Removes half-written files of killed workers; no worker may run these units now."""
         if isinstance(self._store, LocalStore):
-            begun = tuple(f".part-{number:05d}." for number in numbers)
+            parts = tuple(f".part-{number:05d}." for number in numbers)
             records = tuple(f"{RECORDS}/.{number:05d}." for number in numbers)
             for file in list(self._store.files(self.path)):
-                if self._name(file.path).startswith((*begun, *records)):
+                if self._name(file.path).startswith((*parts, *records)):
                     self._store.remove(file.path)
 
     def finish(self, manifest: Manifest) -> Success | None:
-        """Checks and adds up all units, and writes bad rows and totals.
+        """Checks and adds up all units, writes bad rows and totals, and returns the totals.
 
-        Several jobs may do so at once: they write the same.
-
-        Returns:
-            The totals; None if a unit is not done.
+        Several jobs may do so at once: they write the same. Returns None if a unit is not done.
 
         Raises:
             OutputError: rows are lost, or a file cannot be written.
@@ -146,19 +128,16 @@ class Output:
                 return self.success()
             try:
                 ready = self._totals(manifest)
-                self._store.write_pieces(self._place(BAD_ROWS), self._bad_lines(manifest))
+                self._store.write(self._path(BAD_ROWS), self._bad_lines(manifest))
             except _GoneError:
                 return self.success()
-            self._store.write_whole(self._place(SUCCESS), to_json(ready))
+            self._store.write(self._path(SUCCESS), [to_json(ready)])
         self._remove_records()
         return ready
 
     @contextmanager
     def locked(self, shard: tuple[int, int]) -> Iterator[None]:
-        """Refuses a second job of the same shard on this machine; object stores have no locks.
-
-        Args:
-            shard: its number and how many there are.
+        """Rejects a second job of the same shard on this machine; object stores have no locks.
 
         Raises:
             OutputError: another job is at work on it.
@@ -166,10 +145,10 @@ class Output:
         if not isinstance(self._store, LocalStore):
             yield
             return
-        folder = Path(self._place(RECORDS))
+        folder = Path(self._path(RECORDS))
         folder.mkdir(exist_ok=True)
-        place = folder / f"lock-{shard[0]}-of-{shard[1]}"
-        with place.open("wb") as lock:
+        path = folder / f"lock-{shard[0]}-of-{shard[1]}"
+        with path.open("wb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -185,7 +164,7 @@ class Output:
         for unit, record in zip(manifest.units, self._records(manifest), strict=True):
             if not record.rows_in == unit.rows == record.rows_out + len(record.bad):
                 raise OutputError(
-                    self._place(record.part),
+                    self._path(record.part),
                     f"has {record.rows_out:,} rows and {len(record.bad):,} bad ones of "
                     f"{unit.rows:,}: remove it, and run the same command again",
                 )
@@ -219,7 +198,7 @@ class Output:
             yield record
 
     def _record(self, number: int) -> UnitRecord | None:
-        content = self._store.read(self._place(_record_name(number)))
+        content = self._store.read(self._path(_record_name(number)))
         if content is None:
             return None
         return self._parse(UnitRecord, content, _record_name(number))
@@ -232,7 +211,7 @@ class Output:
                 self._store.remove(file.path)
         if isinstance(self._store, LocalStore):
             try:
-                os.rmdir(self._place(RECORDS))  # noqa: PTH106 - the path may be gone already
+                os.rmdir(self._path(RECORDS))  # noqa: PTH106 - the path may be gone already
             except OSError:
                 return  # another job finishes at the same time
 
@@ -241,10 +220,10 @@ class Output:
             return kind.model_validate_json(content)
         except ValidationError as error:
             raise OutputError(
-                self._place(name), "is damaged, or of another version: use --overwrite"
+                self._path(name), "is damaged, or of another version: use --overwrite"
             ) from error
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return join(self.path, name)
 
     def _name(self, path: str) -> str:

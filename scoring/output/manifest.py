@@ -28,14 +28,13 @@ class Source(_Part):
     """One input file.
 
     Args:
-        path: as it was found: a path or a URL.
-        format: how its rows are written.
-        compression: of the whole file; None for Parquet, which compresses itself.
+        path: a path or a URL.
+        compression: None also for Parquet, which compresses itself.
         size: bytes of the file.
         modified: when it was last changed, nanoseconds since 1970.
-        sha256: of its unpacked bytes; of Parquet, of its footer.
-        header: names of its columns; empty for JSON Lines.
-        rows: in the file, the header not counted.
+        sha256: digest of its unpacked bytes; in Parquet of its footer.
+        header: column names; empty for JSON Lines.
+        rows: row count without the header.
     """
 
     path: str
@@ -52,16 +51,16 @@ class Unit(_Part):
     """One piece of work, which ends in one part.
 
     Args:
-        number: in the order of the input, from 0; names the part.
-        source: place of its file among the sources.
+        number: index in the order of the input; names the part.
+        source: index of its file among the sources.
         start: first byte, after unpacking; in Parquet the first row within the row group.
         end: one past the last byte or row.
-        row_group: of a Parquet file; None for others.
-        first_row: number of its first row as bad rows name it: the line on which it begins, the
-            first line of the file being 1; in Parquet the row of the file, from 1.
-        rows: how many; checked after reading.
-        sha256: of these bytes, checked when they are read; in Parquet of the columns that are
-            used, in the whole row group.
+        row_group: None except for Parquet.
+        first_row: number of its first row as bad rows name it: the line of the file on which it
+            begins, from 1; in Parquet the row of the file, from 1.
+        rows: row count, checked after reading.
+        sha256: digest of these bytes, checked when they are read; in Parquet of the columns that
+            are used, in the whole row group.
     """
 
     number: int
@@ -77,10 +76,7 @@ class Unit(_Part):
 class Column(_Part):
     """A column of the input that the output keeps.
 
-    Args:
-        name: in the input.
-        output_name: in the output; another name if an added column has this one.
-        type: of its values; None in Parquet, which says so itself.
+    `output_name` differs if an added column has this name. Parquet knows the type itself.
     """
 
     name: str
@@ -91,16 +87,8 @@ class Column(_Part):
 class Model(_Part):
     """What answers, and how. A job goes on only with the same model.
 
-    Args:
-        name: of the checkpoint.
-        version: the first 12 hex digits of the SHA-256 of its weights.
-        labels: names of the classes.
-        temperature: logits are divided by it.
-        max_length: the most tokens of a text.
-        device: type of the device.
-        dtype: type of the projections.
-        truncation: which end of a long text is cut off, `error`, or `window`: it is read whole.
-        granularity: whether the sentences of a text are scored too.
+    `version` is the first 12 hex digits of the SHA-256 of the weights; `dtype` is the type of the
+    projections.
     """
 
     name: str
@@ -118,14 +106,9 @@ class Manifest(_Part):
     """A whole job.
 
     Args:
-        format_version: of this file.
-        sources: the input files, in their order.
-        units: all of them, in the order of the input.
-        text_column: name of the column of texts.
-        columns: which the output keeps, in the order of the output.
+        columns: columns that the output keeps, in its order.
         output_format: `parquet`, or `input` for the form of each input.
         part_bytes: about how many bytes of text a unit has.
-        model: what answers.
     """
 
     format_version: Annotated[int, Field(ge=1, le=1)] = 1
@@ -139,18 +122,12 @@ class Manifest(_Part):
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """Names of the columns that the answers bring, in their order."""
+        """Names of the columns that the answers add, in their order."""
         return added_columns(self.model)
 
 
 class BadRow(_Part):
-    """A row that has no answer.
-
-    Args:
-        file: as the source is named.
-        row: as `Unit.first_row` counts.
-        reason: what is wrong with it, without its text.
-    """
+    """A row that has no answer; `row` counts as `Unit.first_row`, the reason holds no text."""
 
     file: str
     row: int
@@ -158,19 +135,15 @@ class BadRow(_Part):
 
 
 class UnitRecord(_Part):
-    """What came of a unit; written before its part.
+    """The result of a unit; written before its part.
 
     Args:
-        number: of the unit.
-        rows_in: rows read.
-        rows_out: rows of the part.
         bad: rows that have no answer, in order; `rows_in == rows_out + len(bad)`.
-        truncated: rows of which a part was cut off.
-        tokens: that the model read.
-        labels: rows of each label.
-        part: name of the part's file.
+        truncated: how many texts were cut off.
+        labels: how many rows have each label.
+        part: file name.
         size: bytes of the part.
-        sha256: of the part.
+        sha256: digest of the part.
     """
 
     number: int
@@ -188,17 +161,7 @@ class UnitRecord(_Part):
 class Success(_Part):
     """The totals of a finished job. It has no times, so that every run writes the same.
 
-    Args:
-        rows_in: rows read.
-        rows_out: rows of all parts.
-        bad_rows: rows that have no answer.
-        reasons: how many of them for each reason.
-        truncated: rows of which a part was cut off.
-        tokens: that the model read.
-        labels: rows of each label.
-        parts: number of parts.
-        bytes: of all parts.
-        model_version: what answered.
+    `reasons` counts the bad rows by their reason; the other names are those of `UnitRecord`.
     """
 
     rows_in: int
@@ -214,7 +177,7 @@ class Success(_Part):
 
 
 def added_columns(model: Model) -> tuple[str, ...]:
-    """Names the columns that the answers bring."""
+    """Names the columns that the answers add."""
     probabilities = (f"probability_{label}" for label in model.labels)
     windows = ("windows",) if model.truncation == "window" else ()
     sentences = ("sentences",) if model.granularity == "sentence" else ()

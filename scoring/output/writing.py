@@ -1,12 +1,9 @@
-"""Writes the bytes of a part: Parquet, or the form of the input; the same rows give the same bytes.
-
-Legend: N rows.
-"""
+"""Writes a part as Parquet or in the form of its input; the same rows give the same bytes."""
 
 import csv
 import gzip
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -40,23 +37,15 @@ def part_name(manifest: Manifest, number: int) -> str:
 
 
 def part_bytes(manifest: Manifest, source: Source, values: Any, answers: Answers) -> bytes:  # noqa: ANN401
-    """Writes a part.
-
-    Args:
-        manifest: the job.
-        source: of the rows.
-        values: of the kept columns, as `UnitRows` has them [N].
-        answers: for the same rows [N], none refused.
-    """
+    """Writes a part of N rows: the kept values of `UnitRows` [N] and the answers [N]."""
+    added = _added(manifest, answers)
     if "parquet" in (manifest.output_format, source.format):
-        return _parquet(manifest, values, answers)
-    added = _added_rows(manifest, answers)
+        return _parquet(manifest, values, added)
+    rows = added.to_pylist()
     if source.format == "jsonl":
-        content = _json_lines(manifest, values, added)
-    elif source.format == "csv":
-        content = _csv(manifest, values, added)
+        content = _json_lines(manifest, values, rows)
     else:
-        content = _tsv(manifest, values, added)
+        content = _delimited(manifest, source, values, rows)
     if source.compression == "gzip":
         return gzip.compress(content, mtime=0)
     if source.compression == "zstd":
@@ -65,28 +54,33 @@ def part_bytes(manifest: Manifest, source: Source, values: Any, answers: Answers
     return content
 
 
-def _parquet(manifest: Manifest, values: Any, answers: Answers) -> bytes:  # noqa: ANN401
-    if isinstance(values, pyarrow.Table):
-        kept = list(values.columns)
-    else:
-        kept = [
-            pyarrow.array([_cell(row[place], column) for row in values], _TYPES[column.type or ""])
-            for place, column in enumerate(manifest.columns)
-        ]
-    count = len(answers.label_ids)
+def _added(manifest: Manifest, answers: Answers) -> Any:  # noqa: ANN401
+    """Returns a pyarrow.Table of the columns that the answers add."""
     labels = pyarrow.array(manifest.model.labels, pyarrow.string())
-    added = [
+    version = pyarrow.array([manifest.model.version], pyarrow.string())
+    columns = [
         labels.take(pyarrow.array(answers.label_ids)),
         pyarrow.array(answers.scores),
         *(pyarrow.array(column) for column in answers.probabilities.T.copy()),
         pyarrow.array(answers.token_counts),
         pyarrow.array(answers.truncated),
         *_more_columns(manifest.model, answers),
-        pyarrow.array([manifest.model.version] * count, pyarrow.string()),
+        version.take(pyarrow.array([0] * len(answers.label_ids), pyarrow.int32())),
     ]
-    names = [*(column.output_name for column in manifest.columns), *manifest.added_columns]
+    return pyarrow.table(columns, list(manifest.added_columns))
+
+
+def _parquet(manifest: Manifest, values: Any, added: Any) -> bytes:  # noqa: ANN401
+    if isinstance(values, pyarrow.Table):
+        kept = list(values.columns)
+    else:
+        kept = [
+            pyarrow.array([_cell(row[index], column) for row in values], _TYPES[column.type or ""])
+            for index, column in enumerate(manifest.columns)
+        ]
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table([*kept, *added], names), sink, compression="zstd")
+    table = pyarrow.table([*kept, *added.columns], _names(manifest))
+    parquet.write_table(table, sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
@@ -118,42 +112,21 @@ def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
 
 def _sentence(answer: SentenceResult) -> dict[str, object]:
     """Returns the fields of a sentence's answer."""
-    found = answer.prediction
-    shares = {f"probability_{label}": share for label, share in found.probabilities.items()}
+    prediction = answer.prediction
+    shares = {f"probability_{label}": share for label, share in prediction.probabilities.items()}
     return {
         "start": answer.span.start,
         "end": answer.span.end,
-        "label": found.label,
-        "score": found.score,
+        "label": prediction.label,
+        "score": prediction.score,
         **shares,
-        "token_count": found.token_count,
-        "truncated": found.truncated,
+        "token_count": prediction.token_count,
+        "truncated": prediction.truncated,
     }
 
 
-def _added_rows(manifest: Manifest, answers: Answers) -> Iterator[dict[str, object]]:
-    """Yields what the answers add to each row."""
-    model = manifest.model
-    for label_id, score, probabilities, tokens, truncated, windows, sentences in zip(
-        answers.label_ids.tolist(),
-        answers.scores.tolist(),
-        answers.probabilities.tolist(),
-        answers.token_counts.tolist(),
-        answers.truncated.tolist(),
-        answers.windows.tolist(),
-        answers.sentences,
-        strict=True,
-    ):
-        values = [model.labels[label_id], score, *probabilities, tokens, truncated]
-        if model.truncation == "window":
-            values.append(windows)
-        if model.granularity == "sentence":
-            values.append(list(map(_sentence, sentences)))
-        yield dict(zip(manifest.added_columns, [*values, model.version], strict=True))
-
-
 def _json_lines(
-    manifest: Manifest, values: Sequence[Sequence[object]], added: Iterator[dict[str, object]]
+    manifest: Manifest, values: Sequence[Sequence[object]], added: Sequence[Mapping[str, object]]
 ) -> bytes:
     names = [column.output_name for column in manifest.columns]
     lines = []
@@ -163,29 +136,24 @@ def _json_lines(
     return b"".join(lines)
 
 
-def _csv(
-    manifest: Manifest, values: Sequence[Sequence[object]], added: Iterator[dict[str, object]]
+def _delimited(
+    manifest: Manifest,
+    source: Source,
+    values: Sequence[Sequence[object]],
+    added: Sequence[Mapping[str, object]],
 ) -> bytes:
+    rows = [
+        [*map(str, row), *map(_spell, answer.values())]
+        for row, answer in zip(values, added, strict=True)
+    ]
+    if source.format == "tsv":
+        return "".join("\t".join(row) + "\n" for row in [_names(manifest), *rows]).encode()
     output = io.StringIO(newline="")
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerow(_header(manifest))
-    for row, answer in zip(values, added, strict=True):
-        writer.writerow([*row, *map(_spell, answer.values())])
+    csv.writer(output, lineterminator="\n").writerows([_names(manifest), *rows])
     return output.getvalue().encode()
 
 
-def _tsv(
-    manifest: Manifest, values: Sequence[Sequence[object]], added: Iterator[dict[str, object]]
-) -> bytes:
-    lines = ["\t".join(_header(manifest))]
-    lines += [
-        "\t".join([*map(str, row), *map(_spell, answer.values())])
-        for row, answer in zip(values, added, strict=True)
-    ]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _header(manifest: Manifest) -> list[str]:
+def _names(manifest: Manifest) -> list[str]:
     return [*(column.output_name for column in manifest.columns), *manifest.added_columns]
 
 

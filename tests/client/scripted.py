@@ -20,12 +20,10 @@ class Reply:
     """One answer.
 
     Args:
-        status: of the response; 0 closes the connection instead, -1 is silent until the end.
-        content: the body.
-        headers: of the response.
+        status: 0 closes the connection instead, -1 is silent until the end.
         header_pause: seconds before each header.
         body_pause: seconds before each byte of the body.
-        body_bytes: of the body that are sent, and then no more until the end; all if None.
+        body_bytes: how many bytes of the body are sent before silence; all if None.
     """
 
     status: int
@@ -38,14 +36,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked.
-
-    Args:
-        method: of the request.
-        path: of the request.
-        headers: names in lower case.
-        body: of the request.
-    """
+    """A request, with the names of its headers in lower case."""
 
     method: str
     path: str
@@ -55,12 +46,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """A server that runs.
-
-    Args:
-        url: without a slash at the end.
-        requests: in the order in which they came.
-    """
+    """A server that runs, and the requests in the order in which they came."""
 
     url: str
     requests: list[Request]

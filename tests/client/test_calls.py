@@ -78,18 +78,11 @@ def test_what_is_no_whole_number(name: str, numbers: Any, message: str) -> None:
         calls.attention("good", **chosen, truncation="right")
 
 
-@pytest.mark.parametrize("steps", [4, np.int64(4), np.array(4)])
-def test_steps(steps: Any) -> None:  # noqa: ANN401
-    chosen: Any = ATTRIBUTIONS | {"steps": steps}
+def test_steps_are_a_whole_number() -> None:
+    chosen: Any = ATTRIBUTIONS | {"steps": np.array(4)}
     assert asked(calls.attributions("good", **chosen, truncation="right"))["steps"] == 4
-
-
-@pytest.mark.parametrize("steps", [4.0, "4", np.float32(4)])
-def test_steps_that_are_no_whole_number(steps: Any) -> None:  # noqa: ANN401
-    chosen: Any = ATTRIBUTIONS | {"steps": steps}
-    message = exactly(f"steps takes whole numbers, got {steps!r}: give an int")
-    with pytest.raises(TypeError, match=message):
-        calls.attributions("good", **chosen, truncation="right")
+    with pytest.raises(TypeError, match=exactly("steps takes whole numbers, got 4.0: give an int")):
+        calls.attributions("good", **(chosen | {"steps": 4.0}), truncation="right")
 
 
 @pytest.mark.parametrize("name", ["layer", "head", "query", "window"])
@@ -103,12 +96,28 @@ def test_the_place_of_steps_is_whole_numbers(name: str) -> None:
         calls.attention_steps("good", **(place | {name: 1.0}), truncation="window")
 
 
-@pytest.mark.parametrize("several", [["good"], np.array(["good"])])
-def test_steps_are_of_one_sentence(several: Any) -> None:  # noqa: ANN401
-    kind = type(several).__name__
-    message = f"attention_steps takes one sentence, got a {kind}: call it once for each"
+ONE = {
+    "attention": "use attentions for several",
+    "thumbnails": "call it once for each",
+    "attributions": "call it once for each",
+    "importance": "call it once for each",
+    "attention_steps": "call it once for each",
+}
+
+
+@pytest.mark.parametrize("several", [["good"], ("good",), {"good"}, np.array(["good"])])
+@pytest.mark.parametrize("method", ONE)
+def test_several_are_no_sentence(method: str, several: Any) -> None:  # noqa: ANN401
+    place = {"layer": 0, "head": 0, "query": 0} if method == "attention_steps" else {}
+    message = f"{method} takes one sentence, got a {type(several).__name__}: {ONE[method]}"
     with pytest.raises(TypeError, match=exactly(message)):
-        calls.attention_steps(several, layer=0, head=0, query=0, truncation="right")
+        getattr(calls, method)(several, **place)
+
+
+@pytest.mark.parametrize("method", [calls.predict, calls.attentions])
+def test_one_string_is_no_list_of_sentences(method: Any) -> None:  # noqa: ANN401
+    with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):
+        method("good")
 
 
 def test_the_size_of_thumbnails_is_a_whole_number() -> None:

@@ -80,7 +80,6 @@ def test_what_is_asked_again(failure: Outcome) -> None:
         *((unavailable(status=status), ProblemError) for status in (400, 401, 404, 413, 422, 500)),
         (unavailable(status=504), ServiceTimedOutError),
         (Answer(504, httpx.Headers(), b""), ServiceTimedOutError),
-        (Answer(204, httpx.Headers(), b""), UnexpectedAnswerError),
         (Answer(307, httpx.Headers(), b""), UnexpectedAnswerError),
         (httpx.ReadTimeout("slow"), TimedOutError),
         (httpx.PoolTimeout("busy"), TimedOutError),
@@ -243,10 +242,3 @@ def test_readiness_is_asked_once(outcome: Outcome) -> None:
     assert ready is False
     assert (len(sends), waits) == (1, [])
     assert "Content-Type" not in sends[0].headers
-
-
-def test_readiness_of_another_server_is_an_error() -> None:
-    clock = Clock()
-    error, *_ = play(is_ready(), client_config(clock), clock, lambda _: unavailable(status=404))
-
-    assert isinstance(error, ProblemError)

@@ -17,36 +17,16 @@ def shown(total: int, *steps: int) -> None:
             progress.update(done)
 
 
-def test_nothing_by_default(
+def test_tqdm_counts_to_the_end(
     ask: Ask, running: RunningService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask(running.url, "predict", ["good"] * 12, options=KEY)
     assert capsys.readouterr() == ("", "")
-
-
-def test_tqdm_counts_to_the_end(
-    ask: Ask, running: RunningService, capsys: pytest.CaptureFixture[str]
-) -> None:
     ask(running.url, "predict", ["good"] * 12, progress=True, options=KEY)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "12/12" in printed.err
     assert "good" not in printed.err
-
-
-def test_lines_without_tqdm(
-    ask: Ask,
-    running: RunningService,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    ask(running.url, "predict", ["good"] * 12, progress=True, options=KEY)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    lines = printed.err.splitlines()
-    assert lines[-1] == "headlight: 12 of 12 sentences"
-    assert 1 <= len(lines) <= 3
 
 
 def test_of_many_parts_ten_lines_are_shown(

@@ -1,4 +1,4 @@
-"""Both clients with windows, sentences and answers without a label, against a real service."""
+"""Windows, sentences and answers without a label: requests, portions and tables."""
 
 import json
 
@@ -7,76 +7,10 @@ import pytest
 from headlight_client import ModelName, Prediction, Predictions, Sentence
 from headlight_client.calls import predict
 from headlight_client.portions import Limits, Portions, limits_of
-from tests.builders import WORDS
-from tests.client.conftest import Ask
-from tests.client.test_service import KEY, as_json
-from tests.end_to_end.servers import RunningService
 
-LONG = " ".join(WORDS * 3)
-TEXT = "A warm film. 🎬 The plot is dull!"
 MODEL = ModelName("tiny", "0" * 12)
 GOOD = Sentence(0, 5, "good", 0.75, {"bad": 0.25, "good": 0.75}, 4, truncated=False)
 UNSURE = Sentence(6, 9, None, 0.5, {"bad": 0.5, "good": 0.5}, 3, truncated=True)
-
-
-def test_sentences_of_texts(ask: Ask, running: RunningService) -> None:
-    found = ask(running.url, "predict", [TEXT, "good"], granularity="sentence", options=KEY)
-
-    answer = as_json(running, "/predict", sentences=[TEXT, "good"], granularity="sentence")
-    for prediction, content in zip(found, answer["predictions"], strict=True):
-        sentences = tuple(Sentence(**each) for each in content.pop("sentences"))
-        model = ModelName(**answer["model"])
-        assert prediction == Prediction(**content, model=model, sentences=sentences)
-    places = [(each.start, each.end) for each in found[0].sentences]
-    assert [TEXT[start:end] for start, end in places] == ["A warm film.", "🎬 The plot is dull!"]
-    assert found[0].windows is None
-
-
-def test_long_texts_in_windows(ask: Ask, running: RunningService) -> None:
-    found = ask(running.url, "predict", [LONG, "good"], truncation="window", options=KEY)
-
-    assert [prediction.windows for prediction in found] == [4, 1]
-    assert [prediction.truncated for prediction in found] == [False, False]
-    assert found[0].sentences is None
-    for number in (None, 0, 3):
-        attention = ask(
-            *(running.url, "attention", LONG),
-            truncation="window",
-            window=number,
-            layers=[0],
-            heads=[0],
-            options=KEY,
-        )
-        assert (attention.window, attention.windows) == (number or 0, 4)
-    assert attention.tokens[-2].word == len(WORDS) * 3 - 1
-    (several,) = ask(
-        *(running.url, "attentions", [LONG]),
-        truncation="window",
-        window=1,
-        layers=[0],
-        heads=[0],
-        options=KEY,
-    )
-    assert (several.window, several.windows) == (1, 4)
-    plain = ask(running.url, "attention", "good", options=KEY)
-    assert (plain.window, plain.windows) == (None, None)
-
-
-def test_an_answer_without_a_label(ask: Ask, running: RunningService) -> None:
-    (found,) = ask(
-        running.url, "predict", [TEXT], granularity="sentence", abstain_below=1.0, options=KEY
-    )
-
-    assert found.label is None
-    assert [each.label for each in found.sentences] == [None, None]
-    assert found.score == max(found.probabilities.values())
-
-
-def test_any_number_of_texts_with_their_sentences(ask: Ask, running: RunningService) -> None:
-    texts = [f"{word} film. Good." for word in WORDS]
-    found = ask(running.url, "predict", texts, granularity="sentence", options=KEY)
-
-    assert [len(prediction.sentences) for prediction in found] == [2] * len(texts)
 
 
 def test_an_older_service_is_sent_nothing_that_it_does_not_know() -> None:

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from headlight_client import (
-    Attention,
     AttentionSteps,
     Attributions,
     Importance,
@@ -20,12 +18,9 @@ from headlight_client import (
     Thumbnails,
     Token,
 )
-from tests.client.conftest import Ask
 from tests.client.test_plot import attention
-from tests.end_to_end.servers import RunningService
 from tests.matching import exactly
 
-KEY = {"api_key": "the-key"}
 MODEL = ModelName("m", "0123456789ab")
 GOOD = Prediction("yes", 0.75, {"no": 0.25, "yes": 0.75}, 5, truncated=False, model=MODEL)
 CUT = Prediction("no", 0.5, {"no": 0.5, "yes": 0.5}, 32, truncated=True, model=MODEL)
@@ -168,18 +163,6 @@ def test_without_pandas(held: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # 
         held.to_dataframe()
 
 
-def test_of_a_real_service(ask: Ask, running: RunningService) -> None:
-    texts = ["good", " ", "bad"]
-    frame = ask(running.url, "predict", texts, on_error="item", options=KEY).to_dataframe()
-    assert isinstance(frame, pd.DataFrame)
-    assert frame["error"].notna().tolist() == [False, True, False]
-    sums = frame.filter(like="probability_").sum(axis=1, min_count=1)
-    assert sums.dropna().to_numpy() == pytest.approx([1.0, 1.0])
-    held = ask(running.url, "attention", "good film", layers=[0], options=KEY)
-    rows = held.to_dataframe().groupby(["layer", "head", "query"])["weight"].sum()
-    assert rows.to_numpy() == pytest.approx(np.ones(len(rows)), abs=1e-5)
-
-
 LONG = "an unending sentence " * 50
 MADE: list[tuple[Callable[[], object], str]] = [
     (lambda: GOOD, "Prediction('yes', 0.7500, 5 tokens)"),
@@ -216,10 +199,3 @@ MADE: list[tuple[Callable[[], object], str]] = [
 @pytest.mark.parametrize(("make", "shown"), MADE)
 def test_an_answer_prints_itself_shortly(make: Callable[[], object], shown: str) -> None:
     assert repr(make()) == shown
-
-
-def test_the_model_prints_itself_shortly(ask: Ask, running: RunningService) -> None:
-    shown = repr(ask(running.url, "model", options=KEY))
-    assert shown.startswith("ModelInfo('")
-    assert len(shown) < 200
-    assert isinstance(attention(), Attention)

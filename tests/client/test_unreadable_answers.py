@@ -1,4 +1,4 @@
-"""Answers with status 200 that are not of a Headlight service, or damaged: one error for all."""
+"""Answers with status 200 that are not from a Headlight service, or damaged: one error for all."""
 
 import io
 import json
@@ -10,9 +10,34 @@ import pytest
 
 from headlight_client import UnexpectedAnswerError
 from headlight_client.answers import Answer
-from headlight_client.reading import MALFORMED, read_attention
+from headlight_client.reading import (
+    MALFORMED,
+    read_attention,
+    read_attentions,
+    read_predictions,
+    read_ready,
+    read_steps,
+    read_thumbnails,
+)
 from tests.client.conftest import Ask
-from tests.client.scripted import Reply, answered, predicted, scripted
+from tests.client.scripted import Reply, predicted, scripted
+
+
+@pytest.mark.parametrize(("headers", "name"), [({}, None), ({"X-Request-ID": "theirs"}, "theirs")])
+def test_the_error_names_the_service_and_the_request(
+    ask: Ask, headers: dict[str, str], name: str | None
+) -> None:
+    with (
+        scripted([Reply(200, b"<html>a page</html>", headers)]) as server,
+        pytest.raises(UnexpectedAnswerError) as caught,
+    ):
+        ask(server.url, "predict", ["a"])
+
+    assert str(caught.value) == (
+        f"an answer of {server.url} with status 200 cannot be read: a Headlight service must be "
+        "there, of a version that this client knows"
+    )
+    assert caught.value.request_id == (name or server.requests[0].headers["x-request-id"])
 
 
 @pytest.mark.parametrize(
@@ -33,48 +58,17 @@ from tests.client.scripted import Reply, answered, predicted, scripted
     # The text of a case would make the name of one longer than the system allows.
     ids=range(10),
 )
-def test_what_is_no_prediction(ask: Ask, content: bytes) -> None:
-    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError) as caught:
-        ask(server.url, "predict", ["a"])
-
-    assert str(caught.value) == (
-        f"an answer of {server.url} with status 200 cannot be read: a Headlight service must be "
-        "there, of a version that this client knows"
-    )
+def test_what_is_no_prediction(content: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        read_predictions(Answer(200, {}, content), 1)
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"<html>Log in</html>",
-        b"",
-        b'"ready"',
-        b"{}",
-        b'{"status": "live"}',
-        b'{"status": ["ready"]}',
-    ],
+    "content", [b"", b'"ready"', b"{}", b'{"status": "live"}', b'{"status": ["ready"]}']
 )
-def test_what_is_no_readiness(ask: Ask, content: bytes) -> None:
-    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError):
-        ask(server.url, "is_ready")
-
-
-def test_readiness(ask: Ask) -> None:
-    with scripted([answered({"status": "ready", "since": "a newer version"})]) as server:
-        assert ask(server.url, "is_ready") is True
-
-    assert server.requests[0].path == "/health/ready"
-
-
-@pytest.mark.parametrize(("headers", "name"), [({}, None), ({"X-Request-ID": "theirs"}, "theirs")])
-def test_the_error_names_the_request(ask: Ask, headers: dict[str, str], name: str | None) -> None:
-    with (
-        scripted([Reply(200, b"", headers)]) as server,
-        pytest.raises(UnexpectedAnswerError) as got,
-    ):
-        ask(server.url, "model")
-
-    assert got.value.request_id == (name or server.requests[0].headers["x-request-id"])
+def test_what_is_no_readiness(content: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        read_ready(Answer(200, {}, content))
 
 
 def archive(**changes: object) -> dict[str, object]:
@@ -104,20 +98,16 @@ def npz(arrays: dict[str, object]) -> bytes:
     return buffer.getvalue()
 
 
-def test_an_archive(ask: Ask) -> None:
-    with scripted([Reply(200, npz(archive()))]) as server:
-        attention = ask(server.url, "attention", "a b")
+def test_an_archive() -> None:
+    attention = read_attention(Answer(200, {}, npz(archive())))
 
-    assert server.requests[0].headers["accept"] == "application/x-npz"
-    assert json.loads(server.requests[0].body) == {
-        "sentence": "a b",
-        "reduce": "none",
-        "level": "token",
-        "truncation": "right",
-    }
     assert (attention.prediction.label, attention.prediction.score) == ("y", 0.75)
     assert attention.tokens[1].word is None
     assert (attention.layers, attention.heads) == ((3,), (4,))
+    several = {f"{name}_{number}": each for number in (0, 1) for name, each in archive().items()}
+    assert len(read_attentions(Answer(200, {}, npz(several)), 2)) == 2
+    with pytest.raises(MALFORMED):
+        read_attentions(Answer(200, {}, npz(several)), 3)
 
 
 @pytest.mark.parametrize(
@@ -135,18 +125,13 @@ def test_an_archive(ask: Ask) -> None:
         npz(archive(tokens=np.array(["a", None], object))),
     ],
 )
-def test_what_is_no_archive(ask: Ask, content: bytes) -> None:
-    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError):
-        ask(server.url, "attention", "a b")
+def test_what_is_no_archive(content: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        read_attention(Answer(200, {}, content))
 
 
 def packed_otherwise(position: int, value: int) -> bytes:
-    """The archive with another byte at a place of every entry of its directory, and of each file.
-
-    Args:
-        position: from the begin of an entry of a file; that of the directory has two bytes more.
-        value: of the byte.
-    """
+    """The archive with one byte changed in each file's header and directory entry."""
     content = bytearray(npz(archive()))
     for mark, offset in ((b"PK\x03\x04", position), (b"PK\x01\x02", position + 2)):
         at = content.find(mark)
@@ -165,14 +150,10 @@ def packed_otherwise(position: int, value: int) -> bytes:
     ],
     ids=["unknown compression", "a password", "cut off"],
 )
-def test_an_archive_of_another_kind(ask: Ask, content: bytes, kind: type[Exception]) -> None:
+def test_an_archive_of_another_kind(content: bytes, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         read_attention(Answer(200, {}, content))
     assert issubclass(kind, MALFORMED)
-    with scripted([Reply(200, content)]) as server, pytest.raises(UnexpectedAnswerError) as caught:
-        ask(server.url, "attention", "a b")
-
-    assert type(caught.value.__cause__) is kind
 
 
 STEPS: dict[str, Any] = {
@@ -199,14 +180,11 @@ STEPS: dict[str, Any] = {
         {"scale": None, "model": {}},
     ],
 )
-def test_what_is_no_step(ask: Ask, change: dict[str, Any]) -> None:
-    place = {"layer": 0, "head": 0, "query": 0}
-    whole = json.dumps(STEPS).encode()
-    content = json.dumps(STEPS | change).encode()
-    with scripted([Reply(200, whole), Reply(200, content)]) as server:
-        assert ask(server.url, "attention_steps", "good", **place).result.tolist() == [3.0, 4.0]
-        with pytest.raises(UnexpectedAnswerError):
-            ask(server.url, "attention_steps", "good", **place)
+def test_what_is_no_step(change: dict[str, Any]) -> None:
+    whole, content = (json.dumps(each).encode() for each in (STEPS, STEPS | change))
+    assert read_steps(Answer(200, {}, whole)).result.tolist() == [3.0, 4.0]
+    with pytest.raises(MALFORMED):
+        read_steps(Answer(200, {}, content))
 
 
 SMALL = {
@@ -230,11 +208,9 @@ SMALL = {
         {"heads": np.array([0, 1])},
     ],
 )
-def test_what_is_no_thumbnail(ask: Ask, change: dict[str, Any]) -> None:
-    whole = npz(archive(**SMALL))
-    with scripted([Reply(200, whole), Reply(200, npz(archive(**SMALL | change)))]) as server:
-        assert ask(server.url, "thumbnails", "good").strongest.tolist() == [[[0, 0]]]
-        with pytest.raises(UnexpectedAnswerError):
-            ask(server.url, "thumbnails", "good")
-    with scripted([Reply(200, npz(archive()))]) as server, pytest.raises(UnexpectedAnswerError):
-        ask(server.url, "thumbnails", "good")
+def test_what_is_no_thumbnail(change: dict[str, Any]) -> None:
+    whole = Answer(200, {}, npz(archive(**SMALL)))
+    assert read_thumbnails(whole).strongest.tolist() == [[[0, 0]]]
+    for arrays in (archive(**SMALL | change), archive()):
+        with pytest.raises(MALFORMED):
+            read_thumbnails(Answer(200, {}, npz(arrays)))

@@ -215,9 +215,11 @@ def test_other_inputs_options_and_models_are_refused(
     assert refusal(capsys) == f"{began}{more} is new{advice}"
     assert run(more, "--output", output) == 1
     assert refusal(capsys) == f"{began}{more} is new; {table} is missing{advice}"
-    assert run(table, "--output", output, "--format", "input", "--truncation", "left") == 1
+    assert run(table, "--output", output, "--format", "input", "--truncation", "left",
+               "--granularity", "sentence") == 1  # fmt: skip
     assert refusal(capsys) == (
-        f"{began}--truncation was right, is left; --format was parquet, is input{advice}"
+        f"{began}--truncation was right, is left; --granularity was text, is sentence; --format "
+        f"was parquet, is input{advice}"
     )
     other = tiny_checkpoint(tmp_path / "other", seed=1)
     assert run(table, "--output", output, "--checkpoint", other) == 1
@@ -303,6 +305,11 @@ MISTAKES = {
     "or choose that engine",
     ("{in}/rows.csv", "--device", "gpu"): "--device: device must be auto, cpu, cuda or cuda:N, "
     "got gpu",
+    ("{in}/other.csv",): "{in}/other.csv: no column is named 'sentence' or 'text' or 'review' or "
+    "'content' among 'id;text': cells that ';' separates are not read: write commas, or tabs in a "
+    ".tsv",
+    ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is a file: give the "
+    "path of a folder",
     ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: pyarrow does not know ftp9://: install "
     "fsspec and the package that knows it",
     ("s3://key:secret@bucket/rows.csv",): "s3://…: a URL may hold no user and no password: use "
@@ -319,37 +326,14 @@ def test_a_mistake_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = {"{in}": str(table.parent)}
+    (tmp_path / "in" / "other.csv").write_text("id;text\n1;good\n", encoding="utf-8")
     given = [argument.replace("{in}", folder["{in}"]) for argument in arguments]
 
-    assert run(*given, "--output", tmp_path / "out") == 1
+    assert run("--output", tmp_path / "out", *given) == 1
 
     shown = MISTAKES[arguments].replace("{in}", folder["{in}"])
     assert refusal(capsys) == shown
     assert not (tmp_path / "out").exists() or files_of(tmp_path / "out") == {}
-
-
-@pytest.mark.parametrize(("mark", "shown"), [(";", "';'"), ("\t", r"'\t'")])
-def test_another_separator_is_told(
-    run: Run, tmp_path: Path, mark: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text(f"id{mark}text\n1{mark}good\n", encoding="utf-8")
-
-    assert run(path, "--output", tmp_path / "out") == 1
-
-    assert refusal(capsys).endswith(
-        f": cells that {shown} separates are not read: write commas, or tabs in a .tsv"
-    )
-
-
-def test_an_output_that_is_a_file_is_told(
-    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "out").touch()
-
-    assert run(table, "--output", tmp_path / "out") == 1
-
-    assert refusal(capsys) == f"--output {tmp_path}/out: is a file: give the path of a folder"
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])

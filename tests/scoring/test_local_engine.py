@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from scoring.engines.base import Job, UnitFailure
-from scoring.engines.local import LocalEngine, _Keeper, _Work
+from scoring.engines.local import LocalEngine, _Supervisor, _Work
 from tests.scoring.conftest import (
     PARTS,
     PATIENCE,
@@ -152,52 +152,20 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
     code, said = end(start(checkpoint_folder, table, output, limit=limit))
 
     assert code == 1
-    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    shown = told_of(said)
     assert len(shown) == 2
     assert (
         f"cannot be written ({most:,} bytes): File too large: make room, then run the same "
         in (shown[0])
     )
-    assert shown[1].endswith("mend this, then run the same command to go on")
+    assert shown[1].endswith("fix this, then run the same command to go on")
     assert not list(output.glob(".part-*"))
     assert end(start(checkpoint_folder, table, output))[0] == 0
     assert files_of(output) == whole
 
 
 @pytest.mark.slow
-def test_a_file_that_is_damaged_later_leaves_the_others_alone(
-    run: Run, checkpoint_folder: Path, table: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for name in ("a", "b"):
-        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
-    assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
-    output = tmp_path / "out"
-    assert run(folder, "--output", output, *PARTS, most=1) == 0
-    sound = (folder / "a.csv.gz").read_bytes()
-    status = (folder / "a.csv.gz").stat()
-    broken = bytearray(sound)
-    broken[len(sound) // 2] ^= 0xFF
-    (folder / "a.csv.gz").write_bytes(broken)
-    os.utime(folder / "a.csv.gz", ns=(status.st_atime_ns, status.st_mtime_ns))
-
-    code, said = end(start(checkpoint_folder, folder, output))
-
-    assert code == 1
-    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
-    assert f"{folder / 'a.csv.gz'}: is not a whole gzip file: " in shown[0]
-    manifest = json.loads((output / "manifest.json").read_text())
-    second = [unit["number"] for unit in manifest["units"] if unit["source"] == 1]
-    assert all((output / f"part-{number:05d}.parquet").exists() for number in second)
-    (folder / "a.csv.gz").write_bytes(sound)
-    os.utime(folder / "a.csv.gz", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert end(start(checkpoint_folder, folder, output))[0] == 0
-    assert files_of(output) == files_of(tmp_path / "whole")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("form", ["csv.gz", "parquet"])
 def test_a_read_error_in_the_midst_leaves_other_files_alone(
     run: Run,
     checkpoint_folder: Path,
@@ -212,10 +180,8 @@ def test_a_read_error_in_the_midst_leaves_other_files_alone(
         path = folder / f"{name}.{form}"
         if form == "parquet":
             parquet.write_table(csv.read_csv(table), path, row_group_size=20)
-        elif form == "csv.gz":
-            path.write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
         else:
-            path.write_bytes(table.read_bytes()[:4_000])
+            path.write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
     assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
     output = tmp_path / "out"
     assert run(folder, "--output", output, *PARTS, most=1) == 0
@@ -224,9 +190,7 @@ def test_a_read_error_in_the_midst_leaves_other_files_alone(
         monkeypatch.setenv(name, value)
     half = (folder / f"a.{form}").stat().st_size // 2
     # A packed file is read in one piece, the end of Parquet before all else.
-    first, end_of = {"csv": (half, 2 * half), "csv.gz": (0, half), "parquet": (half // 2, half)}[
-        form
-    ]
+    first, end_of = (half // 2, half) if form == "parquet" else (0, half)
     unreadable.write_text(f"a.{form} {first} {end_of}\n", encoding="utf-8")
 
     code, said = end(start(checkpoint_folder, folder, output))
@@ -237,10 +201,6 @@ def test_a_read_error_in_the_midst_leaves_other_files_alone(
         f"headlight-score: {folder / f'a.{form}'}: cannot be read: {os.strerror(errno.EIO)}"
     )
     units = json.loads((output / "manifest.json").read_text())["units"]
-    written = {
-        unit["source"] for unit in units if (output / f"part-{unit['number']:05d}.parquet").exists()
-    }
-    assert written == {0, 1}
     others = [unit["number"] for unit in units if unit["source"] == 1]
     assert all((output / f"part-{number:05d}.parquet").exists() for number in others)
     unreadable.unlink()
@@ -271,7 +231,7 @@ def test_a_part_that_ends_three_workers_is_told_and_the_others_are_written(
     code, said = end(start(checkpoint_folder, table, output))
 
     assert code == 1
-    shown = [line for line in said.splitlines() if line.startswith("headlight-score: ")]
+    shown = told_of(said)
     assert shown[0] == ("headlight-score: part 2: 3 workers were ended by it, the last by signal 9")
     parts = json.loads((output / "manifest.json").read_text())["units"]
     assert len(list(output.glob("part-*"))) == len(parts) - 1
@@ -325,7 +285,7 @@ def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
         process.wait()
         return process
 
-    monkeypatch.setattr(_Keeper, "_start", start_and_wait)
+    monkeypatch.setattr(_Supervisor, "_start", start_and_wait)
     job = Job(manifest="", output="", checkpoint="", device="cpu", dtype="float32", threads=1)
     found: list[object] = []
     engine = LocalEngine(workers=1)

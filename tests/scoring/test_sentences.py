@@ -125,34 +125,6 @@ def test_in_the_form_of_the_input_sentences_are_json(
         assert int(row["windows"]) == read_whole(predictor, text).windows
 
 
-def test_without_the_options_nothing_is_added(run: Run, table: Path, tmp_path: Path) -> None:
-    assert run(table, "--output", tmp_path / "out", "--dtype", "float32") == 0
-    found = parquet.read_table(tmp_path / "out" / "part-00000.parquet")
-    assert found.column_names[-3:] == ["token_count", "truncated", "model_version"]
-
-
-def test_a_column_of_the_input_with_a_name_of_ours_is_kept_under_another(
-    run: Run, tmp_path: Path
-) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("text,sentences,windows\ngood,1,2\n", encoding="utf-8")
-    assert run(path, "--output", tmp_path / "out", *OPTIONS) == 0
-    found = parquet.read_table(tmp_path / "out" / "part-00000.parquet")
-    assert found.column_names[:3] == ["text", "input_sentences", "input_windows"]
-
-
-def test_another_granularity_does_not_go_on(
-    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-    assert run(table, "--output", output, *OPTIONS) == 0
-    assert run(table, "--output", output, *OPTIONS) == 0  # it is finished
-    capsys.readouterr()
-    assert run(table, "--output", output, "--dtype", "float32") == 1
-    shown = capsys.readouterr().err
-    assert "--truncation was window, is right; --granularity was sentence, is text" in shown
-
-
 def test_a_job_that_an_older_version_began_goes_on(run: Run, table: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     assert run(table, "--output", output, "--dtype", "float32") == 0

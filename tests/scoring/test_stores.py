@@ -77,23 +77,15 @@ def test_a_job_from_bucket_to_bucket_is_that_of_the_disk(
     assert found == disk
 
 
-def test_a_bucket_that_is_not_there_is_told(
-    bucket: fs.S3FileSystem, run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("place", ["other/in.csv", "other/out"])
+def test_a_bucket_that_is_not_there_is_named(
+    bucket: fs.S3FileSystem, run: Run, table: Path, place: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert bucket
-    assert run("s3://other/in.csv", "--output", tmp_path / "out") == 1
-    assert "s3://other/in.csv" in capfd.readouterr().err
-
-
-def test_an_output_that_cannot_be_written_is_told(
-    bucket: fs.S3FileSystem,
-    run: Run,
-    table: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    assert bucket
-    assert run(table, "--output", "s3://other/out") == 1
-    assert "s3://other/out" in capfd.readouterr().err
+    url = f"s3://{place}"
+    inputs, output = (url, table.parent / "out") if place.endswith("csv") else (table, url)
+    assert run(inputs, "--output", output) == 1
+    assert url in capfd.readouterr().err
 
 
 def test_files_of_the_disk_have_the_modes_of_the_umask(

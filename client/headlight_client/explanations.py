@@ -1,6 +1,6 @@
-"""Holds gradient measures of a prediction: one number per token, or one per head.
+"""Holds gradient measures of a prediction, and the steps that make one row of attention.
 
-L layers, H heads, T tokens or words.
+L layers, H heads, T tokens or words, D features of a query, a key or a value.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headlight_client.answers import ModelName, Prediction, Token, shortened
-from headlight_client.tables import frame
+from headlight_client.tables import HoldsTokens, frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Attributions:
+class Attributions(HoldsTokens):
     """What each token or word adds to the log-odds of a label.
 
     Args:
-        model: that answered.
-        prediction: for the sentence.
         tokens: T tokens or words.
         values: float64 [T], what each one adds.
         label: whose calibrated log-odds are explained.
@@ -45,16 +43,10 @@ class Attributions:
     gap: float
 
     def __repr__(self) -> str:
-        """What it holds, without the numbers of the tokens."""
         return (
             f"Attributions({self.view!r}, of {self.label!r}, gap {self.gap:.4f}, "
-            f"{len(self.tokens)} tokens {shortened(' '.join(self.texts))!r})"
+            f"{len(self.tokens)} tokens {self._shown})"
         )
-
-    @property
-    def texts(self) -> list[str]:
-        """The text of each token."""
-        return [token.text for token in self.tokens]
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Returns a table with a row for each token: `text`, `start`, `end`, `special`, `value`.
@@ -62,10 +54,7 @@ class Attributions:
         Raises:
             ImportError: pandas is not installed.
         """
-        columns = {
-            name: [getattr(token, name) for token in self.tokens]
-            for name in ("text", "start", "end", "special")
-        }
+        columns = self._token_columns("text", "start", "end", "special")
         return frame({**columns, "value": self.values}, {"text": "string"})
 
 
@@ -74,11 +63,9 @@ class Importance:
     """How much the log-odds of a label depend on each head.
 
     Args:
-        model: that answered.
-        prediction: for the sentence.
         label: whose calibrated log-odds are explained.
-        layers: numbers of the L layers.
-        heads: numbers of the H heads of each.
+        layers: indices of the L layers.
+        heads: indices of the H heads in each layer.
         values: float64 [L, H].
     """
 
@@ -90,7 +77,6 @@ class Importance:
     values: NDArray[np.float64]
 
     def __repr__(self) -> str:
-        """What it holds, and the head with the largest value."""
         layer, head = np.unravel_index(self.values.argmax(), self.values.shape)
         return (
             f"Importance(of {self.label!r}, {len(self.layers)} layers x {len(self.heads)} heads, "
@@ -107,3 +93,56 @@ class Importance:
         layer, head = (index.ravel() for index in np.indices(self.values.shape))
         columns = {"layer": np.array(self.layers)[layer], "head": np.array(self.heads)[head]}
         return frame({**columns, "value": self.values.ravel()})
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AttentionSteps(HoldsTokens):
+    """How one head makes the weights that one token gives.
+
+    `scores` is `keys @ query_vector * scale`, `weights` is the softmax of `scores`, and `result` is
+    `weights @ values`.
+
+    Args:
+        query: index of the token that gives the weights.
+        scale: 1 / √D.
+        query_vector: float32 [D], the query of that token.
+        keys: float32 [T, D], the key of each token.
+        scores: float32 [T].
+        weights: float32 [T].
+        values: float32 [T, D], the value of each token.
+        result: float32 [D].
+        window: index of the text's window; None unless `truncation` is `window`.
+        windows: how many windows the text has; None likewise.
+    """
+
+    model: ModelName
+    tokens: tuple[Token, ...]
+    layer: int
+    head: int
+    query: int
+    scale: float
+    query_vector: NDArray[np.float32]
+    keys: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    weights: NDArray[np.float32]
+    values: NDArray[np.float32]
+    result: NDArray[np.float32]
+    window: int | None = None
+    windows: int | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"AttentionSteps(layer {self.layer}, head {self.head}, "
+            f"of {shortened(self.tokens[self.query].text)!r}, {len(self.tokens)} tokens of "
+            f"{len(self.query_vector)} features)"
+        )
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """Returns a table with a row for each token: `text`, `start`, `end`, `score`, `weight`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        columns = self._token_columns("text", "start", "end")
+        numbers = {"score": self.scores, "weight": self.weights}
+        return frame({**columns, **numbers}, {"text": "string"})
