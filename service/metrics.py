@@ -156,31 +156,25 @@ class Metrics:
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
         disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "headlight_requests",
+        self.requests = self._counter(
+            "requests",
             "Requests answered, by route, method and status (499: the client left).",
-            ["route", "method", "status"],
-            registry=self.registry,
+            *("route", "method", "status"),
         )
-        self.seconds = Histogram(
-            "headlight_request_duration_seconds",
+        self.seconds = self._histogram(
+            "request_duration_seconds",
             "Time from the head of a request to the end of its answer.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self.registry,
+            _SECONDS,
+            "route",
         )
         self.in_progress = self._gauge("requests_in_progress", "Requests being answered.")
-        self.problems = Counter(
-            "headlight_problems",
-            "Problems answered, by type; items of a batch included.",
-            ["type"],
-            registry=self.registry,
+        self.problems = self._counter(
+            "problems", "Problems answered, by type; items of a batch included.", "type"
         )
-        self.refused = Counter(
-            "headlight_refused_requests",
+        self.refused = self._counter(
+            "refused_requests",
             "Requests refused that another replica, or a later time, may answer; by reason.",
-            ["reason"],
-            registry=self.registry,
+            "reason",
         )
         self.queue_tokens = self._gauge("queue_tokens", "Tokens that wait for a forward pass.")
         self.queue_requests = self._gauge("queue_requests", "Requests that wait for an answer.")
@@ -196,30 +190,20 @@ class Metrics:
             "padding_tokens", "Positions of padding that went through the network."
         )
         self.truncated = self._counter("truncated_texts", "Texts of which a part was cut off.")
-        self.batch_texts = Histogram(
-            "headlight_batch_texts",
-            "Texts in one forward pass.",
-            buckets=_TEXTS,
-            registry=self.registry,
+        self.batch_texts = self._histogram("batch_texts", "Texts in one forward pass.", _TEXTS)
+        self.batch_tokens = self._histogram(
+            "batch_tokens", "Tokens in one forward pass, padding counted.", _TOKENS
         )
-        self.batch_tokens = Histogram(
-            "headlight_batch_tokens",
-            "Tokens in one forward pass, padding counted.",
-            buckets=_TOKENS,
-            registry=self.registry,
-        )
-        self.batch_fill = Histogram(
-            "headlight_batch_fill_ratio",
+        self.batch_fill = self._histogram(
+            "batch_fill_ratio",
             "Tokens in one forward pass, padding counted, for each token that it may hold.",
-            buckets=_RATIOS,
-            registry=self.registry,
+            _RATIOS,
         )
-        self.forward_seconds = Histogram(
-            "headlight_forward_seconds",
+        self.forward_seconds = self._histogram(
+            "forward_seconds",
             "Time of one forward pass, by path through the network.",
-            ["path"],
-            buckets=_SECONDS,
-            registry=self.registry,
+            _SECONDS,
+            "path",
         )
         self.connections = self._gauge("connections", "Open connections.")
         self.connections_closed = self._counter(
@@ -234,21 +218,23 @@ class Metrics:
         self.forward_failures = self._counter("forward_failures", "Forward passes that failed.")
         self.log_lines_lost = self._gauge("log_lines_lost", "Log lines that could not be written.")
         self.ready = self._gauge("ready", "1 if this replica is ready, else 0.")
-        self.model = Gauge(
-            "headlight_model_info",
+        self.model = self._gauge(
+            "model_info",
             "The model: 1 once it is loaded, else 0.",
-            ["name", "version", "device", "dtype"],
-            registry=self.registry,
+            *("name", "version", "device", "dtype"),
         )
         self._answers: AnswerCounts | None = None
         ProcessCollector(namespace="headlight", registry=self.registry)
         self._start_series(routes)
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"headlight_{name}", text, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"headlight_{name}", text, labels, registry=self.registry)
 
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(f"headlight_{name}", text, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"headlight_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(f"headlight_{name}", text, labels, buckets=buckets, registry=self.registry)
 
     def _start_series(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
         for route, method, statuses in routes:

@@ -86,7 +86,7 @@ def test_slow_readers_take_no_more_than_their_share(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     most = 70_000_000
-    limits = ("--max-sending-bytes", str(most))
+    limits = ("--max-sending-bytes", str(most), "--request-timeout", "600")
     changes = mock.patch.object(transport, "_STALL_SECONDS", 10)
     with (
         local_service(checkpoint_folder, tmp_path, *limits, changes=changes) as running,
