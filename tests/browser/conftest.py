@@ -37,6 +37,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         yield server
 
 
+@pytest.fixture(scope="module")
+def shared(browser: Browser, running: RunningService) -> Iterator[Visit]:
+    """One page for the tests of a module that do not mind what others have chosen there."""
+    with window(browser, running.url) as visit:
+        yield visit
+
+
 @pytest.fixture(scope="package")
 def tiny(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory

@@ -16,12 +16,12 @@ FIRST = "The staff was friendly and quick."
 SECOND = "The staff was rude and quick."
 
 
-@pytest.fixture
-def compared(visit: Visit) -> Visit:
+@pytest.fixture(scope="module")
+def compared(shared: Visit) -> Visit:
     """The page with two answers."""
-    visit.ask(FIRST, SECOND)
-    visit.settle()
-    return visit
+    shared.ask(FIRST, SECOND)
+    shared.settle()
+    return shared
 
 
 def test_both_predictions_are_there(compared: Visit, client: httpx.Client) -> None:

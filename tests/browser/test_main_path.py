@@ -12,11 +12,11 @@ from tests.browser.visits import Visit
 SENTENCE = "The plot drags, but the cast is superb."
 
 
-@pytest.fixture
-def asked(visit: Visit) -> Visit:
+@pytest.fixture(scope="module")
+def asked(shared: Visit) -> Visit:
     """The page with an answer."""
-    visit.ask(SENTENCE)
-    return visit
+    shared.ask(SENTENCE)
+    return shared
 
 
 def answer_of(client: httpx.Client, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -29,7 +29,7 @@ def answer_of(client: httpx.Client, **fields: Any) -> dict[str, Any]:  # noqa: A
 
 def table(visit: Visit) -> list[list[str]]:
     """The numbers of the large view, in full."""
-    visit.part("details.table summary").click()
+    visit.part("details.table").evaluate("part => { part.open = true; }")
     found: list[list[str]] = visit.part(".table table").evaluate(
         "table => [...table.tBodies[0].rows].map(row => "
         "[...row.querySelectorAll('td [title]')].map(cell => cell.title))"
@@ -198,17 +198,18 @@ def test_only_chosen_layers_and_heads_go_into_a_view(visit: Visit, client: httpx
 
 
 def test_special_tokens_are_hidden_and_nothing_else_changes(
-    asked: Visit, client: httpx.Client
+    visit: Visit, client: httpx.Client
 ) -> None:
-    asked.head(3, 8).click()
-    with asked.redrawn():
-        asked.page.get_by_label("Special tokens").uncheck()
+    visit.ask(SENTENCE)
+    visit.head(3, 8).click()
+    with visit.redrawn():
+        visit.page.get_by_label("Special tokens").uncheck()
 
     answer = answer_of(client, layer=[3], head=[8])
     inner = [row[1:-1] for row in answer["attention"][0][0][1:-1]]
-    assert table(asked) == written(inner)
-    assert "need not sum to 1" in asked.page.locator("#view-note").inner_text()
-    assert asked.part(".strip button").all_inner_texts() == [
+    assert table(visit) == written(inner)
+    assert "need not sum to 1" in visit.page.locator("#view-note").inner_text()
+    assert visit.part(".strip button").all_inner_texts() == [
         token["text"] for token in answer["tokens"][1:-1]
     ]
 

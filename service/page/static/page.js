@@ -105,7 +105,9 @@ async function ask(sentences, view, changes = null, isExample = false) {
     const answer = await asker.ask(sentences, view, signal, waiting, [null, changes]);
     if (signal.aborted) return;
     const isNew = shown === null && !isExample;
-    const marks = isExample ? await marksOf(sentences, answer.results, signal) : null;
+    // Without importance the page shows another head.
+    const asked = isExample ? askImportance(sentences, answer.results, signal) : [];
+    const [marks = null] = await Promise.resolve(asked).catch(() => []);
     if (signal.aborted) return;
     // Takes the wish as it is now, so that what the user changed meanwhile stays.
     const window = Math.max(...answer.questions.map((question) => question.window));
@@ -129,17 +131,6 @@ async function ask(sentences, view, changes = null, isExample = false) {
     if (!isExample) goBack(sentences, changes, problem);
   } finally {
     if (!signal.aborted) endWaiting();
-  }
-}
-
-/**
- * How much each head matters for the first answer, as [row][column]; null if that is not to be had.
- */
-async function marksOf(sentences, results, signal) {
-  try {
-    return (await askImportance(sentences, results, signal))[0];
-  } catch {
-    return null; // the page shows another head then
   }
 }
 
