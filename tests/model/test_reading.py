@@ -1,6 +1,6 @@
 """Tests how the results of a text's windows and sentences are joined."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from model import Encoding, Prediction, Predictor
@@ -42,6 +42,8 @@ def test_a_text_gets_its_windows_joined_and_the_results_of_its_sentences_in_orde
 def test_the_first_error_is_that_of_the_text_and_the_next_text_keeps_its_results() -> None:
     first, second = NotFiniteError(1, 2), NotFiniteError(2, 2)
     text = EncodedText([PART, PART], [[PART]], [Span(0, 3)])
-    results = iter([_prediction("a"), first, second, _prediction("next")])
+    results: Iterator[Prediction | NotFiniteError] = iter(
+        [_prediction("a"), first, second, _prediction("next")]
+    )
     assert join_results(PREDICTOR, text, results) is first
     assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(_prediction("next"))
