@@ -43,7 +43,7 @@ def outputs_of(answer: httpx.Response) -> dict[str, dict[str, Any]]:
 def packed(*texts: bytes) -> tuple[bytes, dict[str, str]]:
     """A body whose texts follow its JSON, and its header."""
     behind = b"".join(struct.pack("<I", len(text)) + text for text in texts)
-    given = {"name": "text", "shape": [len(texts)], "datatype": "BYTES"}
+    given: dict[str, Any] = {"name": "text", "shape": [len(texts)], "datatype": "BYTES"}
     given["parameters"] = {"binary_data_size": len(behind)}
     head = json.dumps({"inputs": [given]}).encode()
     return head + behind, {LENGTH: str(len(head))}

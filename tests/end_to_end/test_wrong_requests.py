@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -77,7 +78,7 @@ def test_json_media_types(client: httpx.Client, media_type: str) -> None:
     assert client.post("/predict", content=GOOD, headers=headers).status_code == 200
 
 
-WRONG: list[tuple[str, Body, list[Loc]]] = [
+WRONG: list[tuple[str, Body, Sequence[Loc]]] = [
     ("/predict", {"sentences": ["a"] * 41}, [("sentences",)]),
     ("/predict", {"sentences": ["good", "", 1, "fine"]}, [("sentences", 1), ("sentences", 2)]),
     ("/predict", {"sentences": [10**30]}, [("sentences", 0)]),
@@ -169,7 +170,7 @@ WRONG: list[tuple[str, Body, list[Loc]]] = [
 
 
 @pytest.mark.parametrize(("path", "body", "locs"), WRONG)
-def test_wrong_bodies(client: httpx.Client, path: str, body: Body, locs: list[Loc]) -> None:
+def test_wrong_bodies(client: httpx.Client, path: str, body: Body, locs: Sequence[Loc]) -> None:
     refused = client.post(path, content=json.dumps(body), headers=JSON)
     assert_problem(refused, 422, "invalid-request", *(("body", *loc) for loc in locs))
     assert "Canary" not in refused.text
@@ -201,7 +202,7 @@ def test_a_text_that_is_too_long(client: httpx.Client, path: str, body: Body, lo
     assert_problem(refused, 422, "text-too-long", ("body", *loc), says=says)
 
 
-WRONG_QUERIES: list[tuple[str, list[Loc]]] = [
+WRONG_QUERIES: list[tuple[str, Sequence[Loc]]] = [
     ("/attention?sentence=", [("sentence",)]),
     ("/attention?sentence=+%09%E2%80%8B", [("sentence",)]),
     ("/attention?sentence=a&foo=1", [()]),
@@ -244,7 +245,7 @@ WRONG_QUERIES: list[tuple[str, list[Loc]]] = [
 
 
 @pytest.mark.parametrize(("query", "locs"), WRONG_QUERIES)
-def test_wrong_queries(client: httpx.Client, query: str, locs: list[Loc]) -> None:
+def test_wrong_queries(client: httpx.Client, query: str, locs: Sequence[Loc]) -> None:
     refused = client.get(query)
     assert_problem(refused, 422, "invalid-request", *(("query", *loc) for loc in locs))
     assert "Canary" not in refused.text
@@ -255,7 +256,7 @@ LIST, SINGLE, QUERY = (
     'Send {"sentence": "…"}: ',
     "Send ?sentence=…: ",
 )
-MISPLACED: list[tuple[str, object, str, list[Loc]]] = [
+MISPLACED: list[tuple[str, object, str, Sequence[Loc]]] = [
     *(("/predict", sent, LIST, [()]) for sent in ([], ["Canary"], "Canary", 5, 0.5, None, True)),
     ("/predict", {}, LIST, [("sentences",)]),
     ("/predict", {"sentences": "Canary"}, LIST, [("sentences",)]),
@@ -297,7 +298,7 @@ MISPLACED: list[tuple[str, object, str, list[Loc]]] = [
 
 @pytest.mark.parametrize(("path", "sent", "says", "locs"), MISPLACED)
 def test_a_text_in_a_wrong_place_is_shown_the_right_one(
-    client: httpx.Client, path: str, sent: object, says: str, locs: list[Loc]
+    client: httpx.Client, path: str, sent: object, says: str, locs: Sequence[Loc]
 ) -> None:
     refused = client.post(path, content=json.dumps(sent), headers=JSON)
     assert refused.json()["detail"].startswith(says)
