@@ -53,7 +53,7 @@ PREDICT = _list("/predict", "sentences", foreign=False)
 EXPLANATIONS = {
     "attention": _one("/attention"),
     "steps": _one("/attention/steps", layer=0, head=0, query=1),
-    "attributions": _one("/attributions"),
+    "attributions": _one("/attributions", steps=2),
     "importance": _one("/importance"),
 }
 # Kinds of other systems, which take several texts.
