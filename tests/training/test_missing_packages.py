@@ -62,15 +62,17 @@ def test_training_needs_more_than_serving() -> None:
 
 
 def test_what_needs_an_extra_names_it(tmp_path: Path) -> None:
-    """A plan with a teacher, two trackers and the hub."""
+    """A plan with a teacher, two trackers, the hub and the search."""
     commands = [
         write_plan(tmp_path).command(tmp_path / "out"),
         arguments(tmp_path, "out", "--log-to", "tensorboard:runs"),
         arguments(tmp_path, "out", "--log-to", "mlflow"),
         ["fetch", "people/film", "--output", str(tmp_path / "out")],
+        ["search", "rows.tsv", "--output", str(tmp_path / "out")],
     ]
+    hidden = ("transformers", "tensorboard", "mlflow", "huggingface_hub", "optuna")
 
-    lines = lines_without(("transformers", "tensorboard", "mlflow", "huggingface_hub"), commands)
+    lines = lines_without(hidden, commands)
 
     assert lines == [
         "headlight-train: transformers is not installed, which the teacher of a plan needs and "
@@ -81,6 +83,8 @@ def test_what_needs_an_extra_names_it(tmp_path: Path) -> None:
         f"{INSTALL} '.[train,mlflow]'",
         "headlight-train: hf:people/film@main: huggingface_hub is not installed, which names of "
         f"the hub need: install the extra hub ({INSTALL} '.[hub]')",
+        f"headlight-train: optuna is not installed, which search needs: {INSTALL} "
+        "'.[train,search]'",
     ]
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out.run").exists()

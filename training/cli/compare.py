@@ -15,7 +15,6 @@ from training.cli.options import (
     comma_separated,
 )
 from training.compare.variants import ALL
-from training.data.validation_split import read_and_split
 from training.device import choose_accelerator, describe
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
@@ -93,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     from training.compare.comparison import Comparison
     from training.compare.report import REPORT, check_output, write_report
     from training.compare.run import run_variants
+    from training.data.validation_split import read_and_split
 
     _check(arguments)
     check_output(arguments.output, overwrite=arguments.overwrite)

@@ -98,27 +98,6 @@ def test_json_on_standard_output_stands_alone(
     assert "  rows       5 (1 truncated)\n" in errors
 
 
-def test_without_json_the_figures_are_printed_alone(
-    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-
-    run(parse(path, "--checkpoint", checkpoint_folder))
-
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == [str(path), "  rows       5 (1 truncated)"]
-    assert lines[7] == "  true \\ predicted  negative  positive"
-    assert lines[11].split() == [
-        *("threshold", "answered", "accuracy"),
-        *("precision,", "recall", "precision,", "recall"),
-    ]
-    assert [line.split()[0] for line in lines[12:]] == [
-        *("0.50", "0.60", "0.70", "0.80", "0.90", "0.95", "0.98", "0.99")
-    ]
-    assert lines[12].split()[:2] == ["0.50", "100.00%"]
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_files_are_read_with_the_classes_of_the_checkpoint(
     tmp_path: Path, checkpoint_folder: Path
 ) -> None:

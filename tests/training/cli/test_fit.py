@@ -248,30 +248,6 @@ def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
     assert len(manifest.recipe["init_from_sha256"]) == 64
 
 
-def test_a_preset_for_pretrained_encoders_needs_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = arguments(tmp_path, "out")
-    command[command.index("--preset") + 1] = "finetune"
-    assert main(command) == 1
-    assert capsys.readouterr().err == (
-        "headlight-train: this preset is for pretrained encoders and has no [network] sizes: give "
-        "--init-from, or choose another preset\n"
-    )
-
-
-def test_a_class_without_training_rows_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    held = write_sentences(tmp_path / "held.tsv", rows=30, seed=9)
-    options = ("--validation", str(held), "--labels", "negative,positive,mixed")
-    assert main(arguments(tmp_path, "out", *options)) == 1
-    assert capsys.readouterr().err == (
-        "headlight-train: no training row has the label mixed: add rows, or leave it out of "
-        "--labels\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

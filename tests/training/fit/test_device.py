@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.fake_device import DEVICE, FakeDevice
 from tests.training.tiny_plans import write_mpnet
 from training.device import Accelerator
-from training.fit.objective import batch_loss
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
@@ -124,19 +122,3 @@ def test_a_step_of_the_teacher_stays_on_the_device(
     teacher = load_mpnet(folder, num_labels=2, dropout=0.1, attention_dropout=0.1, seed=0)
 
     step(device, teacher.train(), texts, bfloat16=bfloat16)
-
-
-@pytest.mark.parametrize("read", [Tensor.item, float, bool])
-def test_a_value_that_is_read_in_a_step_is_noticed(
-    device: FakeDevice, monkeypatch: pytest.MonkeyPatch, read: type[float]
-) -> None:
-    def look(
-        logits: Tensor, target: Tensor, recipe: Recipe, weights: Tensor | None, *, leave_out: bool
-    ) -> Tensor:
-        loss = batch_loss(logits, target, recipe, weights, leave_out=leave_out)
-        read(loss)
-        return loss
-
-    monkeypatch.setattr("training.fit.trainer.batch_loss", look)
-    with pytest.raises(DataDependentOutputException):
-        step(device, tiny_network().train(), EVEN, bfloat16=False)

@@ -58,12 +58,6 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
         plot_history(HISTORY, tmp_path / "history.jpg")
 
 
-def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
-    message = "there is nothing to plot: the history holds 0 measurements"
-    with pytest.raises(RecipeError, match=exactly(message)):
-        plot_history([], tmp_path / "history.png")
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_a_picture_for_any_number_of_files(tmp_path: Path, count: int, suffix: str) -> None:
