@@ -35,7 +35,7 @@ def refuse(
 
 
 WRONG = [
-    ("API_KEYS", ",", "is set but holds no key; unset it to let everybody in"),
+    ("API_KEYS", ",", "is set but holds no key: unset it to let anyone in"),
     (
         "API_KEYS",
         "fine,s\u00e9cret",
