@@ -12,11 +12,12 @@ from training.cli.options import (
     add_class_weights,
     add_columns,
     add_device,
+    add_dtype,
     add_files,
     add_labels,
     add_log_to,
     add_recipe_arguments,
-    add_run_arguments,
+    add_save_every,
     add_start_arguments,
     check_folds,
     option_name,
@@ -87,7 +88,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the weights are stored in (default: %(default)s)",
     )
     add_device(parser)
-    add_run_arguments(parser)
+    add_dtype(parser)
     add_class_weights(parser)
     parser.add_argument(
         "--rank-timeout",
@@ -102,6 +103,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where history, plot and the state of the run go (default: the output with .run)",
     )
+    add_save_every(parser)
     parser.add_argument(
         "--resume", action="store_true", help="resume the interrupted run of this output"
     )

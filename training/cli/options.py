@@ -136,14 +136,18 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the type of matrix products, and how often a state is saved."""
+def add_dtype(parser: argparse.ArgumentParser) -> None:
+    """Adds the type of matrix products."""
     parser.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16"),
         default="auto",
         help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
     )
+
+
+def add_save_every(parser: argparse.ArgumentParser) -> None:
+    """Adds how often a state is saved."""
     parser.add_argument(
         "--save-every",
         type=positive,

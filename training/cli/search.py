@@ -12,11 +12,12 @@ from training.cli.options import (
     add_class_weights,
     add_columns,
     add_device,
+    add_dtype,
     add_files,
     add_labels,
     add_log_to,
     add_recipe_arguments,
-    add_run_arguments,
+    add_save_every,
     add_start_arguments,
     changed_command,
     check_folds,
@@ -75,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_recipe_arguments(parser, several=_TRIED)
     add_class_weights(parser)
     add_device(parser)
-    add_run_arguments(parser)
+    add_dtype(parser)
+    add_save_every(parser)
     parser.add_argument(
         "--resume", action="store_true", help="resume the interrupted search of this output"
     )
