@@ -11,7 +11,7 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
 - `lost`: the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
-  `gradients`, `probe` or `warm_up`
+  `gradients` or `probe`
 - `poison`: the word whose embedding is too large to compute with, read at the start
 - `take`: lets the choice of the next batch fail; with `once` it fails once
 - `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
@@ -60,26 +60,18 @@ class MisbehavingPredictor(Predictor):
     folder: Path
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
-        """Counts, and then what the real one does."""
         count(self.folder / "begun", len(encodings))
         misbehave(self.folder / "pass", encodings)
         count(self.folder / "computed", len(encodings))
         return super()._predict(encodings)
 
     def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
-        """Counts, and then what the real one does."""
         misbehave(self.folder / "explicit")
         misbehave(self.folder / "pass", [question.encoding for question in questions])
         count(self.folder / "computed", len(questions))
         return super()._explain(questions)
 
-    def warm_up(self) -> None:
-        """What the real one does, unless the device is lost."""
-        lose(self.folder, "warm_up")
-        super().warm_up()
-
     def probe(self, path: PathName = "fused") -> None:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "probe")
         super().probe(path)
 
@@ -90,37 +82,29 @@ class MisbehavingRunner(Runner):
     folder: Path
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "prepare")
         return super().prepare(encodings)
 
     def predict(self, batch: Batch) -> Pass:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "predict")
         return super().predict(batch)
 
     def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "explain")
         return super().explain(batch, selection)
 
     def to_host(self, started: Pass) -> HostOutput:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "to_host")
         return super().to_host(started)
 
 
 class MisbehavingGradients(Gradients):
-    """Real gradients that first do as the files say; a pass counts as one text."""
+    """Real gradients that first do as the files say."""
 
     folder: Path
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
-        """Counts, and then what the real one does; every pass asks for one."""
-        lose(self.folder, "gradients")
-        misbehave(self.folder / "gradient", [encoding])
-        misbehave(self.folder / "pass", [encoding])
-        count(self.folder / "computed", 1)
+        misbehave_in_gradients(self.folder, encoding)
         return super()._batch(encoding, size)
 
 
@@ -130,12 +114,16 @@ class MisbehavingInspector(HeadInspector):
     folder: Path
 
     def _batch(self, encoding: Encoding) -> Batch:
-        """Counts, and then what the real one does."""
-        lose(self.folder, "gradients")
-        misbehave(self.folder / "gradient", [encoding])
-        misbehave(self.folder / "pass", [encoding])
-        count(self.folder / "computed", 1)
+        misbehave_in_gradients(self.folder, encoding)
         return super()._batch(encoding)
+
+
+def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:
+    """Does as the files say; a pass counts as one text."""
+    lose(folder, "gradients")
+    misbehave(folder / "gradient", [encoding])
+    misbehave(folder / "pass", [encoding])
+    count(folder / "computed", 1)
 
 
 def count(file: Path, texts: int) -> None:
@@ -160,26 +148,20 @@ def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
     # A file that is empty is being written.
     while ((text := read(order)) == "" or _holds(text, len(texts))) and time.monotonic() < until:
         time.sleep(0.01)
-    if text is not None and not text.startswith("hold"):
-        if text == "fail":
-            raise RuntimeError("told to fail")
-        if text == "exit":
-            raise Exit
-        if text.startswith("bad "):
-            if any(int(text.removeprefix("bad ")) in each.input_ids for each in texts):
-                raise RuntimeError("told to fail")
-            return
-        if text.startswith("room "):
-            if len(texts) > int(text.removeprefix("room ")):
-                raise torch.OutOfMemoryError("told to run out of memory")
-            return
-        time.sleep(float(text))
+    word, _, number = (text or "hold").partition(" ")
+    if word == "exit":
+        raise Exit
+    if word == "fail" or (word == "bad" and any(int(number) in each.input_ids for each in texts)):
+        raise RuntimeError("told to fail")
+    if word == "room" and len(texts) > int(number):
+        raise torch.OutOfMemoryError("told to run out of memory")
+    if word not in ("hold", "bad", "room"):
+        time.sleep(float(word))
 
 
 def _holds(text: str | None, texts: int) -> bool:
-    if text is None or not text.startswith("hold"):
-        return False
-    return texts >= int(text.removeprefix("hold").strip() or 1)
+    word, _, number = (text or "").partition(" ")
+    return word == "hold" and texts >= int(number or 1)
 
 
 def read(order: Path) -> str | None:
@@ -224,7 +206,6 @@ class MisbehavingSchedule(Schedule[Any]):
         self._folder = folder
 
     def take(self, *args: Any, **options: Any) -> list[Any]:  # noqa: ANN401
-        """Fails as the file says, else takes."""
         order = read(self._folder / "take")
         if order == "once":
             (self._folder / "take").unlink()

@@ -4,7 +4,6 @@ import html
 import inspect
 import math
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 from model import attribute, load_predictor, open_checkpoint, reference
 from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
+from tests.end_to_end.kinds import EXPLANATIONS, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import ROOT, RunningService, local_service
 
@@ -133,39 +133,6 @@ def test_by_word_the_tokens_of_a_word_are_summed(client: httpx.Client) -> None:
     assert (simple["view"], simple["steps"]) == ("gradient_x_input+word", None)
 
 
-def test_two_labels_are_two_sides_of_the_same(client: httpx.Client) -> None:
-    one, other = (get(client, sentence="a film", label=each) for each in ("negative", "positive"))
-    assert (one["label"], other["label"]) == ("negative", "positive")
-    assert one["prediction"] == other["prediction"]
-    assert numbers(one) == pytest.approx([-each for each in numbers(other)], abs=1e-6)
-    assert number(one, "value") == pytest.approx(-number(other, "value"), abs=1e-9)
-
-
-def test_what_goes_through_the_network_is_counted(running: RunningService) -> None:
-    names = (
-        "headlight_texts_total",
-        "headlight_tokens_total",
-        'headlight_forward_seconds_count{path="gradient"}',
-        "headlight_batch_tokens_sum",
-    )
-    before = [running.metric(name) for name in names]
-    with running.client() as client:
-        get(client, sentence="a good film", steps=30)  # 5 tokens; a pass has room for 12 rows
-    after = [running.metric(name) for name in names]
-    # The text, its baseline and thirty places between them, ten at a time.
-    assert [now - then for now, then in zip(after, before, strict=True)] == [32, 160, 3, 160]
-
-
-def test_requests_at_once_get_their_own_answers(client: httpx.Client) -> None:
-    sentences = [f"{word} film" for word in ("good", "bad", "dull", "superb", "long", "warm")] * 2
-    alone = {sentence: numbers(get(client, sentence=sentence, steps=16)) for sentence in sentences}
-    with ThreadPoolExecutor(len(sentences)) as pool:
-        together = list(pool.map(lambda each: get(client, sentence=each, steps=16), sentences))
-    for sentence, answer in zip(sentences, together, strict=True):
-        assert numbers(answer) == pytest.approx(alone[sentence], abs=1e-6)
-    assert len({tuple(each) for each in alone.values()}) == 6
-
-
 def test_truncation(client: httpx.Client) -> None:
     long = "good " * 50 + "bad"
     right = get(client, sentence=long, steps=2)
@@ -242,12 +209,18 @@ def test_get_and_post_agree_and_the_label_is_the_predicted_one(client: httpx.Cli
     assert asked["label"] == asked["prediction"]["label"]
 
 
-def test_importance_is_one_pass(running: RunningService, client: httpx.Client) -> None:
-    name = 'headlight_forward_seconds_count{path="gradient"}'
-    before = running.metric(name), running.metric("headlight_tokens_total")
-    assert client.get("/importance?sentence=a+good+film").status_code == 200
-    after = running.metric(name), running.metric("headlight_tokens_total")
-    assert (after[0] - before[0], after[1] - before[1]) == (1, 5)
+@pytest.mark.parametrize("name", ["importance", "steps"])
+def test_it_is_one_pass_of_the_text(
+    running: RunningService, client: httpx.Client, name: str
+) -> None:
+    kind = EXPLANATIONS[name]
+    passes = 'headlight_forward_seconds_count{path="gradient"}'
+    route = f'headlight_requests_total{{method="POST",route="{kind.path}",status="200"}}'
+    names = (passes, "headlight_tokens_total", route)
+    before = [running.metric(each) for each in names]
+    assert ask(client, kind, "a good film").status_code == 200
+    after = [running.metric(each) for each in names]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
 
 
 SENTENCE = "The plot drags, but the cast is superb!"
@@ -360,16 +333,6 @@ def test_a_window_of_a_long_text(client: httpx.Client) -> None:
     assert first["tokens"] != answer["tokens"]
     cut = client.post("/attention/steps", json={**PLACE, "sentence": long, "truncation": "error"})
     assert (cut.status_code, cut.json()["type"]) == (422, "/problems/text-too-long")
-
-
-def test_it_is_one_pass_of_the_text(running: RunningService, client: httpx.Client) -> None:
-    name = 'headlight_forward_seconds_count{path="gradient"}'
-    route = 'headlight_requests_total{method="POST",route="/attention/steps",status="200"}'
-    names = (name, "headlight_tokens_total", route)
-    before = [running.metric(each) for each in names]
-    steps_of(client, sentence="a good film")
-    after = [running.metric(each) for each in names]
-    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
 
 
 def test_too_many_numbers_are_refused_before_they_are_computed(

@@ -13,8 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.end_to_end.conftest import Start
@@ -118,13 +116,6 @@ def test_the_type_of_a_body_may_be_left_out(
     assert "content-encoding" not in answer.headers
 
 
-def test_data_may_be_nested_as_the_shape_is(client: httpx.Client) -> None:
-    nested = tensor([])
-    nested["inputs"][0] |= {"shape": [2, 1], "data": [["good"], ["bad"]]}
-    flat = ask(client, "good", "bad")
-    assert outputs_of(client.post(INFER, json=nested)) == outputs_of(flat)
-
-
 def test_truncation_is_in_a_header_beside_the_output(client: httpx.Client) -> None:
     long = "good " * 40
     answer = ask(client, "good", long, outputs=["label"])
@@ -134,22 +125,6 @@ def test_truncation_is_in_a_header_beside_the_output(client: httpx.Client) -> No
     assert answer.headers["x-headlight-truncated"] == "0"
     assert outputs_of(answer)["tokens"]["shape"] == [1, 32]
     assert outputs_of(answer)["tokens"]["data"][:2] == ["[CLS]", "good"]
-
-
-@settings(max_examples=150)
-@given(
-    content=st.binary(max_size=80) | st.just(packed(b"good")[0]) | st.just(packed(b"")[0]),
-    length=st.none() | st.integers(0, 120).map(str) | st.just(packed(b"good")[1][LENGTH]),
-    encoding=st.sampled_from([None, "gzip"]),
-)
-def test_no_body_is_a_fault_of_the_service(
-    client: httpx.Client, content: bytes, length: str | None, encoding: str | None
-) -> None:
-    headers = {LENGTH: length} if length else {}
-    headers |= {"content-encoding": encoding} if encoding else {}
-    answer = client.post(INFER, content=content, headers=headers)
-    assert answer.status_code in {200, 400, 422}
-    assert ("error" in answer.json()) is (answer.status_code != 200)
 
 
 def test_large_bodies_are_read_aside(client: httpx.Client) -> None:

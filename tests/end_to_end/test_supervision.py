@@ -60,13 +60,6 @@ def test_a_device_that_is_lost_in_a_probe(start: Start, tmp_path: Path) -> None:
         assert_over(client, running, LOST)
 
 
-def test_a_device_that_is_lost_in_the_warm_up(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "lost").write_text("warm_up", encoding="ascii")
-    with start(ready=False) as running, running.client() as client:
-        running.wait_for(503, "/health/live")
-        assert_over(client, running, LOST)
-
-
 def test_when_the_device_is_lost_nobody_waits(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:

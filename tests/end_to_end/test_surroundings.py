@@ -202,21 +202,6 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
-def test_operations_read_as_english(document: dict[str, Any]) -> None:
-    summaries = [
-        operation["summary"]
-        for operations in document["paths"].values()
-        for operation in operations.values()
-    ]
-    assert len(summaries) > 30
-    assert len(set(summaries)) == len(summaries)
-    assert "What moved the prediction of a sentence" in summaries
-    for summary in summaries:
-        # A capital only at the beginning and in names: no title made of a function's name.
-        assert re.match(r"[A-Z][a-z]+\b", summary)
-        assert not re.search(r" (Of|For|Live|Ready|Inputs?|Model)\b", summary)
-
-
 def test_the_document_names_every_error_where_it_can_come(document: dict[str, Any]) -> None:
     for kind in ALL_ERRORS:
         assert f"- `{kind.type}` ({kind.status}): {kind.title}" in document["info"]["description"]
@@ -335,29 +320,14 @@ OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     ("accept", "form"),
     [
         (None, TEXT),
-        ("", TEXT),
         ("*/*", TEXT),
-        ("text/*", TEXT),
-        ("text/plain", TEXT),
         ("text/plain;version=0.0.4;q=0.3, */*;q=0.1", TEXT),
-        ("image/png, text/plain;q=0.2", TEXT),
-        ("application/openmetrics-text", OPEN),
         ("Application/OpenMetrics-Text", OPEN),
-        ("application/*", OPEN),
         ("text/plain;q=0, */*", OPEN),
-        ("application/openmetrics-text; version=0.0.1", OPEN),
-        (  # Prometheus 2
-            "application/openmetrics-text;version=1.0.0,"
-            "application/openmetrics-text;version=0.0.1;q=0.75,"
-            "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-            OPEN,
-        ),
         (  # Prometheus 3, which prefers protocol buffers if native histograms are on
             "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
             "encoding=delimited;q=0.7,"
             "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-            "application/openmetrics-text;version=0.0.1;q=0.5,"
-            "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
             "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
             OPEN,
         ),

@@ -244,15 +244,6 @@ def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector:
     assert "trace_id" not in by_route["/health/ready", 200]
 
 
-def test_health_and_metrics_have_no_span(traced: RunningService, collector: Collector) -> None:
-    with traced.client() as client:
-        for path in ("/health/live", "/health/ready", "/metrics"):
-            assert "traceparent" not in client.get(path).headers
-        client.get("/model")
-    [span] = collector.wait_for(1)
-    assert span.name == "GET /model"
-
-
 def test_unknown_paths_and_methods_are_not_named(
     traced: RunningService, collector: Collector
 ) -> None:
