@@ -10,10 +10,9 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `gradient`, `explicit`: as `pass`, only for passes with gradients or for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
-- `lost`: the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
-  `gradients` or `probe`
+- `lost`: the stage at which the device is lost: `predict`, `explain`, `to_host`, `gradients` or
+  `probe`
 - `poison`: the word whose embedding is too large to compute with, read at the start
-- `take`: lets the choice of the next batch fail; with `once` it fails once
 - `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
 """
 
@@ -30,7 +29,6 @@ import torch
 from tokenizers import Regex, pre_tokenizers
 
 import service.app
-import service.inference.waiting
 from model import (
     AttentionOptions,
     Batch,
@@ -48,7 +46,6 @@ from model.errors import NotFiniteError
 from model.loading import load
 from model.predictor import PathName
 from service.__main__ import main
-from service.inference.scheduler import Schedule
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
@@ -80,10 +77,6 @@ class MisbehavingRunner(Runner):
     """A real runner that loses the device as a file says."""
 
     folder: Path
-
-    def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        lose(self.folder, "prepare")
-        return super().prepare(encodings)
 
     def predict(self, batch: Batch) -> Pass:
         lose(self.folder, "predict")
@@ -198,30 +191,12 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
     return predictor
 
 
-class MisbehavingSchedule(Schedule[Any]):
-    """A real schedule that fails as a file says."""
-
-    def __init__(self, folder: Path, max_batch_tokens: int) -> None:
-        super().__init__(max_batch_tokens)
-        self._folder = folder
-
-    def take(self, *args: Any, **options: Any) -> list[Any]:  # noqa: ANN401
-        order = read(self._folder / "take")
-        if order == "once":
-            (self._folder / "take").unlink()
-        if order is not None:
-            raise RuntimeError("told to fail")
-        return super().take(*args, **options)
-
-
 @contextmanager
 def patches(folder: Path) -> Iterator[None]:
     """Lets services of this process that start meanwhile do as the files in a folder say."""
-    schedule = partial(MisbehavingSchedule, folder)
     with (
         mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
         mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
-        mock.patch.object(service.inference.waiting, "Schedule", schedule),
     ):
         yield
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.end_to_end.conftest import shared
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, local_service, service
 
@@ -164,17 +165,11 @@ def test_no_shared_cache_keeps_what_needs_a_key(closed: tuple[RunningService, st
             assert httpx.get(f"{running.url}/{found[0]}", headers=known).status_code == 401
 
 
-@pytest.fixture(scope="module")
-def named(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service that answers under some names, some pages of others, and has none of its own."""
-    options = (
-        *("--allowed-hosts", "Example.org, *.example.com, [::1]"),
-        *("--allowed-origins", "https://pages.example.org", "--page", "off"),
-    )
-    with local_service(checkpoint_folder, tmp_path_factory.mktemp("named"), *options) as running:
-        yield running
+# Answers under some names, some pages of others, and has no page of its own.
+named = shared(
+    *("--allowed-hosts", "Example.org, *.example.com, [::1]"),
+    *("--allowed-origins", "https://pages.example.org", "--page", "off"),
+)
 
 
 @pytest.mark.parametrize(

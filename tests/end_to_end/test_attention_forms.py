@@ -4,7 +4,6 @@ import csv
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import local_service
+from tests.end_to_end.servers import RunningService
 
 TEXT = 'not "bad", ok'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -165,12 +165,12 @@ def test_a_picture_of_what_was_joined_says_of_what(client: httpx.Client) -> None
     assert content.count("data-sentence=") == 2
 
 
-def test_long_words_are_not_repeated_without_end(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_long_words_are_not_repeated_without_end(start: Start) -> None:
     """Half a megabyte of a request would make gigabytes, within the limit of weights."""
     words = ["x" * 400_000, *["ok"] * 10]
     named = ["[CLS]", *words, "[SEP]"]
     fields = {"sentence": " ".join(words), "level": "word"}
-    with local_service(checkpoint_folder, tmp_path) as running, running.client() as client:
+    with start() as running, running.client() as client:
         for form in ("npz", "csv", "svg"):
             refused = client.post("/attention", json={**fields, "format": form})
             says = "the longest has 400000 characters"
@@ -201,14 +201,13 @@ def test_no_text_of_a_picture_is_cut(client: httpx.Client, fields: dict[str, obj
 MANY = "a good film with a plot that drags but a cast so warm that it is good"
 
 
+_roomy = shared("--max-attention-weights", "5000")
+
+
 @pytest.fixture(scope="module")
-def wide(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[httpx.Client]:
+def wide(_roomy: RunningService) -> Iterator[httpx.Client]:
     """Of a service that answers with all weights of the text."""
-    folder = tmp_path_factory.mktemp("thumbnails")
-    limited = local_service(checkpoint_folder, folder, "--max-attention-weights", "5000")
-    with limited as running, running.client() as client:
+    with _roomy.client() as client:
         yield client
 
 

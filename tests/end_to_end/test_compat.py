@@ -2,17 +2,16 @@
 
 import math
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.builders import MAX_LENGTH
+from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.kinds import FOREIGN, JSON, ask
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, local_service
+from tests.end_to_end.servers import RunningService
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
 LONG = "good " * MAX_LENGTH
@@ -58,24 +57,23 @@ def test_hugging_face_lists_scores_for_each_text(client: httpx.Client, path: str
 
 
 def test_scores_are_probabilities_logits_or_their_sigmoids(client: httpx.Client) -> None:
-    def scores(function: str) -> dict[str, float]:
-        body = {"inputs": TEXTS[0], "parameters": {"function_to_apply": function}}
-        (listed,) = client.post("/hf", json=body).json()
-        assert [each["score"] for each in listed] == sorted(
-            (each["score"] for each in listed), reverse=True
-        )
+    def scores(path: str, **fields: object) -> dict[str, float]:
+        answer = client.post(path, json={"inputs": TEXTS[0], **fields}).json()
+        listed = answer[0] if path == "/hf" else answer
         return {each["label"]: each["score"] for each in listed}
 
-    logits, (prediction,) = scores("none"), predictions(client, TEXTS[:1])
-
-    temperature = client.get("/model").json()["temperature"]
-    powers = {label: math.exp(logit / temperature) for label, logit in logits.items()}
-    for label, share in prediction["probabilities"].items():
-        assert math.isclose(share, powers[label] / sum(powers.values()), abs_tol=1e-5)
-        assert math.isclose(scores("softmax")[label], share, abs_tol=1e-5)
-        assert math.isclose(scores("sigmoid")[label], 1 / (1 + math.exp(-logits[label])))
-    raw = client.post("/predict", json={"inputs": TEXTS[0], "raw_scores": True}).json()
-    assert near({each["label"]: each["score"] for each in raw}, logits)
+    (prediction,) = predictions(client, TEXTS[:1])
+    logits = scores("/hf", parameters={"function_to_apply": "none"})
+    model = client.get("/model").json()
+    powers = {label: math.exp(logit / model["temperature"]) for label, logit in logits.items()}
+    shares = {label: power / sum(powers.values()) for label, power in powers.items()}
+    assert near({name: shares[name] for name in model["labels"]}, prediction["probabilities"])
+    sigmoids = {label: 1 / (1 + math.exp(-logit)) for label, logit in logits.items()}
+    assert near(scores("/hf", parameters={"function_to_apply": "sigmoid"}), sigmoids)
+    assert near(scores("/predict", raw_scores=True), logits)
+    body = {"input": TEXTS[0], "use_activation": False, "truncate_prompt_tokens": -1}
+    (entry,) = client.post("/classify", json=body).json()["data"]
+    assert near(entry["probs"], [logits[label] for label in model["labels"]])
 
 
 @pytest.mark.parametrize(
@@ -242,17 +240,8 @@ def test_requests_are_counted_by_route(running: RunningService, client: httpx.Cl
         assert running.metric(series) == before + 1
 
 
-@pytest.fixture(scope="module")
-def few(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with only the paths of MLflow, and one name."""
-    folder = tmp_path_factory.mktemp("few")
-    options = ("--compat", "mlflow", "--allowed-hosts", "127.0.0.1")
-    with local_service(checkpoint_folder, folder, *options) as running:
-        yield running
-
-
+# Only the paths of MLflow, and one name.
+few = shared("--compat", "mlflow", "--allowed-hosts", "127.0.0.1")
 OTHERS = [
     *(("POST", "/hf"), ("GET", "/health"), ("GET", "/info")),
     *(("POST", "/classify"), ("POST", "/v1/classify"), ("GET", "/v1/models")),
@@ -290,11 +279,8 @@ def test_without_hugging_face_predict_knows_no_inputs(few: RunningService) -> No
         assert sent["application/json"]["schema"] == {"$ref": "#/components/schemas/PredictRequest"}
 
 
-def test_all_can_be_switched_off(checkpoint_folder: Path, tmp_path: Path) -> None:
-    with (
-        local_service(checkpoint_folder, tmp_path, "--compat", "off") as running,
-        running.client() as client,
-    ):
+def test_all_can_be_switched_off(start: Start) -> None:
+    with start("--compat", "off") as running, running.client() as client:
         for method, path in OTHERS + MLFLOW:
             assert_nothing(client, method, path)
         assert_problem(client.post("/", json={"inputs": "good"}), 405, "method-not-allowed")
@@ -416,17 +402,8 @@ def test_what_only_other_systems_have_is_a_problem_too(client: httpx.Client) -> 
         assert "error" not in client.request(method, path).json()
 
 
-@pytest.fixture(scope="module")
-def guarded(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with keys, each with a limit."""
-    folder = tmp_path_factory.mktemp("guarded")
-    keys = "\n".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))
-    (folder / "keys").write_text(keys, encoding="ascii")
-    options = ("--api-keys-file", str(folder / "keys"), "--rate-limit", "2/hour")
-    with local_service(checkpoint_folder, folder, *options) as running:
-        yield running
+_KEYS = ",".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))
+guarded = shared("--rate-limit", "2/hour", HEADLIGHT_API_KEYS=_KEYS)
 
 
 @EACH

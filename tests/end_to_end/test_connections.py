@@ -4,12 +4,9 @@ import json
 import signal
 import socket
 from pathlib import Path
-from unittest import mock
 
-from service.http import transport
 from tests.end_to_end.servers import (
     RunningService,
-    local_service,
     receive_all,
     service,
     wait_until,
@@ -19,7 +16,6 @@ LIMIT = 250_000  # of a body
 JSON = {"content-type": "application/json"}
 CHUNKED = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
 MEGABYTE = 1_000_000
-LEFT = 'headlight_requests_total{method="POST",route="/attention",status="499"}'
 
 
 def test_clients_that_are_still_sending_get_the_413(running: RunningService) -> None:
@@ -49,18 +45,6 @@ def is_stalled(running: RunningService) -> bool:
         running.metric("headlight_requests_in_progress") == 2
         and running.metric("headlight_queue_requests") == 0
     )
-
-
-def test_who_does_not_read_is_counted_as_one_who_left(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    changes = mock.patch.object(transport, "_STALL_SECONDS", 2)
-    with local_service(checkpoint_folder, tmp_path, changes=changes) as running:
-        with connect_without_reading(running) as connection:
-            connection.sendall(attention(8))
-            wait_until(lambda: running.metric(LEFT) == 1)
-        assert running.metric("headlight_requests_in_progress") == 1
-        assert running.errors() == []
 
 
 def test_no_connection_keeps_the_process_from_ending(

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import torch
 
-from model import attribute, load_predictor, open_checkpoint, reference
+from model import Predictor, attribute, reference
 from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.kinds import EXPLANATIONS, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import ROOT, RunningService, local_service
@@ -71,18 +71,12 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
     assert abs(number(answer, "gap")) < 1e-3 < abs(change)
 
 
-def test_it_answers_what_the_package_computes(
-    client: httpx.Client, checkpoint_folder: Path
-) -> None:
-    sentence = "The plot drags, but the cast is superb!"
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
-    encoding = predictor.encode(sentence, with_tokens=True)
+def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: Predictor) -> None:
+    encoding = predictor.encode(SENTENCE, with_tokens=True)
     for method, steps in (("integrated_gradients", 9), ("gradient_x_input", None)):
         found = get(
             client,
-            sentence=sentence,
+            sentence=SENTENCE,
             label="negative",
             method=method,
             **({"steps": steps} if steps else {}),
@@ -100,37 +94,20 @@ def test_it_answers_what_the_package_computes(
         assert found["baseline_value"] == pytest.approx(expected.baseline_value, abs=1e-6)
 
 
-def test_get_and_post_agree(client: httpx.Client) -> None:
+def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
     wanted = {
-        "sentence": "not bad", "truncation": "left", "label": "negative", "steps": 7,
+        "sentence": "The PLOTS", "truncation": "left", "label": "negative", "steps": 7,
         "method": "integrated_gradients", "level": "word",
     }  # fmt: skip
     posted = client.post("/attributions", json=wanted)
     assert posted.status_code == 200
-    assert posted.json() == get(client, **wanted)
-
-
-def test_by_word_the_tokens_of_a_word_are_summed(client: httpx.Client) -> None:
-    sentence = "The PLOTS, very filming"
-    by_token = numbers(get(client, sentence=sentence))
-    answer = get(client, sentence=sentence, level="word")
-
-    assert answer["view"] == "integrated_gradients+word"
-    assert answer["tokens"] == [
-        {"text": text, "start": start, "end": end, "special": word is None, "word": word}
-        for text, start, end, word in (
-            ("[CLS]", 0, 0, None),
-            ("The", 0, 3, 0),
-            ("PLOTS,", 4, 10, 1),
-            ("very", 11, 15, 2),
-            ("filming", 16, 23, 3),
-            ("[SEP]", 0, 0, None),
-        )
-    ]
-    expected = [0, by_token[1], sum(by_token[2:5]), by_token[5], sum(by_token[6:8]), 0]
+    answer = posted.json()
+    assert answer == get(client, **wanted)
+    assert (answer["view"], answer["steps"]) == ("integrated_gradients+word", 7)
+    assert [token["text"] for token in answer["tokens"]] == ["[CLS]", "The", "PLOTS", "[SEP]"]
+    by_token = numbers(get(client, **{**wanted, "level": "token"}))
+    expected = [0, by_token[1], sum(by_token[2:-1]), 0]
     assert numbers(answer) == pytest.approx(expected, abs=1e-6)
-    simple = get(client, sentence=sentence, level="word", method="gradient_x_input")
-    assert (simple["view"], simple["steps"]) == ("gradient_x_input+word", None)
 
 
 def test_truncation(client: httpx.Client) -> None:
@@ -172,7 +149,7 @@ def test_five_labels_and_a_queue_for_a_single_text(tmp_path: Path) -> None:
 
 
 def test_importance_has_exactly_the_documented_form(
-    client: httpx.Client, checkpoint_folder: Path
+    client: httpx.Client, predictor: Predictor
 ) -> None:
     response = client.get("/importance", params={"sentence": SENTENCE, "label": "negative"})
     assert response.status_code == 200
@@ -189,9 +166,6 @@ def test_importance_has_exactly_the_documented_form(
     )
     assert (answer["view"], answer["label"]) == ("head_importance", "negative")
     assert (answer["layers"], answer["heads"]) == ([0, 1], [0, 1])
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
     computed = predictor.gradients.head_importance(predictor.encode(SENTENCE), label="negative")
     found = np.array(answer["importance"])
     assert found.shape == (2, 2)
@@ -335,11 +309,9 @@ def test_a_window_of_a_long_text(client: httpx.Client) -> None:
     assert (cut.status_code, cut.json()["type"]) == (422, "/problems/text-too-long")
 
 
-def test_too_many_numbers_are_refused_before_they_are_computed(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
+def test_too_many_numbers_are_refused_before_they_are_computed(start: Start) -> None:
     limit = ("--max-attention-weights", "98")  # 9 tokens of 2 * 4 + 2 numbers, and 2 * 4 more
-    with local_service(checkpoint_folder, tmp_path, *limit) as running, running.client() as client:
+    with start(*limit) as running, running.client() as client:
         assert len(steps_of(client, sentence="good " * 7)["tokens"]) == 9
         computed = running.metric("headlight_texts_total")
         assert_problem(

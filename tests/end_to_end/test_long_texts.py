@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_members, assert_problem
 from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
@@ -83,10 +84,8 @@ def test_abstaining_keeps_the_windows(client: httpx.Client) -> None:
     assert (unsure["label"], unsure["windows"]) == (None, 6)
 
 
-def test_attention_of_a_window_is_that_of_its_text_alone(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    with local_service(checkpoint_folder, tmp_path) as server, server.client() as client:
+def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
+    with start() as server, server.client() as client:
         for number, part in enumerate(parts_of(LONG)):
             before = sum(len(word) + 1 for word in LONG.split()[: number * STEP])
             fields = {"truncation": "window", "window": number}
@@ -173,17 +172,11 @@ def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> 
 
 def test_sentences_abstain_too(client: httpx.Client) -> None:
     (plain,) = divided(client, TEXT)
-    scores = sorted(each["score"] for each in plain["sentences"])
-    (unsure,) = divided(client, TEXT, abstain_below=scores[2])
-    labels = [each["label"] for each in plain["sentences"]]
-    expected = [
-        label if each["score"] >= scores[2] else None
-        for label, each in zip(labels, plain["sentences"], strict=True)
-    ]
-    assert [each["label"] for each in unsure["sentences"]] == expected
-    assert [each["score"] for each in unsure["sentences"]] == pytest.approx(
-        [each["score"] for each in plain["sentences"]], abs=TOLERANCE
-    )
+    below = sorted(each["score"] for each in plain["sentences"])[2]
+    (unsure,) = divided(client, TEXT, abstain_below=below)
+    for one, other in zip(plain["sentences"], unsure["sentences"], strict=True):
+        assert other["label"] == (one["label"] if one["score"] >= below else None)
+        assert other["score"] == pytest.approx(one["score"], abs=TOLERANCE)
 
 
 def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:

@@ -154,6 +154,12 @@ def test_paths_of_kserve(client: httpx.Client) -> None:
     assert client.get(f"/v2/models/tiny/versions/{version}").json() == metadata
     versioned = client.post(f"/v2/models/tiny/versions/{version}/infer", json=tensor(["good"]))
     assert outputs_of(versioned) == outputs_of(ask(client, "good"))
+    # The same name, spelled in another way; and one that nothing has.
+    assert client.post("/v2/models/ti%6ey/infer", json=tensor(["a"])).status_code == 200
+    other = client.post(f"/v2/models/other/versions/{version}/infer", json=tensor(["a"]))
+    assert_problem(other, 404, "not-found", foreign=True)
+    assert "other" not in other.text
+    assert_problem(client.get(INFER), 405, "method-not-allowed", foreign=True)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -222,7 +228,6 @@ WRONG: list[tuple[Any, tuple[str | int, ...]]] = [
     ({"inputs": []}, ("inputs",)),
     ({"inputs": [{}] * 50_000}, ("inputs",)),
     (changed(name="texts"), ("inputs", 0, "name")),
-    (changed(name=["text"]), ("inputs", 0, "name")),
     (changed(datatype="FP32"), ("inputs", 0, "datatype")),
     (changed(data=...), ("inputs", 0)),
     (changed(parameters={"binary_data_size": 4}), ("inputs", 0)),
@@ -233,7 +238,6 @@ WRONG: list[tuple[Any, tuple[str | int, ...]]] = [
     ),
     (changed(shape=[2]), ("inputs", 0, "data")),
     (changed(shape=[1, 1, 1]), ("inputs", 0, "shape")),
-    (changed(shape=[]), ("inputs", 0, "shape")),
     (changed(shape=[-1]), ("inputs", 0, "shape", 0)),
     (changed(shape=[1.0]), ("inputs", 0, "shape", 0)),
     (changed(shape=[10**30]), ("inputs", 0, "shape")),
@@ -241,8 +245,6 @@ WRONG: list[tuple[Any, tuple[str | int, ...]]] = [
     (changed(data=["a"] * 41), ("inputs", 0, "data")),
     (changed(shape=[0], data=[]), ("inputs", 0, "data")),
     (changed(data=[7]), ("inputs", 0, "data", 0)),
-    (changed(data=[["good"]]), ("inputs", 0, "data")),
-    (changed(data="good"), ("inputs", 0, "data")),
     (changed(data=["lone \udc80"]), ("inputs", 0, "data", 0)),
     (changed(secret=1), ("inputs", 0)),
     (tensor(["a"], secret=1), ()),
@@ -300,27 +302,6 @@ def test_what_is_no_body_is_a_problem(client: httpx.Client) -> None:
     assert_problem(cut, 422, "invalid-request", ("body", "inputs"), foreign=True)
 
 
-def test_what_is_not_served_is_not_found(client: httpx.Client) -> None:
-    version = client.get("/model").json()["version"]
-    for path in (
-        *("/v2/models/other", "/v2/models/other/ready", "/v2/models/tiny/versions/1"),
-        *("/v2/models/tiny/versions/1/ready", "/v2/models/tiny/stats"),
-    ):
-        answer = client.get(path)
-        assert_problem(answer, 404, "not-found", foreign=True)
-        assert "other" not in answer.text
-    for path in (
-        *("/v2/models/other/infer", f"/v2/models/other/versions/{version}/infer"),
-        *("/v2/models/tiny/versions/1/infer", "/v2/repository/index"),
-    ):
-        answer = client.post(path, json=tensor(["a"]))
-        assert_problem(answer, 404, "not-found", foreign=True)
-        assert "other" not in answer.text
-    # The same name, spelled in another way.
-    assert client.post("/v2/models/ti%6ey/infer", json=tensor(["a"])).status_code == 200
-    assert_problem(client.get(INFER), 405, "method-not-allowed", foreign=True)
-
-
 @pytest.mark.parametrize("outputs", [(), ("attention",)])
 def test_a_parameter_is_a_deadline_too(start: Start, tmp_path: Path, outputs: list[str]) -> None:
     with start() as running, running.client() as client:
@@ -338,14 +319,14 @@ def test_a_parameter_is_a_deadline_too(start: Start, tmp_path: Path, outputs: li
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_only_pages_that_are_named_may_ask(
-    checkpoint_folder: Path, tmp_path: Path, client: httpx.Client, allowed: bool
+    start: Start, client: httpx.Client, allowed: bool
 ) -> None:
     """A browser sends a body without a type to any server, and asks it nothing before."""
     page = {"origin": "https://a.example", "sec-fetch-site": "cross-site"}
     content, headers = packed(b"good")
     options = ("--allowed-origins", "https://a.example")
     with (
-        local_service(checkpoint_folder, tmp_path, *options) as running,
+        start(*options) as running,
         running.client() if allowed else nullcontext(client) as asking,
     ):
         answer = asking.post(INFER, content=content, headers={**headers, **page})

@@ -285,14 +285,9 @@ def test_head_and_what_a_browser_keeps(client: httpx.Client, path: str) -> None:
     assert client.get(path, headers=other).status_code == 200
 
 
-def test_an_unknown_word(client: httpx.Client) -> None:
-    for path in ("/problems/Canary", "/problems/overloaded%3Cb%3E"):
-        refused = client.get(path)
-        assert_problem(refused, 404, "not-found")
-    assert client.get("/problems/").status_code == 404
-
-
-def test_they_are_counted_by_their_route(running: RunningService, client: httpx.Client) -> None:
+def test_an_unknown_word_is_no_label_of_a_series(
+    running: RunningService, client: httpx.Client
+) -> None:
     def counted() -> list[float]:
         labels = 'method="GET",route="/problems/{word}"'
         names = [f'headlight_requests_total{{{labels},status="{status}"}}' for status in (200, 404)]
@@ -300,6 +295,6 @@ def test_they_are_counted_by_their_route(running: RunningService, client: httpx.
 
     before = counted()
     client.get("/problems/timeout")
-    client.get("/problems/Canary")
+    assert_problem(client.get("/problems/Canary"), 404, "not-found")
     assert counted() == [count + 1 for count in before]
     assert "Canary" not in running.metrics()

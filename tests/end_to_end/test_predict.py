@@ -2,17 +2,14 @@
 
 import hashlib
 import random
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from model import load_predictor, open_checkpoint
-from model.backends.device import choose_device, choose_dtype
+from model import Predictor
 from tests.builders import MAX_LENGTH, WORDS
 from tests.end_to_end.problems import assert_members
-from tests.end_to_end.servers import RunningService
 
 TOLERANCE = 1e-5
 
@@ -53,13 +50,7 @@ def test_an_answer_has_exactly_the_documented_form(
     assert prediction["truncated"] is False
 
 
-def test_answers_are_those_of_the_model_itself(
-    client: httpx.Client, checkpoint_folder: Path
-) -> None:
-    device = choose_device("cpu")
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=device, dtype=choose_dtype("float32", device)
-    )
+def test_answers_are_those_of_the_model_itself(client: httpx.Client, predictor: Predictor) -> None:
     sentences = random_sentences(20, seed=1)
     for sentence, served in zip(sentences, ask(client, *sentences), strict=True):
         (expected,) = predictor.predict([predictor.encode(sentence)])
@@ -74,24 +65,6 @@ def test_a_sentence_gets_the_same_answer_alone_and_in_any_batch(client: httpx.Cl
         (alone,) = ask(client, sentence)
         assert alone["probabilities"] == pytest.approx(among_others["probabilities"], abs=TOLERANCE)
         assert alone["token_count"] == among_others["token_count"]
-
-
-def test_concurrent_clients_each_get_their_own_answer(running: RunningService) -> None:
-    requests = [random_sentences(1 + seed % 40, seed=seed) for seed in range(60)]
-    with running.client() as client:
-        known = {
-            sentence: prediction
-            for request in requests
-            for sentence, prediction in zip(request, ask(client, *request), strict=True)
-        }
-        with ThreadPoolExecutor(max_workers=16) as pool:
-            answers = list(pool.map(lambda request: ask(client, *request), requests))
-    assert len({prediction["score"] for prediction in known.values()}) > 500
-    for request, answer in zip(requests, answers, strict=True):
-        for sentence, prediction in zip(request, answer, strict=True):
-            assert prediction["probabilities"] == pytest.approx(
-                known[sentence]["probabilities"], abs=TOLERANCE
-            )
 
 
 def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client) -> None:

@@ -16,6 +16,7 @@ from service.api.schemas import ModelAnswer
 from service.errors import ALL_ERRORS, Refusal
 from tests.builders import VOCABULARY
 from tests.deploy.queries import board, panel_queries, rules
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.servers import ROOT, RunningService, local_service, wait_until
 
 SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
@@ -87,15 +88,12 @@ def test_an_idle_replica_has_few_series_and_all_that_rules_read(tmp_path: Path) 
     assert all(f'headlight_refused_requests_total{{reason="{each}"}}' in found for each in Refusal)
 
 
-def test_what_is_asked_is_counted(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_what_is_asked_is_counted(start: Start) -> None:
     options = (
         *("--max-batch-tokens", "16", "--allowed-hosts", "127.0.0.1"),
         *("--allowed-origins", "https://fine.org"),
     )
-    with (
-        local_service(checkpoint_folder, tmp_path, *options) as running,
-        running.client() as client,
-    ):
+    with start(*options) as running, running.client() as client:
         before = series(client)
         client.post("/predict", json={"sentences": ["a", "good film", "bad " * 40]})
         client.post("/predict", json={"sentences": ["a", " "], "on_error": "item"})
@@ -253,25 +251,6 @@ def test_the_examples_work_and_answer_as_documented(
                     tried[path] += 1
     assert sum(tried[path] for path in _own(document)) == 20
     assert tried.keys() == document["paths"].keys()
-
-
-def test_problems_are_documented_as_they_come(
-    running: RunningService, document: dict[str, Any]
-) -> None:
-    with running.client() as client:
-        for method, path, kwargs in (
-            ("post", "/predict", {"content": b"{}"}),
-            ("post", "/predict", {"json": {}}),
-            ("post", "/attention", {"json": {"sentence": "a " * 30}}),
-            ("get", "/attention", {"params": {"layer": "x"}}),
-            ("post", "/attention/steps", {"json": {"sentence": "a", "layer": 9}}),
-            ("get", "/attributions", {"params": {"sentence": "a", "label": "x"}}),
-            ("post", "/importance", {"json": {"sentence": "a", "label": "x"}}),
-            ("get", "/model", {"headers": {"accept": "image/png"}}),
-        ):
-            response = client.request(method, path, **kwargs)
-            assert response.status_code >= 400
-            _check(document, document["paths"][path][method], response)
 
 
 def _own(document: dict[str, Any]) -> dict[str, Any]:
