@@ -15,7 +15,6 @@ from tests.end_to_end.servers import (
 LIMIT = 250_000  # of a body
 JSON = {"content-type": "application/json"}
 CHUNKED = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
-MEGABYTE = 1_000_000
 
 
 def test_clients_that_are_still_sending_get_the_413(running: RunningService) -> None:

@@ -78,28 +78,6 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
     assert truncated == {"name": "truncated", "datatype": "BOOL", "shape": [1], "data": [False]}
 
 
-def test_json_is_answered_with_json_unless_bytes_are_asked_for(client: httpx.Client) -> None:
-    plain = ask(client, "good")
-    assert list(outputs_of(plain)) == [
-        "label",
-        "probabilities",
-        "logits",
-        "token_count",
-        "truncated",
-    ]
-    binary = ask(client, "good", parameters={"binary_data_output": True})
-    assert binary.headers["content-type"] == "application/octet-stream"
-    size = int(binary.headers[LENGTH])
-    head, behind = json.loads(binary.content[:size]), binary.content[size:]
-    sizes = [output["parameters"]["binary_data_size"] for output in head["outputs"]]
-    assert sizes == [4 + 8, 8, 8, 4, 1]
-    assert len(behind) == sum(sizes)
-    size, label, *numbers, count, truncated = struct.unpack("<I8s4fi?", behind)
-    assert (size, label, count, truncated) == (8, b"negative", 3, False)
-    expected = [*outputs_of(plain)["probabilities"]["data"], *outputs_of(plain)["logits"]["data"]]
-    assert numbers == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.parametrize("named", [None, "application/octet-stream", "application/json; a=b"])
 @pytest.mark.parametrize("encoding", [None, "gzip", "identity"])
 def test_the_type_of_a_body_may_be_left_out(
