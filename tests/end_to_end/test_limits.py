@@ -16,7 +16,7 @@ from tests.end_to_end.servers import RunningService
 JSON = {"content-type": "application/json"}
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
-    *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "7.5"),
+    *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "60.5"),
     *("--max-item-sentences", "40"),
 )
 
@@ -158,7 +158,7 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_normalized_characters": 1_000_000,
         "max_queue_tokens": 4096,
         "max_connections": 20,
-        "request_timeout": 7.5,
+        "request_timeout": 60.5,
         "rate_limit": None,
         "token_quota": None,
     }
