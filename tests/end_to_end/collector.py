@@ -28,14 +28,7 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
 
 @dataclass(slots=True)
 class Received:
-    """One export.
-
-    Args:
-        path: that it came to.
-        headers: names in lower case.
-        content: the bytes of the message, no longer compressed.
-        message: the same, decoded.
-    """
+    """One export, with its names of headers in lower case and its content uncompressed."""
 
     path: str
     headers: dict[str, str]
@@ -45,15 +38,7 @@ class Received:
 
 @dataclass(slots=True)
 class Collector:
-    """What came so far.
-
-    Args:
-        port: on 127.0.0.1.
-        received: in order.
-        asked: how many exports began.
-        status: that exports get.
-        open: cleared to let exports hang.
-    """
+    """What came so far; `asked` counts the exports that began, and clearing `open` hangs them."""
 
     port: int = 0
     received: list[Received] = field(default_factory=list)

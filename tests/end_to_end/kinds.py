@@ -14,11 +14,8 @@ JSON = {"content-type": "application/json"}
 class Kind:
     """A kind of requests.
 
-    Args:
-        path: where they go.
-        body: makes the body of texts; kinds for one text take the first.
-        loc: where a problem says that a text is.
-        foreign: whether it is of another system, whose problems have `error`.
+    `body` makes a body of texts (kinds for one text take the first), `loc` says where a problem
+    places the text at an index, and problems of a `foreign` kind have the member `error`.
     """
 
     path: str

@@ -10,10 +10,9 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `gradient`, `explicit`: as `pass`, only for passes with gradients or for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
-- `lost`: the stage at which the device is lost: `prepare`, `predict`, `explain`, `to_host`,
-  `gradients`, `probe` or `warm_up`
+- `lost`: the stage at which the device is lost: `predict`, `explain`, `to_host`, `gradients` or
+  `probe`
 - `poison`: the word whose embedding is too large to compute with, read at the start
-- `take`: lets the choice of the next batch fail; with `once` it fails once
 - `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
 """
 
@@ -30,7 +29,6 @@ import torch
 from tokenizers import Regex, pre_tokenizers
 
 import service.app
-import service.inference.waiting
 from model import (
     AttentionOptions,
     Batch,
@@ -48,7 +46,6 @@ from model.errors import NotFiniteError
 from model.loading import load
 from model.predictor import PathName
 from service.__main__ import main
-from service.inference.scheduler import Schedule
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
@@ -60,26 +57,18 @@ class MisbehavingPredictor(Predictor):
     folder: Path
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
-        """Counts, and then what the real one does."""
         count(self.folder / "begun", len(encodings))
         misbehave(self.folder / "pass", encodings)
         count(self.folder / "computed", len(encodings))
         return super()._predict(encodings)
 
     def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
-        """Counts, and then what the real one does."""
         misbehave(self.folder / "explicit")
         misbehave(self.folder / "pass", [question.encoding for question in questions])
         count(self.folder / "computed", len(questions))
         return super()._explain(questions)
 
-    def warm_up(self) -> None:
-        """What the real one does, unless the device is lost."""
-        lose(self.folder, "warm_up")
-        super().warm_up()
-
     def probe(self, path: PathName = "fused") -> None:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "probe")
         super().probe(path)
 
@@ -89,38 +78,26 @@ class MisbehavingRunner(Runner):
 
     folder: Path
 
-    def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        """What the real one does, unless the device is lost."""
-        lose(self.folder, "prepare")
-        return super().prepare(encodings)
-
     def predict(self, batch: Batch) -> Pass:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "predict")
         return super().predict(batch)
 
     def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "explain")
         return super().explain(batch, selection)
 
     def to_host(self, started: Pass) -> HostOutput:
-        """What the real one does, unless the device is lost."""
         lose(self.folder, "to_host")
         return super().to_host(started)
 
 
 class MisbehavingGradients(Gradients):
-    """Real gradients that first do as the files say; a pass counts as one text."""
+    """Real gradients that first do as the files say."""
 
     folder: Path
 
     def _batch(self, encoding: Encoding, size: int) -> Batch:
-        """Counts, and then what the real one does; every pass asks for one."""
-        lose(self.folder, "gradients")
-        misbehave(self.folder / "gradient", [encoding])
-        misbehave(self.folder / "pass", [encoding])
-        count(self.folder / "computed", 1)
+        misbehave_in_gradients(self.folder, encoding)
         return super()._batch(encoding, size)
 
 
@@ -130,12 +107,16 @@ class MisbehavingInspector(HeadInspector):
     folder: Path
 
     def _batch(self, encoding: Encoding) -> Batch:
-        """Counts, and then what the real one does."""
-        lose(self.folder, "gradients")
-        misbehave(self.folder / "gradient", [encoding])
-        misbehave(self.folder / "pass", [encoding])
-        count(self.folder / "computed", 1)
+        misbehave_in_gradients(self.folder, encoding)
         return super()._batch(encoding)
+
+
+def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:
+    """Does as the files say; a pass counts as one text."""
+    lose(folder, "gradients")
+    misbehave(folder / "gradient", [encoding])
+    misbehave(folder / "pass", [encoding])
+    count(folder / "computed", 1)
 
 
 def count(file: Path, texts: int) -> None:
@@ -160,26 +141,20 @@ def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
     # A file that is empty is being written.
     while ((text := read(order)) == "" or _holds(text, len(texts))) and time.monotonic() < until:
         time.sleep(0.01)
-    if text is not None and not text.startswith("hold"):
-        if text == "fail":
-            raise RuntimeError("told to fail")
-        if text == "exit":
-            raise Exit
-        if text.startswith("bad "):
-            if any(int(text.removeprefix("bad ")) in each.input_ids for each in texts):
-                raise RuntimeError("told to fail")
-            return
-        if text.startswith("room "):
-            if len(texts) > int(text.removeprefix("room ")):
-                raise torch.OutOfMemoryError("told to run out of memory")
-            return
-        time.sleep(float(text))
+    word, _, number = (text or "hold").partition(" ")
+    if word == "exit":
+        raise Exit
+    if word == "fail" or (word == "bad" and any(int(number) in each.input_ids for each in texts)):
+        raise RuntimeError("told to fail")
+    if word == "room" and len(texts) > int(number):
+        raise torch.OutOfMemoryError("told to run out of memory")
+    if word not in ("hold", "bad", "room"):
+        time.sleep(float(word))
 
 
 def _holds(text: str | None, texts: int) -> bool:
-    if text is None or not text.startswith("hold"):
-        return False
-    return texts >= int(text.removeprefix("hold").strip() or 1)
+    word, _, number = (text or "").partition(" ")
+    return word == "hold" and texts >= int(number or 1)
 
 
 def read(order: Path) -> str | None:
@@ -216,31 +191,12 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
     return predictor
 
 
-class MisbehavingSchedule(Schedule[Any]):
-    """A real schedule that fails as a file says."""
-
-    def __init__(self, folder: Path, max_batch_tokens: int) -> None:
-        super().__init__(max_batch_tokens)
-        self._folder = folder
-
-    def take(self, *args: Any, **options: Any) -> list[Any]:  # noqa: ANN401
-        """Fails as the file says, else takes."""
-        order = read(self._folder / "take")
-        if order == "once":
-            (self._folder / "take").unlink()
-        if order is not None:
-            raise RuntimeError("told to fail")
-        return super().take(*args, **options)
-
-
 @contextmanager
 def patches(folder: Path) -> Iterator[None]:
     """Lets services of this process that start meanwhile do as the files in a folder say."""
-    schedule = partial(MisbehavingSchedule, folder)
     with (
         mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
         mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
-        mock.patch.object(service.inference.waiting, "Schedule", schedule),
     ):
         yield
 

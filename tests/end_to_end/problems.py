@@ -21,13 +21,8 @@ def assert_problem(
 ) -> None:
     """Checks a problem as a whole, headers included; its prose has tests beside the code.
 
-    Args:
-        response: the answer.
-        status: its status.
-        kind: the last word of its type.
-        locs: where its errors are; none if it names no place.
-        says: a part of its detail.
-        foreign: whether it has the member `error` of other systems too.
+    `kind` is the last word of its type, `locs` are the places of its errors, `says` is a part of
+    its detail, and a `foreign` one also has the member `error` of other systems.
     """
     members = response.json()
     assert response.status_code == status, response.text
@@ -48,16 +43,7 @@ def assert_members(
     says: str = "",
     later: bool = False,
 ) -> None:
-    """Checks the members of a problem, in their order.
-
-    Args:
-        members: the problem.
-        status: its status.
-        kind: the last word of its type.
-        locs: where its errors are.
-        says: a part of its detail.
-        later: whether it says when to come back.
-    """
+    """Checks the members of a problem, in their order; `later` ones say when to come back."""
     names = ["type", "title", "status", "detail", *["errors"] * bool(locs)]
     assert list(members) == names + ["retry_after"] * later
     assert members["type"] == f"/problems/{kind}"

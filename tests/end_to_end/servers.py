@@ -29,13 +29,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """Where a service answers.
-
-    Args:
-        process: its process, if it has its own.
-        url: its address without a slash at the end.
-        log: the file that its lines go to.
-    """
+    """A service: its URL without a slash at the end, its log, and its process if it has one."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -146,13 +140,8 @@ def service(
 ) -> Iterator[RunningService]:
     """Runs the service as a process until the block ends.
 
-    Args:
-        checkpoint: the folder to serve.
-        folder: where the log goes.
-        options: options of the command line.
-        settings: environment variables.
-        program: what Python runs.
-        ready: whether to wait until it is ready, or only until it accepts.
+    Its log goes to `folder`, and `program` is what Python runs. It is waited for until it is
+    `ready`, or only until it accepts.
     """
     log = folder / "service.log"
     command = [sys.executable, *program, "--port", "0", "--checkpoint", str(checkpoint)]
@@ -204,13 +193,7 @@ def local_service(
 ) -> Iterator[RunningService]:
     """Runs the service on a thread until the block ends: the same, but starts in a blink.
 
-    Args:
-        checkpoint: the folder to serve.
-        folder: where the log goes.
-        options: options of the command line.
-        settings: environment variables.
-        changes: patches that hold while it runs.
-        ready: whether to wait until it is ready, or only until it accepts.
+    The patches of `changes` hold while it runs.
     """
     defaults = ("--dtype", "float32", "--threads", "1")
     arguments = [*("--port", "0", "--checkpoint", str(checkpoint)), *defaults, *options]

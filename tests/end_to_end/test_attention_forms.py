@@ -4,7 +4,6 @@ import csv
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import local_service
+from tests.end_to_end.servers import RunningService
 
 TEXT = 'not "bad", ok'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,19 +49,12 @@ def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) 
     media_type = FORMS[form].partition(";")[0]
     query = "/attention?sentence=ok&layer=0&head=0"
     accepted = client.get(query, headers={"accept": f"{media_type}, */*;q=0.1"})
-    named = client.get(f"{query}&format={form}", headers={"accept": "*/*"})
+    named = client.get(f"{query}&format={form}", headers={"accept": "application/json"})
     for response in (accepted, named):
         assert response.status_code == 200
         assert response.headers["content-type"] == FORMS[form]
         assert response.headers["cache-control"] == "no-store"
     assert accepted.content == named.content
-
-
-def test_a_name_goes_before_accept(client: httpx.Client) -> None:
-    response = client.get(
-        "/attention?sentence=ok&format=csv", headers={"accept": "application/json"}
-    )
-    assert response.headers["content-type"] == FORMS["csv"]
 
 
 def test_arrays_hold_what_json_holds(client: httpx.Client) -> None:
@@ -133,15 +126,6 @@ def test_a_table_has_a_line_for_each_weight(client: httpx.Client) -> None:
     assert lines == expected
 
 
-def test_a_table_leaves_out_the_numbers_of_what_was_joined(client: httpx.Client) -> None:
-    mean = table(ask(client, "csv", sentences=["ok", "good"], reduce="mean"))
-    assert {(line["sentence"], line["layer"], line["head"]) for line in mean} == {
-        (sentence, layer, "") for sentence in "01" for layer in "01"
-    }
-    joined = table(ask(client, "csv", sentence="ok", reduce="rollout"))
-    assert {(line["layer"], line["head"]) for line in joined} == {("", "")}
-
-
 def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:
     answer = raw(client, sentence="not bad", layer=[1])
     picture = ET.fromstring(ask(client, "svg", sentence="not bad", layer=[1]))  # noqa: S314 - ours
@@ -181,24 +165,12 @@ def test_a_picture_of_what_was_joined_says_of_what(client: httpx.Client) -> None
     assert content.count("data-sentence=") == 2
 
 
-@pytest.mark.parametrize(("form", "limit"), [("csv", 100), ("svg", 400)])
-def test_long_forms_have_limits_of_their_own(client: httpx.Client, form: str, limit: int) -> None:
-    most = round(limit**0.5) - 2
-    body = {"layer": [0], "head": [0], "format": form}
-    assert client.post("/attention", json={"sentence": "a " * most, **body}).status_code == 200
-    assert_problem(
-        client.post("/attention", json={"sentence": "a " * (most + 1), **body}),
-        413,
-        "too-many-weights",
-    )
-
-
-def test_long_words_are_not_repeated_without_end(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_long_words_are_not_repeated_without_end(start: Start) -> None:
     """Half a megabyte of a request would make gigabytes, within the limit of weights."""
     words = ["x" * 400_000, *["ok"] * 10]
     named = ["[CLS]", *words, "[SEP]"]
     fields = {"sentence": " ".join(words), "level": "word"}
-    with local_service(checkpoint_folder, tmp_path) as running, running.client() as client:
+    with start() as running, running.client() as client:
         for form in ("npz", "csv", "svg"):
             refused = client.post("/attention", json={**fields, "format": form})
             says = "the longest has 400000 characters"
@@ -229,14 +201,13 @@ def test_no_text_of_a_picture_is_cut(client: httpx.Client, fields: dict[str, obj
 MANY = "a good film with a plot that drags but a cast so warm that it is good"
 
 
+_roomy = shared("--max-attention-weights", "5000")
+
+
 @pytest.fixture(scope="module")
-def wide(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[httpx.Client]:
+def wide(_roomy: RunningService) -> Iterator[httpx.Client]:
     """Of a service that answers with all weights of the text."""
-    folder = tmp_path_factory.mktemp("thumbnails")
-    limited = local_service(checkpoint_folder, folder, "--max-attention-weights", "5000")
-    with limited as running, running.client() as client:
+    with _roomy.client() as client:
         yield client
 
 
@@ -306,13 +277,6 @@ def test_several_texts_and_a_query(wide: httpx.Client) -> None:
     assert wide.get("/attention", params=query).json() == thumb(wide, thumbnail=9)
     assert np.array(first["attention"]).shape[-1] == 9
     assert np.array(second["attention"]).shape[-1] == len(second["tokens"]) < 9
-
-
-def test_the_limit_is_published(wide: httpx.Client) -> None:
-    most = wide.get("/model").json()["limits"]["max_thumbnail"]
-    thumb(wide, thumbnail=most)
-    response = wide.post("/attention", json={"sentence": MANY, "thumbnail": most + 1})
-    assert_problem(response, 422, "invalid-request", ("body", "thumbnail"), says=str(most))
 
 
 def test_too_many_cells_are_refused(wide: httpx.Client) -> None:

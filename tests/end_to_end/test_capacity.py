@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from service.http import memory_watch, transport
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, local_service, service, wait_until
+from tests.end_to_end.servers import RunningService, service, wait_until
 from tests.resilience.readers import slow_readers
 
 FULL = "all connections are taken"
@@ -82,16 +83,11 @@ def test_health_is_answered_beside_more_connections_than_there_may_be(
         assert running.errors() == []
 
 
-def test_slow_readers_take_no_more_than_their_share(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
+def test_slow_readers_take_no_more_than_their_share(start: Start) -> None:
     most = 70_000_000
     limits = ("--max-sending-bytes", str(most), "--request-timeout", "600")
     changes = mock.patch.object(transport, "_STALL_SECONDS", 10)
-    with (
-        local_service(checkpoint_folder, tmp_path, *limits, changes=changes) as running,
-        running.client() as answers,
-    ):
+    with start(*limits, changes=changes) as running, running.client() as answers:
         whole = answers.post("/attention", json=LARGE)
         assert whole.status_code == 200
         assert 12_000_000 < len(whole.content) < 14_000_000
@@ -110,7 +106,7 @@ def test_slow_readers_take_no_more_than_their_share(
 
 
 def test_a_full_memory_refuses_the_large_first_and_never_health(
-    checkpoint_folder: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "own").write_text("0::/app\n", "ascii")
     group = tmp_path / "app"
@@ -134,10 +130,7 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
 
     fill_at = group / "memory.current"
     fill_at.write_text("0", "ascii")
-    with (
-        local_service(checkpoint_folder, tmp_path, changes=changes) as running,
-        running.client() as client,
-    ):
+    with start(changes=changes) as running, running.client() as client:
         assert fill(0.90) == [200, 200, 200, 200]
         assert fill(0.92) == [200, 200, 503, 503]
         assert fill(0.96) == [200, 503, 503, 503]

@@ -6,7 +6,6 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.builders import WORDS, tiny_conv_checkpoint
 from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_explanations import assert_multiplied_out, row_of, steps_of
 from tests.shared_data import shared_file
@@ -68,56 +67,21 @@ def test_the_model_says_what_it_is(course: httpx.Client) -> None:
     assert metric["accuracy"] > 0.7
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["masked", "unmasked"])
-def tiny(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[httpx.Client]:
-    """A service with a tiny network of that kind, in both its forms."""
-    folder = tmp_path_factory.mktemp("conv")
-    checkpoint = tiny_conv_checkpoint(folder / "conv", mask_padding=request.param)
-    with local_service(checkpoint, folder) as running, running.client() as client:
-        yield client
-
-
-def test_a_sentence_gets_the_same_answer_alone_and_in_a_batch(tiny: httpx.Client) -> None:
-    sentences = ["good", "a very long dull film, was it not?", "!!!", " ".join(WORDS)]
-    together = tiny.post("/predict", json={"sentences": sentences}).json()["predictions"]
-
-    for sentence, answer in zip(sentences, together, strict=True):
-        (alone,) = tiny.post("/predict", json={"sentences": [sentence]}).json()["predictions"]
-        assert alone["probabilities"] == pytest.approx(answer["probabilities"], abs=1e-5)
-        assert alone["token_count"] == answer["token_count"]
-    assert [answer["truncated"] for answer in together] == [False, False, False, True]
-
-
-@pytest.mark.parametrize("sentence", ["good film", "!!!", "\N{THUMBS UP SIGN}", " ".join(WORDS)])
-def test_every_row_sums_to_1_whatever_the_text(tiny: httpx.Client, sentence: str) -> None:
-    answer = tiny.get("/attention", params={"sentence": sentence}).json()
-
-    weights = np.array(answer["attention"])
-    length = len(answer["tokens"])
-    assert weights.shape == (1, 2, length, length)
-    assert length == answer["prediction"]["token_count"]
-    assert np.abs(weights.sum(axis=-1) - 1).max() <= 1e-5
-    for token in answer["tokens"]:
-        assert token["special"] is (token["word"] is None)
-
-
-def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(tiny: httpx.Client) -> None:
+def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(course: httpx.Client) -> None:
     asked = {"sentence": "good film"}
-    mean = tiny.get("/attention", params={**asked, "reduce": "mean"}).json()
-    rollout = tiny.get("/attention", params={**asked, "reduce": "rollout"}).json()
+    mean = course.get("/attention", params={**asked, "reduce": "mean"}).json()
+    rollout = course.get("/attention", params={**asked, "reduce": "rollout"}).json()
 
     np.testing.assert_allclose(rollout["attention"], mean["attention"], atol=1e-6)
 
 
 @pytest.mark.parametrize("sentence", ["a good film", "!!!", "not " * 20])
-def test_it_has_attributions_importance_and_steps(tiny: httpx.Client, sentence: str) -> None:
-    answer = tiny.get("/attributions", params={"sentence": sentence}).json()
+def test_it_has_attributions_importance_and_steps(course: httpx.Client, sentence: str) -> None:
+    answer = course.get("/attributions", params={"sentence": sentence}).json()
     for token, share in zip(answer["tokens"], answer["attributions"], strict=True):
         assert (share == 0) is token["special"]
-    answer = tiny.get("/importance", params={"sentence": sentence}).json()
-    assert (answer["layers"], answer["heads"]) == ([0], [0, 1])
-    assert np.array(answer["importance"]).shape == (1, 2)
-    steps = steps_of(tiny, sentence=sentence, layer=0, query=0)
-    assert_multiplied_out(steps, row_of(tiny, steps, sentence=sentence))
+    answer = course.get("/importance", params={"sentence": sentence}).json()
+    assert (answer["layers"], answer["heads"]) == ([0], [0, 1, 2, 3])
+    assert np.array(answer["importance"]).shape == (1, 4)
+    steps = steps_of(course, sentence=sentence, layer=0, query=0)
+    assert_multiplied_out(steps, row_of(course, steps, sentence=sentence))

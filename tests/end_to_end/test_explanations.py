@@ -4,18 +4,18 @@ import html
 import inspect
 import math
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import torch
 
-from model import attribute, load_predictor, open_checkpoint, reference
+from model import Predictor, attribute, reference
 from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
+from tests.end_to_end.conftest import Start
+from tests.end_to_end.kinds import EXPLANATIONS, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import ROOT, RunningService, local_service
 
@@ -71,18 +71,12 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
     assert abs(number(answer, "gap")) < 1e-3 < abs(change)
 
 
-def test_it_answers_what_the_package_computes(
-    client: httpx.Client, checkpoint_folder: Path
-) -> None:
-    sentence = "The plot drags, but the cast is superb!"
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
-    encoding = predictor.encode(sentence, with_tokens=True)
+def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: Predictor) -> None:
+    encoding = predictor.encode(SENTENCE, with_tokens=True)
     for method, steps in (("integrated_gradients", 9), ("gradient_x_input", None)):
         found = get(
             client,
-            sentence=sentence,
+            sentence=SENTENCE,
             label="negative",
             method=method,
             **({"steps": steps} if steps else {}),
@@ -100,70 +94,20 @@ def test_it_answers_what_the_package_computes(
         assert found["baseline_value"] == pytest.approx(expected.baseline_value, abs=1e-6)
 
 
-def test_get_and_post_agree(client: httpx.Client) -> None:
+def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
     wanted = {
-        "sentence": "not bad", "truncation": "left", "label": "negative", "steps": 7,
+        "sentence": "The PLOTS", "truncation": "left", "label": "negative", "steps": 7,
         "method": "integrated_gradients", "level": "word",
     }  # fmt: skip
     posted = client.post("/attributions", json=wanted)
     assert posted.status_code == 200
-    assert posted.json() == get(client, **wanted)
-
-
-def test_by_word_the_tokens_of_a_word_are_summed(client: httpx.Client) -> None:
-    sentence = "The PLOTS, very filming"
-    by_token = numbers(get(client, sentence=sentence))
-    answer = get(client, sentence=sentence, level="word")
-
-    assert answer["view"] == "integrated_gradients+word"
-    assert answer["tokens"] == [
-        {"text": text, "start": start, "end": end, "special": word is None, "word": word}
-        for text, start, end, word in (
-            ("[CLS]", 0, 0, None),
-            ("The", 0, 3, 0),
-            ("PLOTS,", 4, 10, 1),
-            ("very", 11, 15, 2),
-            ("filming", 16, 23, 3),
-            ("[SEP]", 0, 0, None),
-        )
-    ]
-    expected = [0, by_token[1], sum(by_token[2:5]), by_token[5], sum(by_token[6:8]), 0]
+    answer = posted.json()
+    assert answer == get(client, **wanted)
+    assert (answer["view"], answer["steps"]) == ("integrated_gradients+word", 7)
+    assert [token["text"] for token in answer["tokens"]] == ["[CLS]", "The", "PLOTS", "[SEP]"]
+    by_token = numbers(get(client, **{**wanted, "level": "token"}))
+    expected = [0, by_token[1], sum(by_token[2:-1]), 0]
     assert numbers(answer) == pytest.approx(expected, abs=1e-6)
-    simple = get(client, sentence=sentence, level="word", method="gradient_x_input")
-    assert (simple["view"], simple["steps"]) == ("gradient_x_input+word", None)
-
-
-def test_two_labels_are_two_sides_of_the_same(client: httpx.Client) -> None:
-    one, other = (get(client, sentence="a film", label=each) for each in ("negative", "positive"))
-    assert (one["label"], other["label"]) == ("negative", "positive")
-    assert one["prediction"] == other["prediction"]
-    assert numbers(one) == pytest.approx([-each for each in numbers(other)], abs=1e-6)
-    assert number(one, "value") == pytest.approx(-number(other, "value"), abs=1e-9)
-
-
-def test_what_goes_through_the_network_is_counted(running: RunningService) -> None:
-    names = (
-        "headlight_texts_total",
-        "headlight_tokens_total",
-        'headlight_forward_seconds_count{path="gradient"}',
-        "headlight_batch_tokens_sum",
-    )
-    before = [running.metric(name) for name in names]
-    with running.client() as client:
-        get(client, sentence="a good film", steps=30)  # 5 tokens; a pass has room for 12 rows
-    after = [running.metric(name) for name in names]
-    # The text, its baseline and thirty places between them, ten at a time.
-    assert [now - then for now, then in zip(after, before, strict=True)] == [32, 160, 3, 160]
-
-
-def test_requests_at_once_get_their_own_answers(client: httpx.Client) -> None:
-    sentences = [f"{word} film" for word in ("good", "bad", "dull", "superb", "long", "warm")] * 2
-    alone = {sentence: numbers(get(client, sentence=sentence, steps=16)) for sentence in sentences}
-    with ThreadPoolExecutor(len(sentences)) as pool:
-        together = list(pool.map(lambda each: get(client, sentence=each, steps=16), sentences))
-    for sentence, answer in zip(sentences, together, strict=True):
-        assert numbers(answer) == pytest.approx(alone[sentence], abs=1e-6)
-    assert len({tuple(each) for each in alone.values()}) == 6
 
 
 def test_truncation(client: httpx.Client) -> None:
@@ -205,7 +149,7 @@ def test_five_labels_and_a_queue_for_a_single_text(tmp_path: Path) -> None:
 
 
 def test_importance_has_exactly_the_documented_form(
-    client: httpx.Client, checkpoint_folder: Path
+    client: httpx.Client, predictor: Predictor
 ) -> None:
     response = client.get("/importance", params={"sentence": SENTENCE, "label": "negative"})
     assert response.status_code == 200
@@ -222,9 +166,6 @@ def test_importance_has_exactly_the_documented_form(
     )
     assert (answer["view"], answer["label"]) == ("head_importance", "negative")
     assert (answer["layers"], answer["heads"]) == ([0, 1], [0, 1])
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
     computed = predictor.gradients.head_importance(predictor.encode(SENTENCE), label="negative")
     found = np.array(answer["importance"])
     assert found.shape == (2, 2)
@@ -242,12 +183,18 @@ def test_get_and_post_agree_and_the_label_is_the_predicted_one(client: httpx.Cli
     assert asked["label"] == asked["prediction"]["label"]
 
 
-def test_importance_is_one_pass(running: RunningService, client: httpx.Client) -> None:
-    name = 'headlight_forward_seconds_count{path="gradient"}'
-    before = running.metric(name), running.metric("headlight_tokens_total")
-    assert client.get("/importance?sentence=a+good+film").status_code == 200
-    after = running.metric(name), running.metric("headlight_tokens_total")
-    assert (after[0] - before[0], after[1] - before[1]) == (1, 5)
+@pytest.mark.parametrize("name", ["importance", "steps"])
+def test_it_is_one_pass_of_the_text(
+    running: RunningService, client: httpx.Client, name: str
+) -> None:
+    kind = EXPLANATIONS[name]
+    passes = 'headlight_forward_seconds_count{path="gradient"}'
+    route = f'headlight_requests_total{{method="POST",route="{kind.path}",status="200"}}'
+    names = (passes, "headlight_tokens_total", route)
+    before = [running.metric(each) for each in names]
+    assert ask(client, kind, "a good film").status_code == 200
+    after = [running.metric(each) for each in names]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
 
 
 SENTENCE = "The plot drags, but the cast is superb!"
@@ -362,21 +309,9 @@ def test_a_window_of_a_long_text(client: httpx.Client) -> None:
     assert (cut.status_code, cut.json()["type"]) == (422, "/problems/text-too-long")
 
 
-def test_it_is_one_pass_of_the_text(running: RunningService, client: httpx.Client) -> None:
-    name = 'headlight_forward_seconds_count{path="gradient"}'
-    route = 'headlight_requests_total{method="POST",route="/attention/steps",status="200"}'
-    names = (name, "headlight_tokens_total", route)
-    before = [running.metric(each) for each in names]
-    steps_of(client, sentence="a good film")
-    after = [running.metric(each) for each in names]
-    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
-
-
-def test_too_many_numbers_are_refused_before_they_are_computed(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
+def test_too_many_numbers_are_refused_before_they_are_computed(start: Start) -> None:
     limit = ("--max-attention-weights", "98")  # 9 tokens of 2 * 4 + 2 numbers, and 2 * 4 more
-    with local_service(checkpoint_folder, tmp_path, *limit) as running, running.client() as client:
+    with start(*limit) as running, running.client() as client:
         assert len(steps_of(client, sentence="good " * 7)["tokens"]) == 9
         computed = running.metric("headlight_texts_total")
         assert_problem(

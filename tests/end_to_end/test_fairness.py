@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import Start
+from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import RunningService, local_service, wait_until
+from tests.end_to_end.servers import RunningService, wait_until
 
 TWO_CORES = ("--threads", "2")
 LENGTH = 28  # tokens of each of these
@@ -103,23 +103,9 @@ def test_the_backlog_of_one_client_does_not_count_against_another(
                 assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
 
 
-@pytest.fixture(scope="module")
-def limited(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with limits for each client."""
-    folder = tmp_path_factory.mktemp("limited")
-    (folder / "keys").write_text("first\nsecond\nthird\n", encoding="ascii")
-    options = (
-        "--api-keys-file",
-        str(folder / "keys"),
-        "--rate-limit",
-        "3/hour",
-        "--token-quota",
-        "60/day",
-    )
-    with local_service(checkpoint_folder, folder, *options) as running:
-        yield running
+limited = shared(
+    *("--rate-limit", "3/hour", "--token-quota", "60/day"), HEADLIGHT_API_KEYS="first,second,third"
+)
 
 
 def test_a_key_has_so_many_requests(limited: RunningService) -> None:

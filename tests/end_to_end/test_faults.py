@@ -94,15 +94,6 @@ def test_a_failed_pass_answers_500_and_the_service_heals_itself(faulty: Faulty) 
     assert "good film" not in log
 
 
-def test_a_request_that_works_heals_too(faulty: Faulty) -> None:
-    with faulty.running.client() as client:
-        faulty.order("fail")
-        assert predict(client, "good").status_code == 500
-        faulty.mend()
-        assert predict(client, "good").status_code == 200
-        assert client.get("/health/ready").status_code == 200
-
-
 def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(faulty: Faulty) -> None:
     running, texts = faulty.running, ["good", "bad", "a film", "the plot", "good good"]
     with running.client() as client:
@@ -121,12 +112,6 @@ def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(faulty: Faulty)
         assert client.get("/health/ready").status_code == 503
     log = running.log.read_text("utf-8")
     assert '"message":"a pass ran out of memory: once more in halves","texts":5' in log
-
-
-def test_bad_requests_disturb_no_one(faulty: Faulty, pool: ThreadPoolExecutor) -> None:
-    with faulty.running.client() as client:
-        mixed = [pool.submit(predict, client, "good" if n % 2 else " ") for n in range(40)]
-        assert [future.result().status_code for future in mixed] == [422, 200] * 20
 
 
 def test_a_full_queue_refuses_every_kind(
@@ -258,40 +243,6 @@ def test_what_could_not_be_answered_in_time_is_refused_at_once(
         assert running.refused() == {"deadline": 1}
         (tmp_path / "pass").unlink()
         assert [future.result().status_code for future in waiting] == [200] * 14
-
-
-def test_a_client_that_left_costs_nothing(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start("--max-batch-tokens", "1") as running, running.client() as client:
-        before = len(computed(tmp_path))
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        first = pool.submit(predict, client, "one")
-        wait_until(lambda: running.metric(WAITING) == 1)
-        impatient = httpx.Client(base_url=running.url, timeout=0.2)
-        with impatient, pytest.raises(httpx.ReadTimeout):
-            predict(impatient, "two")
-        wait_until(lambda: running.metric(requests_with(499)) == 1)
-        (tmp_path / "pass").unlink()
-        assert first.result().status_code == 200
-        assert predict(client, "three").status_code == 200
-        assert len(computed(tmp_path)) == before + 2
-
-
-def test_others_are_answered_while_a_long_one_is_computed(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start("--max-batch-tokens", "5") as running, running.client() as client:
-        (tmp_path / "pass").write_text("0.05", encoding="ascii")
-        body = {"sentence": "a good film", "steps": 60}
-        long = pool.submit(client.post, "/attributions", json=body)
-        wait_until(lambda: running.metric(TOKENS) > 0)
-        for _ in range(5):
-            assert predict(client, "good").status_code == 200
-        assert ask(client, KINDS["importance"], "good").status_code == 200
-        assert not long.done()
-        (tmp_path / "pass").unlink()
-        assert long.result().status_code == 200
 
 
 def test_a_replica_that_hangs_looks_full_until_it_goes_on(

@@ -58,14 +58,3 @@ def test_an_explanation_is_refused(name: str, compatible: httpx.Client) -> None:
     answer = compatible.post(kind.path, json=kind.body([TEXT]))
 
     assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=MESSAGE)
-
-
-def test_offsets_of_a_short_text_are_those_of_the_user(compatible: httpx.Client) -> None:
-    answer = compatible.post("/attention", json={"sentence": "\N{LATIN SMALL LIGATURE FI}lm good"})
-
-    assert answer.status_code == 200
-    tokens = answer.json()["tokens"]
-    assert [(each["text"], each["start"], each["end"]) for each in tokens[1:-1]] == [
-        ("film", 0, 3),
-        ("good", 4, 8),
-    ]

@@ -1,28 +1,20 @@
 """`head_mask` and `omit` on a socket: what is taken away changes the answer as it should."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import torch
 
 from headlight_client import Client
-from model import Head, Predictor, leave_out, load_predictor, open_checkpoint, switch_off
+from model import Head, Predictor, leave_out, switch_off
 from tests.end_to_end.servers import RunningService
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
 
 TEXT = "the film is superb but slow"
 OFF = [{"layer": 0, "head": 1}, {"layer": 1}]
 HEADS = [Head(0, 1), Head(1)]
-
-
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    checkpoint = open_checkpoint(checkpoint_folder)
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def attend(client: httpx.Client, **fields: object) -> dict[str, Any]:

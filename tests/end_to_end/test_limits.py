@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -11,24 +10,15 @@ import pytest
 from model.tokenization.windows import most_tokens
 from service.api.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.servers import RunningService, local_service
+from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.servers import RunningService
 
 JSON = {"content-type": "application/json"}
-OPTIONS = (
+limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
-    *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "7.5"),
+    *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "60.5"),
     *("--max-item-sentences", "40"),
 )
-
-
-@pytest.fixture(scope="module")
-def limited(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with small limits."""
-    folder = tmp_path_factory.mktemp("limits")
-    with local_service(checkpoint_folder, folder, *OPTIONS) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -168,18 +158,15 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_normalized_characters": 1_000_000,
         "max_queue_tokens": 4096,
         "max_connections": 20,
-        "request_timeout": 7.5,
+        "request_timeout": 60.5,
         "rate_limit": None,
         "token_quota": None,
     }
 
 
-def test_the_largest_answer_that_may_be_made(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_the_largest_answer_that_may_be_made(start: Start) -> None:
     options = ("--max-attention-weights", "400", "--max-sending-bytes", "20000")
-    with (
-        local_service(checkpoint_folder, tmp_path, *options) as running,
-        running.client() as client,
-    ):
+    with start(*options) as running, running.client() as client:
         most = limits(client)["max_sending_bytes"]
         refused = client.get("/attention?sentence=a")
 

@@ -9,11 +9,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from model.tokenization.check import is_blank
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_members, assert_problem
 from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
@@ -86,10 +84,8 @@ def test_abstaining_keeps_the_windows(client: httpx.Client) -> None:
     assert (unsure["label"], unsure["windows"]) == (None, 6)
 
 
-def test_attention_of_a_window_is_that_of_its_text_alone(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    with local_service(checkpoint_folder, tmp_path) as server, server.client() as client:
+def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
+    with start() as server, server.client() as client:
         for number, part in enumerate(parts_of(LONG)):
             before = sum(len(word) + 1 for word in LONG.split()[: number * STEP])
             fields = {"truncation": "window", "window": number}
@@ -162,12 +158,6 @@ def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
         same(each, alone)
 
 
-def test_one_granularity_is_that_of_the_text(client: httpx.Client) -> None:
-    body = {"sentences": [TEXT], "granularity": "text"}
-    (plain,) = client.post("/predict", json=body).json()["predictions"]
-    assert list(plain) == MEMBERS
-
-
 def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> None:
     texts = ["Good. Bad.", "one", TEXT, "A film. A plot. A cast."]
     together = divided(client, *texts)
@@ -180,34 +170,13 @@ def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> 
             same(one, other)
 
 
-@given(
-    text=st.text(st.sampled_from("ab. !?\n«“é😀\u200b\u0085\u3000"), min_size=1).filter(
-        lambda text: not is_blank(text)
-    )
-)
-def test_of_any_text_all_is_covered_once_and_in_order(client: httpx.Client, text: str) -> None:
-    (whole,) = divided(client, text)
-    end = 0
-    for each in whole["sentences"]:
-        assert not text[end : each["start"]].strip()
-        assert each["start"] < each["end"]
-        end = each["end"]
-    assert not text[end:].strip()
-
-
 def test_sentences_abstain_too(client: httpx.Client) -> None:
     (plain,) = divided(client, TEXT)
-    scores = sorted(each["score"] for each in plain["sentences"])
-    (unsure,) = divided(client, TEXT, abstain_below=scores[2])
-    labels = [each["label"] for each in plain["sentences"]]
-    expected = [
-        label if each["score"] >= scores[2] else None
-        for label, each in zip(labels, plain["sentences"], strict=True)
-    ]
-    assert [each["label"] for each in unsure["sentences"]] == expected
-    assert [each["score"] for each in unsure["sentences"]] == pytest.approx(
-        [each["score"] for each in plain["sentences"]], abs=TOLERANCE
-    )
+    below = sorted(each["score"] for each in plain["sentences"])[2]
+    (unsure,) = divided(client, TEXT, abstain_below=below)
+    for one, other in zip(plain["sentences"], unsure["sentences"], strict=True):
+        assert other["label"] == (one["label"] if one["score"] >= below else None)
+        assert other["score"] == pytest.approx(one["score"], abs=TOLERANCE)
 
 
 def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:
@@ -273,42 +242,3 @@ def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> N
     one, other = narrow.post("/predict", json={**long, "on_error": "item"}).json()["predictions"]
     assert one["windows"] == 1
     assert_members(other["error"], 422, "text-too-long", ("body", "sentences", *loc), says=says)
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("." * 1_000_000, 1), ("«" * 300_000, 1), ("?!" * 500_000, 1), ("word " * 200_000, 1)],
-    ids=["dots", "quotes", "marks", "words"],
-)
-def test_a_huge_text_without_an_end_is_one_sentence(
-    large: httpx.Client, text: str, count: int
-) -> None:
-    (answer,) = divided(large, text)
-    assert answer["truncated"] is True
-    assert len(answer["sentences"]) == count
-    assert (answer["sentences"][0]["start"], answer["sentences"][0]["end"]) == (
-        0,
-        len(text.rstrip()),
-    )
-
-
-def test_a_hundred_thousand_sentences_are_refused(large: httpx.Client) -> None:
-    body = {"sentences": ["Hi. " * 100_000], "granularity": "sentence"}
-    refused = large.post("/predict", json=body)
-    assert refused.status_code == 422
-    assert refused.json()["type"] == "/problems/text-too-long"
-    assert "more than 1024 sentences" in refused.json()["detail"]
-    body["truncation"] = "window"  # the text as a whole is judged first
-    assert "windows of 32 tokens" in large.post("/predict", json=body).json()["detail"]
-
-
-@pytest.fixture(scope="module")
-def large(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A service with the default limits, that nobody hurries."""
-    folder = tmp_path_factory.mktemp("large")
-    options = ("--request-timeout", "3600")
-    with (
-        local_service(checkpoint_folder, folder, *options) as server,
-        httpx.Client(base_url=server.url, timeout=None) as client,  # noqa: S113 - no hurry
-    ):
-        yield client

@@ -16,6 +16,7 @@ from service.api.schemas import ModelAnswer
 from service.errors import ALL_ERRORS, Refusal
 from tests.builders import VOCABULARY
 from tests.deploy.queries import board, panel_queries, rules
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.servers import ROOT, RunningService, local_service, wait_until
 
 SERIES = re.compile(r'^(headlight_[a-z0-9_]+(?:\{(?:[a-z]+="[^"]*",?)+\})?) (\S+)$')
@@ -87,15 +88,12 @@ def test_an_idle_replica_has_few_series_and_all_that_rules_read(tmp_path: Path) 
     assert all(f'headlight_refused_requests_total{{reason="{each}"}}' in found for each in Refusal)
 
 
-def test_what_is_asked_is_counted(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_what_is_asked_is_counted(start: Start) -> None:
     options = (
         *("--max-batch-tokens", "16", "--allowed-hosts", "127.0.0.1"),
         *("--allowed-origins", "https://fine.org"),
     )
-    with (
-        local_service(checkpoint_folder, tmp_path, *options) as running,
-        running.client() as client,
-    ):
+    with start(*options) as running, running.client() as client:
         before = series(client)
         client.post("/predict", json={"sentences": ["a", "good film", "bad " * 40]})
         client.post("/predict", json={"sentences": ["a", " "], "on_error": "item"})
@@ -202,21 +200,6 @@ def test_the_document_names_every_route_and_the_limits(document: dict[str, Any])
     assert "HTTPValidationError" not in document["components"]["schemas"]
 
 
-def test_operations_read_as_english(document: dict[str, Any]) -> None:
-    summaries = [
-        operation["summary"]
-        for operations in document["paths"].values()
-        for operation in operations.values()
-    ]
-    assert len(summaries) > 30
-    assert len(set(summaries)) == len(summaries)
-    assert "What moved the prediction of a sentence" in summaries
-    for summary in summaries:
-        # A capital only at the beginning and in names: no title made of a function's name.
-        assert re.match(r"[A-Z][a-z]+\b", summary)
-        assert not re.search(r" (Of|For|Live|Ready|Inputs?|Model)\b", summary)
-
-
 def test_the_document_names_every_error_where_it_can_come(document: dict[str, Any]) -> None:
     for kind in ALL_ERRORS:
         assert f"- `{kind.type}` ({kind.status}): {kind.title}" in document["info"]["description"]
@@ -270,25 +253,6 @@ def test_the_examples_work_and_answer_as_documented(
     assert tried.keys() == document["paths"].keys()
 
 
-def test_problems_are_documented_as_they_come(
-    running: RunningService, document: dict[str, Any]
-) -> None:
-    with running.client() as client:
-        for method, path, kwargs in (
-            ("post", "/predict", {"content": b"{}"}),
-            ("post", "/predict", {"json": {}}),
-            ("post", "/attention", {"json": {"sentence": "a " * 30}}),
-            ("get", "/attention", {"params": {"layer": "x"}}),
-            ("post", "/attention/steps", {"json": {"sentence": "a", "layer": 9}}),
-            ("get", "/attributions", {"params": {"sentence": "a", "label": "x"}}),
-            ("post", "/importance", {"json": {"sentence": "a", "label": "x"}}),
-            ("get", "/model", {"headers": {"accept": "image/png"}}),
-        ):
-            response = client.request(method, path, **kwargs)
-            assert response.status_code >= 400
-            _check(document, document["paths"][path][method], response)
-
-
 def _own(document: dict[str, Any]) -> dict[str, Any]:
     """The paths that are not there for clients of other systems."""
     return {
@@ -335,29 +299,14 @@ OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
     ("accept", "form"),
     [
         (None, TEXT),
-        ("", TEXT),
         ("*/*", TEXT),
-        ("text/*", TEXT),
-        ("text/plain", TEXT),
         ("text/plain;version=0.0.4;q=0.3, */*;q=0.1", TEXT),
-        ("image/png, text/plain;q=0.2", TEXT),
-        ("application/openmetrics-text", OPEN),
         ("Application/OpenMetrics-Text", OPEN),
-        ("application/*", OPEN),
         ("text/plain;q=0, */*", OPEN),
-        ("application/openmetrics-text; version=0.0.1", OPEN),
-        (  # Prometheus 2
-            "application/openmetrics-text;version=1.0.0,"
-            "application/openmetrics-text;version=0.0.1;q=0.75,"
-            "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-            OPEN,
-        ),
         (  # Prometheus 3, which prefers protocol buffers if native histograms are on
             "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
             "encoding=delimited;q=0.7,"
             "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
-            "application/openmetrics-text;version=0.0.1;q=0.5,"
-            "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
             "text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
             OPEN,
         ),

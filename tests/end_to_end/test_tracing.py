@@ -12,6 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from model import open_checkpoint
 from tests.end_to_end.collector import INTERNAL, SERVER, Collector, attributes, collecting
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.misbehaving import patches
 from tests.end_to_end.servers import RunningService, local_service, wait_until
 
@@ -244,15 +245,6 @@ def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector:
     assert "trace_id" not in by_route["/health/ready", 200]
 
 
-def test_health_and_metrics_have_no_span(traced: RunningService, collector: Collector) -> None:
-    with traced.client() as client:
-        for path in ("/health/live", "/health/ready", "/metrics"):
-            assert "traceparent" not in client.get(path).headers
-        client.get("/model")
-    [span] = collector.wait_for(1)
-    assert span.name == "GET /model"
-
-
 def test_unknown_paths_and_methods_are_not_named(
     traced: RunningService, collector: Collector
 ) -> None:
@@ -319,14 +311,13 @@ def test_a_client_that_leaves_while_it_waits(
 
 
 def test_each_request_of_a_shared_pass_has_its_own_spans(
-    collector: Collector, checkpoint_folder: Path, tmp_path: Path
+    collector: Collector, start: Start, tmp_path: Path
 ) -> None:
     count = 6
     # One of its own: after passes that were held, a service takes itself for slow and refuses.
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
-    changes = patches(tmp_path)
     with (
-        local_service(checkpoint_folder, tmp_path, settings=settings, changes=changes) as running,
+        start(settings=settings) as running,
         ThreadPoolExecutor(count + 1) as pool,
         running.client() as client,
     ):
@@ -363,14 +354,11 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
 
 
 def test_a_large_request_has_a_span_for_each_of_its_passes(
-    collector: Collector, checkpoint_folder: Path, tmp_path: Path
+    collector: Collector, start: Start
 ) -> None:
     settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
     options = ("--max-batch-tokens", "16")
-    with (
-        local_service(checkpoint_folder, tmp_path, *options, settings=settings) as running,
-        running.client() as client,
-    ):
+    with start(*options, settings=settings) as running, running.client() as client:
         client.post("/predict", json={"sentences": ["good"] * 20})
         [span] = collector.wait_for(1)
     tokenize, wait, *passes = collector.children(span)

@@ -18,6 +18,7 @@ TEXT = "the film is superb but slow"  # 8 tokens
 PREDICT: dict[str, Any] = {"sentences": ["a"]}
 ONE: dict[str, Any] = {"sentence": "a"}
 STEPS: dict[str, Any] = {"sentence": "a good film", "layer": 1, "head": 0, "query": 2}
+BAD = ["\u200b\u0007 ", "a \udc80"]  # blank, and no Unicode
 Body = dict[str, Any]
 
 
@@ -25,20 +26,13 @@ Body = dict[str, Any]
     "content",
     [
         b"",
-        b" \r\n\t",
         b'{"sentences": ["a"',
-        GOOD + b" x",
         GOOD + GOOD,
         b"\xef\xbb\xbf" + GOOD,
         GOOD.decode().encode("utf-16"),
         b'{"sentences": ["\xff"]}',
         b'{"sentences": [NaN]}',
-        b'{"sentences": [-Infinity]}',
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
         b'{"sentences": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b"\x00",
-        b'{"sentences": ["a\nb"]}',
     ],
 )
 def test_malformed_json(client: httpx.Client, content: bytes) -> None:
@@ -51,9 +45,7 @@ def test_malformed_json(client: httpx.Client, content: bytes) -> None:
     [
         [],
         [("content-type", "text/plain")],
-        [("content-type", "application/x-www-form-urlencoded")],
         [("content-type", "application/json; charset=latin-1")],
-        [("content-type", "json")],
         [("content-type", "application/json")] * 2,
     ],
 )
@@ -70,102 +62,71 @@ def test_an_encoded_body(client: httpx.Client) -> None:
     assert response.headers["accept-encoding"] == "identity"
 
 
-@pytest.mark.parametrize(
-    "media_type", ["application/json; charset=UTF-8", "Application/JSON", "application/vnd.x+json"]
-)
-def test_json_media_types(client: httpx.Client, media_type: str) -> None:
-    headers = {"content-type": media_type}
-    assert client.post("/predict", content=GOOD, headers=headers).status_code == 200
-
-
+# What else a body has, and values of a field that are wrong as a whole.
+WRONG_VALUES: list[tuple[str, Body, dict[str, list[object]]]] = [
+    ("/predict", PREDICT, {"truncation": ["both"], "on_error": [None]}),
+    ("/predict", PREDICT, {"granularity": ["sentences", "", None, 1]}),
+    ("/predict", PREDICT, {"abstain_below": [1.01, -0.5, "0.5", True, [0.5]]}),
+    ("/predict", {"sentences": [TEXT, TEXT]}, {"omit": [[1]]}),
+    ("/predict", {"sentences": [TEXT], "truncation": "window"}, {"omit": [[1]]}),
+    ("/predict", {"sentences": [TEXT], "granularity": "sentence"}, {"omit": [[1]]}),
+    ("/attention", ONE, {"layer": [0, []], "head": [[2], [10**30]], "truncation": ["windows"]}),
+    ("/attention", ONE, {"reduce": ["sum"], "level": ["line"], "special": [False]}),
+    ("/attention", ONE, {"format": ["png"], "dtype": ["float64"], "window": [1]}),
+    ("/attention", {**ONE, "truncation": "window"}, {"window": [1, -1, "0"]}),
+    ("/attention", {"sentences": [LONG, "a"], "truncation": "window"}, {"window": [1]}),
+    ("/attention", {**ONE, "format": "csv"}, {"thumbnail": [9]}),
+    ("/attention", {**ONE, "format": "svg"}, {"thumbnail": [9]}),
+    ("/attention", ONE, {"thumbnail": [7]}),
+    ("/attributions", ONE, {"label": ["fair", 0], "steps": ["32", True, 32.0]}),
+    ("/attributions", {**ONE, "method": "gradient_x_input"}, {"steps": [5]}),
+    ("/attributions", ONE, {"truncation": ["window"]}),
+    ("/importance", ONE, {"label": ["fair"], "truncation": ["window"]}),
+    ("/attention/steps", STEPS, {"layer": [2, -1, [0]], "head": [2], "window": [1]}),
+    ("/attention/steps", STEPS, {"query": [5, -1, "1"]}),
+]
 WRONG: list[tuple[str, Body, Sequence[Loc]]] = [
+    *(
+        (path, {**body, name: value}, [(name,)])
+        for path, body, fields in WRONG_VALUES
+        for name, values in fields.items()
+        for value in values
+    ),
+    *(
+        (kind.path, kind.body([text]), [("sentence",)])
+        for kind in EXPLANATIONS.values()
+        for text in BAD
+    ),
     ("/predict", {"sentences": ["a"] * 41}, [("sentences",)]),
     ("/predict", {"sentences": ["good", "", 1, "fine"]}, [("sentences", 1), ("sentences", 2)]),
     ("/predict", {"sentences": [10**30]}, [("sentences", 0)]),
-    ("/predict", {**PREDICT, "Canary": 1}, [()]),
     ("/predict", {**PREDICT, **dict.fromkeys(map(str, range(9999)))}, [()]),
-    ("/predict", {**PREDICT, "truncation": "both"}, [("truncation",)]),
-    ("/predict", {**PREDICT, "on_error": None}, [("on_error",)]),
-    *(
-        ("/predict", {**PREDICT, "granularity": wrong}, [("granularity",)])
-        for wrong in ("sentences", "", None, 1)
-    ),
-    *(
-        ("/predict", {**PREDICT, "abstain_below": wrong}, [("abstain_below",)])
-        for wrong in (1.01, -0.5, "0.5", True, [0.5])
-    ),
-    ("/predict", {"sentences": [TEXT, TEXT], "omit": [1]}, [("omit",)]),
-    ("/predict", {"sentences": [TEXT], "omit": [1], "truncation": "window"}, [("omit",)]),
-    ("/predict", {"sentences": [TEXT], "omit": [1], "granularity": "sentence"}, [("omit",)]),
+    ("/predict", {**PREDICT, "Canary": 1}, [()]),
+    ("/importance", {**ONE, "steps": 3}, [()]),
+    ("/importance", {**ONE, "method": "gradient_x_input"}, [()]),
+    ("/attention/steps", {**STEPS, "key": 1}, [()]),
     *(
         (path, {**text, **fields}, [loc])
         for path, text in (("/predict", {"sentences": [TEXT]}), ("/attention", {"sentence": TEXT}))
         for fields, loc in (
             ({"head_mask": [{"layer": 2}]}, ("head_mask", 0, "layer")),
-            (
-                {"head_mask": [{"layer": 0}, {"layer": 0, "head": 2}]},
-                ("head_mask", 1, "head"),
-            ),
+            ({"head_mask": [{"layer": 0}, {"layer": 0, "head": 2}]}, ("head_mask", 1, "head")),
             ({"head_mask": [{"layer": 0, "heads": 1, "lyer": 1}]}, ("head_mask", 0)),
             ({"omit": [7]}, ("omit", 0)),
             ({"omit": [1, 8]}, ("omit", 1)),
             ({"omit": [1, 2, 3, 4, 5, 6]}, ("omit", 0)),
         )
     ),
-    *((kind.path, kind.body(["\u200b\u0007 "]), [("sentence",)]) for kind in EXPLANATIONS.values()),
-    *((kind.path, kind.body(["a \udc80"]), [("sentence",)]) for kind in EXPLANATIONS.values()),
-    ("/attention", {**ONE, "layer": 0}, [("layer",)]),
-    ("/attention", {**ONE, "layer": []}, [("layer",)]),
     ("/attention", {**ONE, "head": [True]}, [("head", 0)]),
     ("/attention", {**ONE, "head": [0.0]}, [("head", 0)]),
-    ("/attention", {**ONE, "head": [2]}, [("head",)]),
-    ("/attention", {**ONE, "head": [10**30]}, [("head",)]),
     ("/attention", {"sentences": ["a", " "]}, [("sentences", 1)]),
     ("/attention", {"sentences": ["a", 3]}, [("sentences", 1)]),
     ("/attention", {"sentences": [1] * 41}, [("sentences",)]),
-    ("/attention", {**ONE, "reduce": "sum"}, [("reduce",)]),
-    ("/attention", {**ONE, "level": "line"}, [("level",)]),
-    ("/attention", {**ONE, "format": "png"}, [("format",)]),
-    ("/attention", {**ONE, "dtype": "float64"}, [("dtype",)]),
-    ("/attention", {**ONE, "truncation": "windows"}, [("truncation",)]),
-    ("/attention", {**ONE, "window": 1}, [("window",)]),
-    ("/attention", {**ONE, "truncation": "window", "window": 1}, [("window",)]),
-    ("/attention", {**ONE, "truncation": "window", "window": -1}, [("window",)]),
-    ("/attention", {**ONE, "truncation": "window", "window": "0"}, [("window",)]),
-    (
-        "/attention",
-        {"sentences": [LONG, "a"], "truncation": "window", "window": 1},
-        [("window",)],
-    ),
-    ("/attention", {**ONE, "thumbnail": 9, "format": "csv"}, [("thumbnail",)]),
-    ("/attention", {**ONE, "thumbnail": 9, "format": "svg"}, [("thumbnail",)]),
-    ("/attention", {**ONE, "thumbnail": 7}, [("thumbnail",)]),
-    ("/attention", {**ONE, "special": False}, [("special",)]),
-    ("/attributions", {**ONE, "label": "fair"}, [("label",)]),
-    ("/attributions", {**ONE, "label": 0}, [("label",)]),
-    ("/attributions", {**ONE, "steps": "32"}, [("steps",)]),
-    ("/attributions", {**ONE, "steps": True}, [("steps",)]),
-    ("/attributions", {**ONE, "steps": 32.0}, [("steps",)]),
-    ("/attributions", {**ONE, "method": "gradient_x_input", "steps": 5}, [("steps",)]),
-    ("/attributions", {**ONE, "truncation": "window"}, [("truncation",)]),
     (
         "/attributions",
         {"sentence": " ", "label": "x", "method": "gradient_x_input", "steps": 4, "level": 1},
         [("sentence",), ("label",), ("steps",), ("level",)],
     ),
-    ("/importance", {**ONE, "label": "fair"}, [("label",)]),
-    ("/importance", {**ONE, "steps": 3}, [()]),
-    ("/importance", {**ONE, "method": "gradient_x_input"}, [()]),
-    ("/importance", {**ONE, "truncation": "window"}, [("truncation",)]),
-    ("/attention/steps", {**STEPS, "layer": 2}, [("layer",)]),
-    ("/attention/steps", {**STEPS, "layer": -1}, [("layer",)]),
-    ("/attention/steps", {**STEPS, "head": 2}, [("head",)]),
-    ("/attention/steps", {**STEPS, "query": 5}, [("query",)]),
-    ("/attention/steps", {**STEPS, "query": -1}, [("query",)]),
-    ("/attention/steps", {**STEPS, "query": "1"}, [("query",)]),
-    ("/attention/steps", {**STEPS, "layer": [0]}, [("layer",)]),
-    ("/attention/steps", {**STEPS, "window": 1}, [("window",)]),
-    ("/attention/steps", {**STEPS, "key": 1}, [()]),
 ]
 
 
@@ -224,18 +185,17 @@ WRONG_QUERIES: list[tuple[str, Sequence[Loc]]] = [
     ("/attention?sentence=a" + "&layer=0" * 1000, [()]),
     ("/attributions?sentence=+", [("sentence",)]),
     ("/attributions?sentence=a&layer=1", [()]),
-    ("/attributions?sentence=a&label=Canary", [("label",)]),
-    ("/attributions?sentence=a&label=", [("label",)]),
-    ("/attributions?sentence=a&label=Positive", [("label",)]),
-    ("/attributions?sentence=a&steps=0", [("steps",)]),
-    ("/attributions?sentence=a&steps=257", [("steps",)]),
-    ("/attributions?sentence=a&steps=1.5", [("steps",)]),
-    ("/attributions?sentence=a&steps=", [("steps",)]),
-    ("/attributions?sentence=a&steps=-3", [("steps",)]),
-    ("/attributions?sentence=a&steps=32&method=gradient_x_input", [("steps",)]),
     ("/attributions?sentence=a&steps=1&steps=2", [()]),
-    ("/attributions?sentence=a&method=saliency", [("method",)]),
-    ("/attributions?sentence=a&level=words", [("level",)]),
+    *(
+        (f"/attributions?sentence=a&{name}={value}", [(name,)])
+        for name, values in (
+            ("label", ["Canary", "", "Positive"]),
+            ("steps", ["0", "257", "1.5", "", "-3", "32&method=gradient_x_input"]),
+            ("method", ["saliency"]),
+            ("level", ["words"]),
+        )
+        for value in values
+    ),
     ("/importance?sentence=a&label=fair", [("label",)]),
     ("/importance?sentence=a&steps=3", [()]),
     ("/attention/steps?sentence=a&head=0&query=0", [("layer",)]),
@@ -325,11 +285,8 @@ def test_a_text_in_a_wrong_parameter_is_shown_the_right_one(
 @pytest.mark.parametrize(
     ("path", "field", "near"),
     [
-        ("/predict", "trunctation", "truncation"),
         ("/predict", "onError", "on_error"),
-        ("/attention", "layers", "layer"),
         ("/attention", "Heads", "head"),
-        ("/attributions", "step", "steps"),
         ("/importance", "lable", "label"),
     ],
 )
