@@ -103,7 +103,7 @@ def _kill(process: subprocess.Popen[str], chance: random.Random) -> int:
 
 
 def _end(process: subprocess.Popen[str]) -> str | None:
-    """Waits for a run; returns what it error if it failed."""
+    """Waits for a run; returns its error if it failed."""
     try:
         _, error = process.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
