@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ from playwright.sync_api import Request, Route, expect
 
 from tests.browser.routes import problem_of
 from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of
-from tests.browser.visits import Visit, percent
+from tests.browser.visits import Visit
 
 TEXTS = ["A superb film.", "We waited an hour for cold soup.", "The staff was rude.", "Lovely."]
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
