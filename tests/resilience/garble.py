@@ -37,7 +37,16 @@ _MEDIA = ("application/json", "application/json; charset=utf-16", "text/plain", 
 _VALUES = ("", "x" * 3000, "0", "1e9", "*/*;q=nan", "\u00e9", "\x01", "a,b")
 _NAMES = ("sentence", "layer", "head", "truncation", "label", "steps", "method", "level", "x", "")
 _EXPLAINING = ("/attention", "/attributions", "/importance")
-_INTEGRALS = ("integrated_gradients", "gradient_x_input", "x")
+_OPTIONS: dict[str, tuple[object, ...]] = {
+    "layer": ([0], [1], [2]),
+    "head": ([0], [1], [-1]),
+    "label": ("negative", None, "x"),
+    "steps": (1, 2, 256, 257),
+    "method": ("integrated_gradients", "gradient_x_input", "x"),
+    "level": ("token", "word"),
+    "truncation": ("right", "left", "error"),
+    "on_error": ("request", "item"),
+}
 _LONGEST_QUERY = 65_536
 _ENDLESS = 10**12
 
@@ -89,31 +98,13 @@ def _value(chance: random.Random, depth: int = 0) -> object:
 
 def _document(chance: random.Random) -> tuple[str, dict[str, object]]:
     """A path, and an object that is nearly what it wants."""
-    sentence = {"sentence": _text(chance)}
-    label = chance.choices(["negative", "positive", None, "x"], weights=[4, 4, 1, 1])[0]
-    path = chance.choice(["/predict", *_EXPLAINING, "/attributions"])
-    documents: dict[str, dict[str, object]] = {
-        "/predict": {
-            "sentences": [_text(chance) for _ in range(chance.choice([0, 1, 1, 2, 3, 5]))],
-            "truncation": chance.choice(["right", "left", "right", "error"]),
-            "on_error": chance.choice(["request", "item"]),
-        },
-        "/attention": {
-            **sentence,
-            "layer": [chance.choice([0, 0, 1, 1, 2])],
-            "head": [chance.choice([0, 0, 1, 1, -1])],
-        },
-        "/importance": {**sentence, "label": label},
-        "/attributions": {
-            **sentence,
-            "label": label,
-            "steps": chance.choices([1, 2, 256, 257], weights=[4, 4, 1, 1])[0],
-            "method": chance.choices(_INTEGRALS, weights=[8, 1, 1])[0],
-            "level": chance.choice(["token", "word"]),
-        },
-    }
-    document = documents[path]
-    for _ in range(chance.choice([0, 0, 0, 0, 1, 2])):
+    path = chance.choice(["/predict", *_EXPLAINING])
+    document: dict[str, object] = {"sentence": _text(chance)}
+    if path == "/predict":
+        document = {"sentences": [_text(chance) for _ in range(chance.choice([0, 1, 1, 2, 5]))]}
+    for name in chance.sample(list(_OPTIONS), chance.choice([0, 0, 1, 2])):
+        document[name] = chance.choice(_OPTIONS[name])
+    if chance.random() < 0.2:
         document[chance.choice([*document, _text(chance)])] = _value(chance)
     return (path if chance.random() < 0.8 else chance.choice(_PATHS)), document
 
