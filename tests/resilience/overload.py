@@ -53,15 +53,7 @@ def flood(
     clients: int = 64,
     times: float = 3.0,
 ) -> list[str]:
-    """Finds out how much the service can answer, and sends more than that; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration of the flood.
-        sentences: the texts that are sent.
-        clients: the number of clients that saturate the service before and after.
-        times: the rate of the flood, as a multiple of what was answered before.
-    """
+    """Finds out how much the service can answer, and sends more than that; returns broken promises."""
     port, is_right = running.port, _judge(running, sentences)
     saturation: dict[str, Any] = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
     before = send(port, sentences, **saturation)
@@ -96,14 +88,7 @@ def fairness(
     attacks: Sequence[Sequence[str]] = EACH_ATTACK,
     most_times: float = 3.0,
 ) -> list[str]:
-    """Sends single sentences of polite clients beside attacks; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration of each attack.
-        attacks: names of `ATTACKS` that one client sends at once, each on its own connection.
-        most_times: the limit of the p99 beside an attack, as a multiple of that without.
-    """
+    """Sends single sentences of polite clients beside attacks; returns broken promises."""
     broken = []
     polite: dict[str, Any] = {
         "clients": 4,
@@ -133,13 +118,7 @@ def fairness(
 
 
 def readers(running: RunningService, *, seconds: float, count: int = 40) -> list[str]:
-    """Asks for large answers and reads them slowly; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration.
-        count: the number of readers.
-    """
+    """Asks for large answers and reads them slowly; returns broken promises."""
     before = most = _megabytes(running)
     body = {"sentence": "the plot drags but the cast is superb " * 18}
     with slow_readers(running.port, count, rate=1000, body=body) as (statuses, ends):

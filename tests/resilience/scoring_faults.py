@@ -29,15 +29,7 @@ _KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker kill
 
 
 class ScoringRound:
-    """One job from its beginning to its totals; counts what was `done`, and notes `faults`.
-
-    Args:
-        folder: the folder for inputs, model and whole output; it exists.
-        disk: holds the output.
-        form: the form of the inputs, of `inputs.FORMS`.
-        rows: the number of rows.
-        seed: decides inputs and faults.
-    """
+    """One job from its beginning to its totals; counts what was `done`, and notes `faults`."""
 
     def __init__(self, folder: Path, disk: SmallDisk, form: str, *, rows: int, seed: int) -> None:
         self.done: Counter[str] = Counter()

@@ -23,7 +23,7 @@ def test_a_disturbed_job_writes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_run_that_is_killed_and_interrupted_ends_in_the_same_weights(tmp_path: Path) -> None:
     folder, chance = tmp_path / "round", random.Random(0)
-    outcome = training_round(folder, kills=1, interruptions=1, epochs=3, chance=chance)
+    outcome = training_round(folder, kills=1, interruptions=1, epochs=2, chance=chance)
 
     assert outcome.fault is None
     assert (outcome.killed, outcome.interrupted) == (1, 1)
