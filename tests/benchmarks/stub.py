@@ -13,11 +13,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def answering(handle: Callable[[str], int | None]) -> Iterator[int]:
-    """Answers requests of one sentence, each on its own thread; the block gets the port.
-
-    Args:
-        handle: gets the sentence; may take time, and return a status other than 200.
-    """
+    """Answers each sentence with the status that `handle` returns, else 200; yields the port."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

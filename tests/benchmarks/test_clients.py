@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks import client
 from benchmarks.client import _percentile, open_loop, predict_once
-from benchmarks.errors import AnswerError, BenchmarkError
+from benchmarks.errors import AnswerError
 from benchmarks.loads import Figures, Load
 from benchmarks.texts import write_literals
-from benchmarks.wrk import closed_loop, installed
+from benchmarks.wrk import closed_loop
 from tests.benchmarks import stub
 from tests.end_to_end.servers import RunningService, service
 
@@ -126,13 +126,6 @@ def test_a_closed_loop_that_is_refused_is_an_error(running: RunningService, text
 
     with pytest.raises(AnswerError, match=r"^too many: [1-9]\d* of \d+ requests failed$"):
         closed_loop(load, texts=texts, port=running.port, first=1, seconds=1)
-
-
-def test_without_wrk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-
-    with pytest.raises(BenchmarkError, match=r"^wrk, the client, is not installed: apt-get"):
-        installed()
 
 
 def test_an_open_loop_keeps_its_rate_however_slow_the_answers_are() -> None:

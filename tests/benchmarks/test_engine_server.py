@@ -156,11 +156,11 @@ def test_a_checkpoint_is_exported_once_until_its_weights_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint = tiny_checkpoint(tmp_path / "tiny")
-    called: list[list[str]] = []
+    called: list[str] = []
 
     def run(command: list[str], *, check: bool) -> None:
         assert check
-        called.append(command[1:-1])
+        called.append(command[-2])
         file = Path(command[-1])
         file.write_text("network", encoding="utf-8")
         file.with_suffix(".bin").write_text("weights", encoding="utf-8")
@@ -176,14 +176,4 @@ def test_a_checkpoint_is_exported_once_until_its_weights_change(
     (checkpoint / "model.safetensors").write_bytes(b"other weights")
     assert export("bf16").parent != first.parent
 
-    options = ["-m", "benchmarks.peers.export", "--checkpoint", str(checkpoint)]
-    assert called == [
-        [*options, "--engine", "openvino", "--precision", precision]
-        for precision in ("bf16", "int8", "bf16")
-    ]
-    assert sorted(path.name for path in first.parent.iterdir()) == [
-        "bf16.bin",
-        "bf16.xml",
-        "int8.bin",
-        "int8.xml",
-    ]
+    assert called == ["bf16", "int8", "bf16"]

@@ -58,16 +58,7 @@ def test_a_server_that_ends_early_is_an_error(tmp_path: Path) -> None:
         ask_a_dead_server()
 
 
-def test_an_interrupt_ends_the_server_too(tmp_path: Path) -> None:
-    program = Program("quick", QUICK)
-    with pytest.raises(KeyboardInterrupt), serve(program, tmp_path, tmp_path) as server:
-        raise KeyboardInterrupt
-
-    with pytest.raises(ProcessLookupError):
-        os.killpg(server.processes.leader, 0)
-
-
-@pytest.mark.parametrize("seconds", [1.0, 1000.0])
+@pytest.mark.parametrize("seconds", [0.3, 1000.0])
 def test_a_server_settles_when_it_has_nothing_left_to_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
@@ -83,7 +74,7 @@ def test_a_server_settles_when_it_has_nothing_left_to_compute(
         else:
             server.settle()
             # Two sentences: the first one of the start, and that of `settle`.
-            assert server.processes.processor_seconds() >= 2.0
+            assert server.processes.processor_seconds() >= 0.6
 
 
 def test_no_settings_reach_a_server_and_no_gpu_unless_it_is_measured() -> None:

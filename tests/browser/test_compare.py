@@ -54,15 +54,6 @@ def test_a_head_is_chosen_for_both_on_one_scale(compared: Visit, client: httpx.C
         assert (pressed.get_attribute("aria-label") or "").startswith("Layer 5, head 3.")
 
 
-def test_the_same_token_is_pointed_at_in_both(compared: Visit) -> None:
-    compared.part(".strip button", 0).nth(4).hover()
-
-    titles = [compared.part(".lists .out h4", panel).inner_text() for panel in (0, 1)]
-    assert titles == ["“friendly” looks most at", "“rude” looks most at"]
-    marked = [compared.part(".strip .changed", panel).all_inner_texts() for panel in (0, 1)]
-    assert marked == [["friendly"], ["rude"]]
-
-
 def test_what_was_put_in_belongs_to_nothing(visit: Visit) -> None:
     visit.ask("The food was good.", "The food was not good.")
     visit.settle()
@@ -241,11 +232,3 @@ def test_a_sentence_is_compared_with_itself_without_a_head_and_a_word(
     assert visit.page.locator(".panel").count() == 1
     assert visit.part("h2").inner_text() == "Prediction"
     expect(visit.part(".leave button[aria-pressed=true]")).to_have_text("friendly")
-
-
-def test_one_sentence_is_left_when_the_comparison_ends(compared: Visit) -> None:
-    with compared.redrawn():
-        compared.page.get_by_label("Compare with a second sentence").uncheck()
-
-    assert compared.page.locator(".panel").count() == 1
-    assert compared.page.get_by_label("Second sentence", exact=True).is_hidden()

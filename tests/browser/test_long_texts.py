@@ -101,15 +101,6 @@ def test_a_head_of_a_long_text_that_cannot_be_had_leaves_the_one_before(visit: V
     visit.choose(1, 1)  # which is kept
 
 
-def test_special_tokens_of_a_long_text_are_left_out_of_its_thumbnails(visit: Visit) -> None:
-    sentence = text_of(60)
-    visit.ask(sentence)
-    with visit.page.expect_request("**/attention") as asked, visit.redrawn():
-        visit.page.get_by_label("Special tokens").uncheck()
-    assert asked.value.post_data_json == {"sentence": sentence, "thumbnail": 48, "special": False}
-    assert visit.part(".strip button").count() == 58
-
-
 @pytest.mark.parametrize(("width", "picture"), [(WIDE, "map"), (NARROW, "both")])
 def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
     browser: Browser, running: RunningService, width: int, picture: str

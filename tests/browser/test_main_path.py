@@ -66,14 +66,6 @@ def test_the_prediction_is_that_of_the_service(asked: Visit, client: httpx.Clien
     assert asked.part(".cut").is_hidden()
 
 
-def test_every_head_is_a_button_with_a_name(asked: Visit) -> None:
-    names = asked.part(".cell button").evaluate_all(
-        "buttons => buttons.map(button => button.getAttribute('aria-label').split('.')[0])"
-    )
-
-    assert names == [f"Layer {layer}, head {head}" for layer in range(6) for head in range(12)]
-
-
 def test_a_small_map_is_the_darker_the_larger_the_weight(
     asked: Visit, client: httpx.Client
 ) -> None:

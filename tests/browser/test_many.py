@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ from playwright.sync_api import Request, Route, expect
 
 from tests.browser.routes import problem_of
 from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of
-from tests.browser.visits import Visit, percent
+from tests.browser.visits import Visit
 
 TEXTS = ["A superb film.", "We waited an hour for cold soup.", "The staff was rude.", "Lovely."]
 
@@ -48,27 +47,6 @@ def held_at_the_second(many: Many) -> tuple[MadeUp, list[Route]]:
 def restored(cell: str) -> str:
     """A text of the saved table without the apostrophes that docs/reference/http.md describes."""
     return re.sub(r"(\A|[;,|\t\r\n])'", r"\1", cell)
-
-
-def test_lines_get_the_verdicts_of_the_service(many: Many, client: httpx.Client) -> None:
-    many.paste(TEXTS[0], "", *TEXTS[1:], "   ")
-    many.score("Done: 4 of 4 rows scored.")
-
-    answer = client.post("/predict", json={"sentences": TEXTS}).json()["predictions"]
-    assert many.rows() == [
-        [str(at + 1), text, one["label"], percent(one["score"]), ""]
-        for at, (text, one) in enumerate(zip(TEXTS, answer, strict=True))
-    ]
-    labels = Counter(one["label"] for one in answer)
-    assert many.counts() == {
-        label: f"{labels[label]} ({percent(labels[label] / 4)})" if labels[label] else "0 (0.0 %)"
-        for label in ("negative", "positive")
-    }
-    assert many.part("#many-stop").is_hidden()
-    assert many.part("#many-on").is_hidden()
-    version = client.get("/model").json()["version"]
-    assert many.visit.page.locator("#model").inner_text() == f"default {version}"
-    assert many.visit.page.get_by_role("status").inner_text() == "Done: 4 of 4 rows scored."
 
 
 def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(

@@ -35,20 +35,6 @@ def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
     assert visit.part(".strip button").count() == 9  # "another" is spelled in pieces
 
 
-def test_an_overloaded_service_says_when_to_come_back(visit: Visit) -> None:
-    refuse(visit, 503, "overloaded", retry_after=7)
-    submit(visit, "A superb film.")
-
-    text = visit.problem()
-    assert "The service has more to do than it can answer just now. Try again in 7 seconds." in text
-    visit.complained("503")
-
-    visit.page.unroute("**/attention")
-    with visit.redrawn():
-        visit.page.get_by_role("button", name="Try again").click()
-    assert visit.page.locator("#problem").is_hidden()
-
-
 @pytest.mark.parametrize(
     ("status", "kind", "title", "again"),
     [
@@ -57,10 +43,11 @@ def test_an_overloaded_service_says_when_to_come_back(visit: Visit) -> None:
         (413, "payload-too-large", "The text is too long to be sent.", False),
         (413, "too-many-weights", "These are too many weights for one answer.", False),
         (429, "overloaded", "The service has more to do than it can answer just now.", True),
+        (503, "overloaded", "than it can answer just now. Try again in 7 seconds.", True),
     ],
 )
 def test_other_problems(visit: Visit, status: int, kind: str, title: str, again: bool) -> None:
-    refuse(visit, status, kind)
+    refuse(visit, status, kind, retry_after=7 if status == 503 else None)
     submit(visit, "A superb film.")
 
     assert title in visit.problem()

@@ -144,15 +144,6 @@ def test_the_verdicts_are_walked_through_and_heard(visit: Visit) -> None:
     expect(visit.part(".cell button[aria-pressed=true]")).to_be_focused()
 
 
-def test_the_answer_is_announced_with_its_sentences(visit: Visit) -> None:
-    visit.ask(TEXT)
-    label, score = visit.part(".label").inner_text(), visit.part(".score").inner_text()
-    tokens = visit.part(".strip button").count()
-    assert visit.page.get_by_role("status").inner_text() == (
-        f"{label}, {score}, {tokens} tokens. 4 sentences. The heads are shown below."
-    )
-
-
 def test_two_texts_are_divided_by_one_request(visit: Visit) -> None:
     texts = ["The staff was friendly. The soup was cold.", "The staff was rude."]
     answer = heard(visit, lambda: visit.ask(*texts))

@@ -20,14 +20,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where containers run.
-
-    Args:
-        name: for people.
-        docker: the command line of the client, to which arguments are added.
-        compose: the same of Compose.
-        environment: of both commands, beside the machine's own.
-    """
+    """Where containers run."""
 
     name: str
     docker_command: Sequence[str]
@@ -54,10 +47,6 @@ class Engine:
 
 def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> str:
     """Runs a command in the project's folder.
-
-    Args:
-        command: with its arguments.
-        environment: added to the machine's own, of which settings of the service are left out.
 
     Returns:
         What it wrote to standard output, without white space at the ends.

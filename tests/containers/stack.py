@@ -30,13 +30,7 @@ def compose_variables(image: str, port: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response.
-
-    Args:
-        status: of it.
-        headers: of it, names in lower case.
-        body: its bytes.
-    """
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,10 +68,6 @@ class Outcomes:
 def running_stack(engine: Engine, image: str) -> Iterator["Stack"]:
     """Everything in the compose file, up and healthy for as long as the block lasts.
 
-    Args:
-        engine: where it runs.
-        image: of the replicas.
-
     Raises:
         CommandError: it did not come up; the message holds what it logged.
     """
@@ -96,12 +86,7 @@ def running_stack(engine: Engine, image: str) -> Iterator["Stack"]:
 
 
 class Stack:
-    """The containers of the compose file.
-
-    Args:
-        engine: where they run.
-        port: of the balancer, on this machine.
-    """
+    """The containers of the compose file."""
 
     def __init__(self, engine: Engine, port: int) -> None:
         self.engine = engine
@@ -152,13 +137,7 @@ class Stack:
 
 @contextmanager
 def load(port: int, *, clients: int = 6, pause: float = 0.02) -> Iterator[Outcomes]:
-    """Keeps clients of a balancer busy until the block ends.
-
-    Args:
-        port: of the balancer, on this machine.
-        clients: how many; half of them reuse their connection.
-        pause: seconds between two requests of a client.
-    """
+    """Keeps clients of a balancer busy until the block ends."""
     outcomes = Outcomes()
     stop = threading.Event()
     lock = threading.Lock()

@@ -29,14 +29,7 @@ _START_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class BaseImage:
-    """An image that debootstrap makes.
-
-    Args:
-        tag: of the official image that it stands in for.
-        suite: of Debian.
-        packages: installed in it.
-        changes: instructions as in a Dockerfile.
-    """
+    """An image that debootstrap makes."""
 
     tag: str
     suite: str

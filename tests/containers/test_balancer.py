@@ -28,13 +28,6 @@ def test_both_replicas_answer_alike(stack: Stack) -> None:
     assert json.loads(content)["model"]["name"] == "default"
 
 
-def test_problems_and_request_ids_come_through(stack: Stack) -> None:
-    answer = stack.request("POST", "/predict", {}, headers={"X-Request-ID": "mine-1"})
-    assert answer.status == 422
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["x-request-id"] == "mine-1"
-
-
 def test_no_text_is_logged(stack: Stack) -> None:
     stack.request("GET", "/attention?sentence=quokka")
     stack.request("GET", "/quokka")

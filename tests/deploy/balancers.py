@@ -19,15 +19,7 @@ _PATIENCE = 60
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A balancer that runs.
-
-    Args:
-        name: of its kind.
-        port: where it answers, on 127.0.0.1.
-        metrics_port: where HAProxy has its metrics.
-        tls_port: where `haproxy-tls` answers by TLS.
-        log: the file that its standard output and error go to.
-    """
+    """A balancer that runs."""
 
     name: str
     port: int
@@ -38,14 +30,7 @@ class Balancer:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How one kind is run.
-
-    Args:
-        files: of the project, the main one first.
-        changes: what of the files is replaced, given the folder, ports of its own, and the
-            replicas' ports; each pattern must be there exactly once.
-        command: given the main file.
-    """
+    """How one kind is run; each pattern of `changes` must be in its files exactly once."""
 
     files: tuple[str, ...]
     changes: Callable[[Path, Sequence[int], Sequence[int]], dict[str, str]]
@@ -158,13 +143,7 @@ def each(*names: str) -> list[object]:
 
 @contextmanager
 def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balancer]:
-    """Runs a balancer for as long as the block lasts; it may not answer yet.
-
-    Args:
-        name: of its kind.
-        replicas: the ports of two replicas on this machine; one will do for HAProxy.
-        folder: for its files.
-    """
+    """Runs a balancer for as long as the block lasts; it may not answer yet."""
     found = program(name)
     assert found is not None, f"{name} is not installed"
     kind = _KINDS[name]

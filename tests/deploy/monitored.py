@@ -24,11 +24,7 @@ INTERVAL = "1s"
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """A running Prometheus.
-
-    Args:
-        url: without a slash at the end.
-    """
+    """A running Prometheus."""
 
     url: str
 
@@ -54,13 +50,7 @@ class Prometheus:
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """Everything that is monitored, and who does it.
-
-    Args:
-        replicas: both.
-        balancer: a client of HAProxy.
-        prometheus: asks them.
-    """
+    """Everything that is monitored, and who does it."""
 
     replicas: list[RunningService]
     balancer: httpx.Client
@@ -76,13 +66,7 @@ _TRACED = {
 
 @contextmanager
 def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitored]:
-    """Starts everything, and waits until all of it is up.
-
-    Args:
-        checkpoint: what the replicas serve.
-        folder: for logs, configurations and the data of Prometheus.
-        options: of each replica.
-    """
+    """Starts everything, and waits until all of it is up."""
     with ExitStack() as stack:
         replicas = []
         for name in ("api0", "api1"):

@@ -11,13 +11,7 @@ _PATIENCE = 60
 
 
 class Replicas:
-    """Two services, numbered 0 and 1; none runs at first.
-
-    Args:
-        checkpoint: the folder that they serve.
-        folder: the folder for their logs.
-        options: further options of each service.
-    """
+    """Two services, numbered 0 and 1; none runs at first."""
 
     def __init__(self, checkpoint: Path, folder: Path, *options: str) -> None:
         self._checkpoint = checkpoint

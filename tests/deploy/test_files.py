@@ -188,46 +188,34 @@ def _pin(requirement: str) -> tuple[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-class TestMakefile:
-    """What make says; nothing is installed."""
-
-    @staticmethod
-    def _make(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
-        return subprocess.run(
-            ["make", *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def test_lists_its_commands(self) -> None:
-        commands = [line.split()[1] for line in self._make().stdout.splitlines()]
-        assert commands[:5] == ["help", "install", "serve", "test", "check"]
-
-    @pytest.mark.parametrize(
-        ("choice", "message"),
-        [
-            (
-                "PYTHON=no-such-python",
-                "no-such-python is not there: install Python 3.11 or newer, or name one: "
-                "make PYTHON=/path/to/python",
-            ),
-            (
-                "PYTHON={old}",
-                "Python 3.9.1 is too old: Python 3.11 or newer is needed; name one: "
-                "make PYTHON=python3.12",
-            ),
-            ("TORCH=rocm", "TORCH is 'rocm', must be cpu or cuda"),
-        ],
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (
+            "PYTHON=no-such-python",
+            "no-such-python is not there: install Python 3.11 or newer, or name one: "
+            "make PYTHON=/path/to/python",
+        ),
+        (
+            "PYTHON={old}",
+            "Python 3.9.1 is too old: Python 3.11 or newer is needed; name one: "
+            "make PYTHON=python3.12",
+        ),
+        ("TORCH=rocm", "TORCH is 'rocm', must be cpu or cuda"),
+    ],
+)
+def test_make_refuses_a_wrong_choice(choice: str, message: str, tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text('#!/bin/sh\n[ "$1" != --version ] || echo Python 3.9.1\nexit 1\n')
+    old.chmod(0o755)
+    completed = subprocess.run(
+        ["make", "install", choice.format(old=old), f"VENV={tmp_path / 'venv'}"],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if "MAKE" not in name},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    def test_refuses_a_wrong_choice(self, choice: str, message: str, tmp_path: Path) -> None:
-        old = tmp_path / "python"
-        old.write_text('#!/bin/sh\n[ "$1" != --version ] || echo Python 3.9.1\nexit 1\n')
-        old.chmod(0o755)
-        completed = self._make("install", choice.format(old=old), f"VENV={tmp_path / 'venv'}")
-        assert completed.returncode == 2
-        assert message in completed.stderr.splitlines()[0]
+    assert completed.returncode == 2
+    assert message in completed.stderr.splitlines()[0]

@@ -91,9 +91,3 @@ def test_no_page_loads_anything_from_elsewhere(site: dict[Path, Page]) -> None:
 
     assert len(loaded) > 5
     assert [each for each in loaded if _ELSEWHERE.match(each[1])] == []
-
-
-def test_a_bar_in_code_of_a_table_needs_no_backslash(site: dict[Path, Page]) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in site]
-
-    assert not any(r"\|" in code for text in texts for code in re.findall("<code>.*?</code>", text))

@@ -80,11 +80,6 @@ def test_answers_come_over_a_verified_connection(balancer: Balancer) -> None:
         assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 
-def test_who_does_not_know_the_certificate_does_not_connect(balancer: Balancer) -> None:
-    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
-        balancer.connect(ssl.create_default_context())
-
-
 def test_browsers_get_http_2(balancer: Balancer) -> None:
     context = balancer.context()
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -107,11 +102,6 @@ def test_old_versions_of_tls_are_refused(balancer: Balancer) -> None:
     with pytest.raises(ssl.SSLError) as caught:
         balancer.connect(context)
     assert caught.value.reason == "TLSV1_ALERT_PROTOCOL_VERSION"
-
-
-def test_plain_requests_to_the_port_are_not_answered(balancer: Balancer) -> None:
-    with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(f"http://127.0.0.1:{balancer.port}/health/ready", timeout=PATIENCE)
 
 
 def test_the_same_paths_are_logged_on_both_ports() -> None:

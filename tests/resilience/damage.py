@@ -12,10 +12,9 @@ _TEXT = "Good, the plot is bad."
 
 
 def fuzz_folders(folder: Path, count: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """Damages a checkpoint folder `count` times; each damage is refused, or changes nothing.
+    """Damages a checkpoint folder `count` times; returns outcomes by file, and all faults.
 
-    Returns:
-        How many were refused in each file or changed nothing, and what was wrong.
+    Each damage must be refused by the name of its file, or change nothing.
     """
     chance = random.Random(seed)
     target = tiny_checkpoint(folder / "damaged")

@@ -31,14 +31,13 @@ def score(folder: Path, rounds: int, *, rows: int, faults: int, seed: int) -> in
             place = folder / f"scoring{number}"
             place.mkdir()
             began = time.monotonic()
-            outcome = ScoringRound(place, disk, form, rows=rows, seed=seed + number).run(
-                most=faults
-            )
-            wrong += len(outcome.faults)
-            done = ", ".join(f"{kind} {count}" for kind, count in sorted(outcome.done.items()))
+            round_ = ScoringRound(place, disk, form, rows=rows, seed=seed + number)
+            round_.run(most=faults)
+            wrong += len(round_.faults)
+            done = ", ".join(f"{kind} {count}" for kind, count in sorted(round_.done.items()))
             print(
-                f"{form}: {time.monotonic() - began:.0f} s, {outcome.runs} runs, {done}: "
-                f"{'; '.join(outcome.faults) or 'the same bytes'}",
+                f"{form}: {time.monotonic() - began:.0f} s, {round_.runs} runs, {done}: "
+                f"{'; '.join(round_.faults) or 'the same bytes'}",
                 flush=True,
             )
     return wrong
@@ -76,11 +75,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=6, help="kills of a round of training")
     parser.add_argument("--epochs", type=int, default=12, help="epochs of a round of training")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
+    seed = options.seed
     with tempfile.TemporaryDirectory() as name:
-        folder, seed = Path(name), given.seed
-        wrong = score(folder, given.scoring, rows=given.rows, faults=given.faults, seed=seed)
-        wrong += train(folder, given.training, kills=given.kills, epochs=given.epochs, seed=seed)
+        folder = Path(name)
+        wrong = score(folder, options.scoring, rows=options.rows, faults=options.faults, seed=seed)
+        wrong += train(
+            *(folder, options.training),
+            kills=options.kills,
+            epochs=options.epochs,
+            seed=seed,
+        )
     print(f"{wrong} faults of ours")
     return 1 if wrong else 0
 

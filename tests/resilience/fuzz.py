@@ -65,11 +65,7 @@ _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n")
 
 
 def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counter[str], list[str]]:
-    """Sends one drawn request for each seed, each on its own connection, sixteen at a time.
-
-    Returns:
-        How many answers had each status, and what was wrong.
-    """
+    """Sends a request for each seed; returns how many answers had each status, and all faults."""
     statuses: Counter[str] = Counter()
     faults: list[str] = []
     expected = _answer(running)
@@ -99,9 +95,6 @@ def _exchange(running: RunningService, request: Request) -> bytes:
 
     The sending side is closed only when all due answers are there: a client that closes before has
     gone, for the service, and gets no answer.
-
-    Raises:
-        OSError: the service is silent for too long.
     """
     received = bytearray()
     with socket.create_connection(("127.0.0.1", running.port), timeout=_PATIENCE) as connection:
@@ -132,11 +125,7 @@ def _receive(connection: socket.socket, received: bytearray) -> bool:
 
 
 def _judge(received: bytes, request: Request) -> list[str]:
-    """Returns the statuses of the answers to a request.
-
-    Raises:
-        ValueError: one is no answer of this service, or there are too few or too many.
-    """
+    """Returns the statuses of right answers; raises ValueError for others, or another number."""
     statuses = []
     closes = False
     while received:
@@ -190,11 +179,7 @@ def _answer(running: RunningService) -> list[tuple[str, float]]:
 
 
 def fuzz_documents(running: RunningService, count: int, seed: int) -> tuple[int, list[str]]:
-    """Lets schemathesis send about `count` requests that the OpenAPI document allows, or does not.
-
-    Returns:
-        How many were sent, and what was wrong.
-    """
+    """Lets schemathesis send about `count` requests; returns how many it sent, and all faults."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "schemathesis.toml").write_text(_SETTINGS, encoding="utf-8")
         done = subprocess.run(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from urllib.parse import quote_from_bytes
 
 _WORDS = ("good", "bad", "the plot", "", " ", "a" * 4000, "\x00", "\u202egood\u202c", "\ufeff")
-_PLANES = 17
-_SPECIAL = (0x0, 0x7F, 0x85, 0xAD, 0x200B, 0x200D, 0x202E, 0x2066, 0xFEFF, 0xFFFD, 0xFFFE, 0xFFFF)
+_SPECIAL = "\x00\x7f\x85\xad\u200b\u200d\u202e\u2066\ufeff\ufffd\ufffe\uffff"
+_ATOMS = (None, True, False, 0.5, -1e308, 1e-320, 3.0)
 _BROKEN = ("\\ud800", "\\udfff", "\\ud83d", "\\u0000", "\\x00", "\\")
 _METHODS = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "get", "P\x00ST")
 _PATHS = (
@@ -35,12 +35,18 @@ _PATHS = (
 )
 _MEDIA = ("application/json", "application/json; charset=utf-16", "text/plain", "application/x", "")
 _VALUES = ("", "x" * 3000, "0", "1e9", "*/*;q=nan", "\u00e9", "\x01", "a,b")
-_MOST_HEADERS = 12
 _NAMES = ("sentence", "layer", "head", "truncation", "label", "steps", "method", "level", "x", "")
 _EXPLAINING = ("/attention", "/attributions", "/importance")
-_INTEGRALS = ("integrated_gradients", "gradient_x_input", "x")
-# What a body has that only one route takes.
-_ROUTES = {b'"sentences"': "/predict", b'"steps"': "/attributions", b'"layer"': "/attention"}
+_OPTIONS: dict[str, tuple[object, ...]] = {
+    "layer": ([0], [1], [2]),
+    "head": ([0], [1], [-1]),
+    "label": ("negative", None, "x"),
+    "steps": (1, 2, 256, 257),
+    "method": ("integrated_gradients", "gradient_x_input", "x"),
+    "level": ("token", "word"),
+    "truncation": ("right", "left", "error"),
+    "on_error": ("request", "item"),
+}
 _LONGEST_QUERY = 65_536
 _ENDLESS = 10**12
 
@@ -74,77 +80,48 @@ def _text(chance: random.Random) -> str:
     if kind < 0.3:
         return chance.choice(_WORDS)
     if kind < 0.4:
-        return "".join(chr(chance.choice(_SPECIAL)) for _ in range(chance.randint(1, 20)))
-    plane = chance.randrange(_PLANES) << 16
+        return "".join(chance.choices(_SPECIAL, k=10))
+    plane = chance.randrange(17) << 16
     codes = (plane + chance.randrange(0x10000) for _ in range(chance.randint(1, 60)))
     return "".join(chr(code) for code in codes if not 0xD800 <= code <= 0xDFFF)
 
 
 def _value(chance: random.Random, depth: int = 0) -> object:
     """Any JSON value."""
-    kind = chance.randrange(9 if depth < 4 else 6)
-    if kind == 0:
-        return chance.choice([None, True, False])
-    if kind == 1:
-        return chance.randint(-(10**25), 10**25)
-    if kind == 2:
-        return chance.choice([0.5, -1e308, 1e-320, 3.0])
-    if kind < 6:
-        return _text(chance)
-    if kind == 6:
+    kind = chance.randrange(6 if depth < 4 else 4)
+    if kind == 4:
         return {_text(chance): _value(chance, depth + 1) for _ in range(chance.randrange(4))}
-    return [_value(chance, depth + 1) for _ in range(chance.randrange(5))]
+    if kind == 5:
+        return [_value(chance, depth + 1) for _ in range(chance.randrange(5))]
+    return (chance.choice(_ATOMS), chance.randint(-(10**25), 10**25), _text(chance), "")[kind]
 
 
-def _document(chance: random.Random) -> dict[str, object]:
-    """An object that is nearly what is wanted."""
-    document: dict[str, object] = {
-        "sentences": [_text(chance) for _ in range(chance.choice([0, 1, 1, 2, 3, 5]))],
-        "truncation": chance.choice(["right", "left", "right", "error"]),
-        "on_error": chance.choice(["request", "item"]),
-    }
-    if chance.random() < 0.5:
-        document = {"sentence": _text(chance), **_options(chance)}
-    for _ in range(chance.choice([0, 0, 0, 0, 1, 2])):
-        name = chance.choice([*document, _text(chance)])
-        document[name] = _value(chance)
-    return document
+def _document(chance: random.Random) -> tuple[str, dict[str, object]]:
+    """A path, and an object that is nearly what it wants."""
+    path = chance.choice(["/predict", *_EXPLAINING])
+    document: dict[str, object] = {"sentence": _text(chance)}
+    if path == "/predict":
+        document = {"sentences": [_text(chance) for _ in range(chance.choice([0, 1, 1, 2, 5]))]}
+    for name in chance.sample(list(_OPTIONS), chance.choice([0, 0, 1, 2])):
+        document[name] = chance.choice(_OPTIONS[name])
+    if chance.random() < 0.2:
+        document[chance.choice([*document, _text(chance)])] = _value(chance)
+    return (path if chance.random() < 0.8 else chance.choice(_PATHS)), document
 
 
-def _options(chance: random.Random) -> dict[str, object]:
-    kind = chance.randrange(3)
-    if kind == 0:
-        layer, head = chance.choice([0, 0, 1, 1, 2]), chance.choice([0, 0, 1, 1, -1])
-        return {"layer": [layer], "head": [head]}
-    label = chance.choices(["negative", "positive", None, "x"], weights=[4, 4, 1, 1])[0]
-    if kind == 1:
-        return {"label": label}
-    return {
-        "label": label,
-        "steps": chance.choices([1, 2, 256, 257], weights=[4, 4, 1, 1])[0],
-        "method": chance.choices(_INTEGRALS, weights=[8, 1, 1])[0],
-        "level": chance.choice(["token", "word"]),
-    }
-
-
-def _json(chance: random.Random) -> bytes:
-    text = json.dumps(_document(chance), ensure_ascii=chance.random() < 0.5)
-    kind = 2 * chance.random()
-    if kind < 0.1:
+def _body(chance: random.Random) -> tuple[str, bytes]:
+    """A path and a body for it: JSON, at times broken."""
+    path, document = _document(chance)
+    text = json.dumps(document, ensure_ascii=chance.random() < 0.5)
+    if chance.random() < 0.1:
         place = chance.randrange(len(text))
         text = text[:place] + chance.choice(_BROKEN) + text[place:]
-    elif kind < 0.15:
-        text = text[: chance.randrange(len(text))]
-    elif kind < 0.2:
-        depth = chance.choice([10, 500, 5_000, 100_000])
-        text = '{"sentences":' + "[" * depth + "]" * (depth if chance.random() < 0.5 else 0)
-    elif kind < 0.25:
-        text += chance.choice([" ", "{}", ",", "\x00", "[1]"])
     content = bytearray(text.encode("utf-8", "surrogatepass"))
-    if chance.random() < 0.1 and content:
-        for _ in range(chance.randint(1, 5)):
-            content[chance.randrange(len(content))] = chance.randrange(256)
-    return bytes(content)
+    if chance.random() < 0.1:
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    if chance.random() < 0.05:
+        del content[chance.randrange(len(content)) :]
+    return path, bytes(content)
 
 
 def _head(chance: random.Random, method: str, target: str, headers: list[tuple[str, str]]) -> bytes:
@@ -152,20 +129,16 @@ def _head(chance: random.Random, method: str, target: str, headers: list[tuple[s
     if chance.random() < 0.9:
         lines.append("Connection: close")
     if chance.random() < 0.2:
-        for _ in range(chance.randrange(_MOST_HEADERS)):
-            name = chance.choice(["X-Request-ID", "X-Request-Timeout", "Accept", "Cookie", "X-A"])
-            lines.append(f"{name}: {chance.choice(_VALUES)}")
+        names = ["X-Request-ID", "X-Request-Timeout", "Accept", "Cookie", "X-A"]
+        lines += [
+            f"{chance.choice(names)}: {chance.choice(_VALUES)}" for _ in range(chance.randrange(12))
+        ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
 
 def _with_body(chance: random.Random) -> Request:
     """A request whose body and length fit."""
-    content = _json(chance)
-    path = next((path for name, path in _ROUTES.items() if name in content), "/importance")
-    if chance.random() < 0.1:
-        path = chance.choice(_EXPLAINING)
-    if chance.random() < 0.1:
-        path = chance.choice(_PATHS)
+    path, content = _body(chance)
     media = chance.choices(_MEDIA, weights=[12, 1, 1, 1, 1])[0]
     headers = [("Content-Type", media), ("Content-Length", str(len(content)))]
     return Request(_head(chance, "POST", path, headers) + content)
@@ -173,9 +146,8 @@ def _with_body(chance: random.Random) -> Request:
 
 def _lying(chance: random.Random) -> Request:
     """A body that is shorter or longer than its length, or whose length is none."""
-    content = _json(chance)
-    longer = str(len(content) + chance.randint(1, 9))
-    shorter = str(max(0, len(content) - chance.randint(1, 9)))
+    _, content = _body(chance)
+    longer, shorter = str(len(content) + 5), str(max(0, len(content) - 5))
     length = chance.choice([longer, shorter, "-1", "+5", "0x10", "9" * 25, "", "5, 5"])
     headers = [("Content-Type", "application/json"), ("Content-Length", length)]
     if chance.random() < 0.2:
@@ -186,24 +158,23 @@ def _lying(chance: random.Random) -> Request:
 
 
 def _chunked(chance: random.Random) -> Request:
-    """A body in pieces, whose sizes are right or not."""
-    content = _json(chance)
-    pieces = []
-    sizes = []
-    while content:
-        size = chance.randint(1, max(1, len(content)))
-        said = size if chance.random() < 0.9 else chance.choice([0, size + 1, _ENDLESS])
-        sizes.append((said, size))
-        pieces.append(b"%x\r\n%s\r\n" % (said, content[:size]))
-        content = content[size:]
+    """A body in two pieces, whose sizes are right or not."""
+    _, content = _body(chance)
+    middle = max(1, chance.randrange(len(content) + 1))
+    pieces = [piece for piece in (content[:middle], content[middle:]) if piece]
+    sizes = [
+        len(each) if chance.random() < 0.9 else chance.choice([0, len(each) + 1, _ENDLESS])
+        for each in pieces
+    ]
     end = b"0\r\n\r\n" if chance.random() < 0.8 else b""
     headers = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
     if chance.random() < 0.1:
         headers.append(("Content-Length", "3"))
     # The first size that is wrong decides: the body ends, or what is behind it is no size.
-    said = next((said for said, size in sizes if said != size), 0 if end else _ENDLESS)
-    is_whole = said != _ENDLESS or len(headers) > 2
-    content = _head(chance, "POST", "/predict", headers) + b"".join(pieces) + end
+    wrong = [said for said, piece in zip(sizes, pieces, strict=True) if said != len(piece)]
+    is_whole = (wrong or [0 if end else _ENDLESS])[0] != _ENDLESS or len(headers) > 2
+    chunks = [b"%x\r\n%s\r\n" % chunk for chunk in zip(sizes, pieces, strict=True)]
+    content = b"".join([_head(chance, "POST", "/predict", headers), *chunks, end])
     return Request(content, answers=int(is_whole), goes_on=True)
 
 
@@ -214,7 +185,7 @@ def _query(chance: random.Random) -> Request:
         name = chance.choices(_NAMES, weights=[20, 2, 2, 1, 1, 1, 1, 1, 1, 1])[0]
         raw = _text(chance).encode("utf-8", "surrogatepass")
         if chance.random() < 0.05:
-            raw = chance.randbytes(chance.randint(1, 20))
+            raw = chance.randbytes(20)
         value = quote_from_bytes(raw) if chance.random() < 0.97 else "%zz%f"
         parts.append(f"{name}={value}" if chance.random() < 0.95 else name)
     query = "&".join(parts)
@@ -243,12 +214,5 @@ def _pipeline(chance: random.Random) -> Request:
     )
 
 
-_KINDS: tuple[Callable[[random.Random], Request], ...] = (
-    _with_body,
-    _lying,
-    _chunked,
-    _query,
-    _anything,
-    _pipeline,
-)
+_KINDS = (_with_body, _lying, _chunked, _query, _anything, _pipeline)
 _WEIGHTS = (8, 2, 2, 5, 2, 1)

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from tests.builders import WORDS
 
 _NAMES = {
-    "text": ("a.csv", "b.csv.gz", "c.tsv", "d.tsv.zst"),
+    "text": ("a.csv", "b.csv.gz", "c.tsv.zst"),
     "json": ("a.jsonl", "b.jsonl.zst"),
     "parquet": ("a.parquet", "b.parquet"),
 }

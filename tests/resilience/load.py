@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,21 +28,12 @@ _LONG = [" ".join(_STORY[:words]) for words in (*range(20, 360, 17), 375)]
 _EXPLAINED = [*_SENTENCES[:8], *_LONG[:4]]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Requests of one kind.
-
-    Args:
-        path: the path that they ask.
-        bodies: the requests.
-        tolerance: the limit of the difference between two answers.
-        weight: how often the kind is asked, beside the others.
-        status: the status of their answers.
-    """
+class Kind(NamedTuple):
+    """Requests of one kind; two answers differ by at most `tolerance`, in bfloat16 by default."""
 
     path: str
     bodies: list[dict[str, object]]
-    tolerance: float = 0.03  # between alone and batched, in bfloat16
+    tolerance: float = 0.03
     weight: int = 1
     status: int = 200
 
@@ -76,7 +68,7 @@ class WrongError(Exception):
     """An answer is not what it should be; the message says what it is."""
 
 
-class RefusedError(WrongError):
+class RefusedError(Exception):
     """The service has no room or no time, and says so as it should."""
 
 
@@ -94,27 +86,20 @@ class Tally:
         with self._lock:
             counter[name] += 1
 
-    @property
-    def share_refused(self) -> float:
-        """Refusals among all answers."""
-        refused = self.refused.total()
-        return refused / max(1, refused + self.right.total() + self.faults.total())
-
 
 class Client:
-    """Knows the answers of a service, and asks again.
-
-    Args:
-        port: the port of the service or of its balancer, on 127.0.0.1.
-    """
+    """Knows the answers of the service at a port of this machine, and asks again."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._expected = {
-            (name, number): self._insist(kind, body)
-            for name, kind in KINDS.items()
-            for number, body in enumerate(kind.bodies)
-        }
+        self._expected: dict[tuple[str, int], object] = {}
+        for name, kind in KINDS.items():
+            for number in range(len(kind.bodies)):
+                while (name, number) not in self._expected:
+                    try:
+                        self._expected[name, number] = self._answer(name, number)
+                    except RefusedError:
+                        time.sleep(_RETRY_SECONDS)
 
     def run(self, seed: int, tally: Tally, stop: threading.Event) -> None:
         """Asks at random until `stop` is set."""
@@ -128,29 +113,21 @@ class Client:
 
     def ask(self, name: str, number: int, tally: Tally) -> bool:
         """Sends one request, and counts its answer; returns whether it was refused."""
-        kind = KINDS[name]
         try:
-            found = self._answer(kind, kind.bodies[number])
-            _compare(found, self._expected[name, number], kind.tolerance, name)
+            found = self._answer(name, number)
+            _compare(found, self._expected[name, number], KINDS[name].tolerance, name)
         except RefusedError:
             tally.count(tally.refused, name)
             return True
-        except WrongError as error:
-            tally.count(tally.faults, f"{name}: {error}")
-        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        except (WrongError, OSError, http.client.HTTPException, ValueError, KeyError) as error:
             tally.count(tally.faults, f"{name}: {error!r}")
         else:
             tally.count(tally.right, name)
         return False
 
-    def _insist(self, kind: Kind, body: dict[str, object]) -> object:
-        while True:
-            try:
-                return self._answer(kind, body)
-            except RefusedError:
-                time.sleep(_RETRY_SECONDS)
-
-    def _answer(self, kind: Kind, body: dict[str, object]) -> object:
+    def _answer(self, name: str, number: int) -> object:
+        kind = KINDS[name]
+        body = kind.bodies[number]
         answer = ask(self._port, "POST", kind.path, body)
         if answer.status != kind.status:
             raise _refusal(answer)
@@ -162,7 +139,7 @@ class Client:
         return answer.json()
 
 
-def _refusal(answer: Answer) -> WrongError:
+def _refusal(answer: Answer) -> Exception:
     said = f"{answer.status}: {answer.body[:120]!r}"
     if not any(name.encode() in answer.body for name in _REFUSALS.get(answer.status, ())):
         return WrongError(said)

@@ -6,20 +6,19 @@ Prints what came back. The status is 0 if no promise was broken.
 """
 
 import argparse
-import http.client
-import json
 import math
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from tests.end_to_end.servers import ROOT, RunningService, service
 from tests.resilience.readers import slow_readers
@@ -54,18 +53,10 @@ def flood(
     clients: int = 64,
     times: float = 3.0,
 ) -> list[str]:
-    """Finds out how much the service can answer, and sends more than that; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration of the flood.
-        sentences: the texts that are sent.
-        clients: the number of clients that saturate the service before and after.
-        times: the rate of the flood, as a multiple of what was answered before.
-    """
+    """Finds out how much the service can answer, and sends more than that; returns broken promises."""
     port, is_right = running.port, _judge(running, sentences)
-    saturation = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
-    before = send(port, sentences, **saturation)  # type: ignore[arg-type]
+    saturation: dict[str, Any] = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
+    before = send(port, sentences, **saturation)
     print(f"saturated: {before}", flush=True)
     memory = _megabytes(running)
     rate = times * before.served
@@ -75,7 +66,7 @@ def flood(
     with running.client(**{"X-Request-Timeout": "0.5"}) as client:
         status = client.post("/predict", json={"sentences": sentences[:1]}).status_code
     queued = running.metric("headlight_queue_tokens")
-    after = send(port, sentences, **saturation)  # type: ignore[arg-type]
+    after = send(port, sentences, **saturation)
     print(f"saturated again: {after}", flush=True)
     promises = {
         "every answer is right, or a clean refusal": not (
@@ -97,27 +88,20 @@ def fairness(
     attacks: Sequence[Sequence[str]] = EACH_ATTACK,
     most_times: float = 3.0,
 ) -> list[str]:
-    """Sends single sentences of polite clients beside attacks; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration of each attack.
-        attacks: names of `ATTACKS` that one client sends at once, each on its own connection.
-        most_times: the limit of the p99 beside an attack, as a multiple of that without.
-    """
+    """Sends single sentences of polite clients beside attacks; returns broken promises."""
     broken = []
-
-    def ask_politely() -> Any:  # noqa: ANN401
-        return send(
-            *(running.port, SENTENCES), clients=4, seconds=seconds, pause=0.005, is_right=_any
-        )
-
-    usual = ask_politely().wait(99)
+    polite: dict[str, Any] = {
+        "clients": 4,
+        "seconds": seconds,
+        "pause": 0.005,
+        "is_right": lambda *_: True,
+    }
+    usual = send(running.port, SENTENCES, **polite).wait(99)
     for names in attacks:
         with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
             attack = attacker.submit(_attack, running.port, names, seconds + 1)
             time.sleep(0.5)
-            beside = ask_politely()
+            beside = send(running.port, SENTENCES, **polite)
             statuses = attack.result()
         times = beside.wait(99) / usual
         print(
@@ -134,13 +118,7 @@ def fairness(
 
 
 def readers(running: RunningService, *, seconds: float, count: int = 40) -> list[str]:
-    """Asks for large answers and reads them slowly; returns broken promises.
-
-    Args:
-        running: the service.
-        seconds: the duration.
-        count: the number of readers.
-    """
+    """Asks for large answers and reads them slowly; returns broken promises."""
     before = most = _megabytes(running)
     body = {"sentence": "the plot drags but the cast is superb " * 18}
     with slow_readers(running.port, count, rate=1000, body=body) as (statuses, ends):
@@ -172,32 +150,22 @@ def _judge(running: RunningService, sentences: Sequence[str]) -> IsRight:
     return lambda sentence, found: abs(found["score"] - scores[sentence]) < _TOLERANCE
 
 
-def _any(_sentence: str, _prediction: dict[str, Any]) -> bool:
-    return True
-
-
 def _attack(port: int, names: Sequence[str], seconds: float) -> Counter[int]:
     """Sends attacks one after the other, each name on its own connection; counts the statuses."""
-    statuses: Counter[int] = Counter()
     until = time.monotonic() + seconds
 
-    def run(path: str, content: object) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
-        body, headers = json.dumps(content), {"Content-Type": "application/json"}
-        while time.monotonic() < until:
-            connection.request("POST", path, body, headers)
-            response = connection.getresponse()
-            response.read()
-            statuses[response.status] += 1
-            time.sleep(0.02 * (response.status != 200))
-        connection.close()
+    def run(name: str) -> Counter[int]:
+        statuses: Counter[int] = Counter()
+        path, content = ATTACKS[name]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as client:
+            while time.monotonic() < until:
+                status = client.post(path, json=content).status_code
+                statuses[status] += 1
+                time.sleep(0.02 * (status != 200))
+        return statuses
 
-    threads = [threading.Thread(target=run, args=ATTACKS[name]) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return statuses
+    with ThreadPoolExecutor(len(names)) as pool:
+        return sum(pool.map(run, names), Counter())
 
 
 def _megabytes(running: RunningService) -> float:

@@ -16,13 +16,7 @@ _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 def slow_readers(
     port: int, count: int, *, rate: int, body: object
 ) -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """Runs clients that ask for attention once and then read slowly, until the block ends.
-
-    Args:
-        port: the port of the service on 127.0.0.1.
-        count: the number of clients.
-        rate: bytes that each reads in a second.
-        body: the body of their requests.
+    """Runs clients that ask for attention once and then read `rate` bytes a second.
 
     Yields:
         The statuses of answers, and how connections ended, as they come in.

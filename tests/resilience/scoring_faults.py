@@ -11,9 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.builders import tiny_checkpoint
@@ -27,30 +25,16 @@ _PART_BYTES = 20_000
 # A command that takes longer hangs.
 _PATIENCE = 900
 _LASTING = {"disk full", "file damaged", "read error"}
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How often each fault was done, how many commands it took, and what was wrong."""
-
-    done: Counter[str] = field(default_factory=Counter)
-    runs: int = 0
-    faults: list[str] = field(default_factory=list)
+_KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker killed"]
 
 
 class ScoringRound:
-    """One job from its beginning to its totals.
-
-    Args:
-        folder: the folder for inputs, model and whole output; it exists.
-        disk: holds the output.
-        form: the form of the inputs, of `inputs.FORMS`.
-        rows: the number of rows.
-        seed: decides inputs and faults.
-    """
+    """One job from its beginning to its totals; counts what was `done`, and notes `faults`."""
 
     def __init__(self, folder: Path, disk: SmallDisk, form: str, *, rows: int, seed: int) -> None:
-        self.outcome = Outcome()
+        self.done: Counter[str] = Counter()
+        self.runs = 0
+        self.faults: list[str] = []
         self._chance = random.Random(seed)
         self._disk = disk
         self._variables, self._unreadable = prepare(folder)
@@ -58,32 +42,27 @@ class ScoringRound:
         self._inputs = folder / "in"
         self._output = disk.folder / f"out-{form}-{seed}"
         self._whole = folder / "whole"
-        self._damaged: dict[Path, tuple[bytes, int]] = {}
+        self._damaged: dict[Path, bytes] = {}
         make_inputs(self._inputs, form, rows=rows, seed=seed)
 
-    def run(self, *, most: int) -> Outcome:
-        """Runs the job with faults, and compares its output.
-
-        Args:
-            most: the number of faults; after them the job is left alone.
-        """
+    def run(self, *, most: int) -> None:
+        """Runs the job with this many faults, then without any, and compares its output."""
         code, log = _end(self._start(self._whole))
         if code:
             raise RuntimeError(f"the undisturbed run ended with {code}: {log}")
-        kinds = self._kinds()
+        kinds = [kind for kind in _KINDS if self._disk.is_small or kind != "disk full"]
         waiting: list[str] = []
         while len(waiting) < most:  # all kinds come, if there are faults enough
-            waiting += self._chance.sample(list(kinds), min(len(kinds), most - len(waiting)))
+            waiting += self._chance.sample(kinds, min(len(kinds), most - len(waiting)))
         before: dict[Path, int] = {}
-        while not self._run_once(waiting, kinds):
+        while not self._run_once(waiting):
             now = self._parts()
             again = [path.name for path in before.keys() & now.keys() if before[path] != now[path]]
             if again:
-                self.outcome.faults.append(f"written twice: {', '.join(sorted(again))}")
+                self.faults.append(f"written twice: {', '.join(sorted(again))}")
             before = now
         if files_of(self._output) != files_of(self._whole):
-            self.outcome.faults.append(f"{self._output.name} differs from an undisturbed run")
-        return self.outcome
+            self.faults.append(f"{self._output.name} differs from an undisturbed run")
 
     def _start(self, output: Path) -> Process:
         program = [sys.executable, "-m", "scoring", str(self._inputs), "--output", str(output)]
@@ -96,37 +75,27 @@ class ScoringRound:
             text=True,
         )
 
-    def _kinds(self) -> Mapping[str, Callable[[Process], None]]:
-        kinds: dict[str, Callable[[Process], None]] = {
-            "driver killed": lambda process: process.kill(),
-            "driver interrupted": lambda process: process.send_signal(
-                self._chance.choice((signal.SIGINT, signal.SIGTERM))
-            ),
-            "worker killed": self._kill_worker,
-            "file damaged": lambda _: self._damage(),
-            "read error": lambda _: self._break_reads(),
-        }
-        if self._disk.is_small:
-            kinds["disk full"] = lambda _: self._disk.fill()
-        return kinds
-
-    def _run_once(self, waiting: list[str], kinds: Mapping[str, Callable[[Process], None]]) -> bool:
+    def _run_once(self, waiting: list[str]) -> bool:
         """Runs a command with faults until it ends; returns whether the job is finished."""
         process = self._start(self._output)
-        self.outcome.runs += 1
+        self.runs += 1
         met = set()
         while waiting and self._wait(process, self._chance.randrange(8)):
             kind = waiting.pop()
             met.add(kind)
-            self.outcome.done[kind] += 1
-            kinds[kind](process)
+            self.done[kind] += 1
+            self._disturb(process, kind)
             if kind in _LASTING:
                 self._wait(process, self._chance.randrange(1, 4))
                 self._heal()
         code, log = _end(process)
-        self._judge(code, told_of(log), met)
+        # Each end needs a fault that leads to it, and a message unless a signal ended it.
+        expected = {0: True, -9: "driver killed" in met, 1: bool(met & _LASTING)}
+        expected |= dict.fromkeys((130, 143, -2, -15), "driver interrupted" in met)
+        if not expected.get(code, False) or (code > 0 and not told_of(log)):
+            self.faults.append(f"status {code} after {sorted(met)}: {log}")
         if any(word in log for word in ("superb", "boring")):
-            self.outcome.faults.append("a command logs words of a text")
+            self.faults.append("a command logs words of a text")
         return code == 0
 
     def _wait(self, process: Process, parts: int) -> bool:
@@ -135,7 +104,7 @@ class ScoringRound:
         until = time.monotonic() + _PATIENCE
         while len(self._parts()) < wanted and process.poll() is None:
             if time.monotonic() > until:
-                self.outcome.faults.append("no part is written any more")
+                self.faults.append("no part is written any more")
                 process.kill()
             time.sleep(0.01)
         time.sleep(self._chance.uniform(0, 0.2))
@@ -144,47 +113,41 @@ class ScoringRound:
     def _parts(self) -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in self._output.glob("part-*")}
 
-    def _judge(self, code: int, lines: Sequence[str], met: set[str]) -> None:
-        """Notes an end that none of the faults leads to, or that has no message."""
-        right = {0: True, -9: "driver killed" in met, 1: bool(met & _LASTING)}
-        right |= dict.fromkeys((130, 143, -2, -15), "driver interrupted" in met)
-        if not right.get(code, False) or not (lines or code <= 0):
-            self.outcome.faults.append(f"status {code} after {sorted(met)}: {list(lines)}")
+    def _disturb(self, process: Process, kind: str) -> None:
+        file = self._chance.choice(sorted(self._inputs.iterdir()))
+        size = file.stat().st_size
+        place = self._chance.randrange(size)
+        if kind == "driver killed":
+            process.kill()
+        elif kind == "driver interrupted":
+            process.send_signal(self._chance.choice((signal.SIGINT, signal.SIGTERM)))
+        elif kind == "worker killed":
+            if workers := workers_of(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(self._chance.choice(workers), signal.SIGKILL)
+        elif kind == "disk full":
+            self._disk.fill()
+        elif kind == "read error":
+            new = self._unreadable.with_suffix(".new")
+            new.write_text(f"{file.name} {place} {size}\n", encoding="utf-8")
+            new.replace(self._unreadable)
+        else:  # bits of a tenth of the file are turned
+            content = self._damaged[file] = file.read_bytes()
+            end = place + size // 10
+            _write(file, content[:place] + bytes(byte ^ 1 for byte in content[place:end]))
 
     def _heal(self) -> None:
         """Makes room, mends files, and lets reads work again."""
         self._disk.free()
         self._unreadable.unlink(missing_ok=True)
-        for path, (content, modified) in self._damaged.items():
-            _write(path, content, modified)
+        for path, content in self._damaged.items():
+            _write(path, content)
         self._damaged.clear()
 
-    def _kill_worker(self, process: Process) -> None:
-        if workers := workers_of(process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(self._chance.choice(workers), signal.SIGKILL)
 
-    def _damage(self) -> None:
-        """Turns bits of a tenth of a file, at the same size and time."""
-        path = self._chance.choice(sorted(self._inputs.iterdir()))
-        content = path.read_bytes()
-        begin = self._chance.randrange(len(content))
-        end = begin + len(content) // 10
-        broken = content[:begin] + bytes(byte ^ 1 for byte in content[begin:end]) + content[end:]
-        modified = path.stat().st_mtime_ns
-        self._damaged.setdefault(path, (content, modified))
-        _write(path, broken, modified)
-
-    def _break_reads(self) -> None:
-        path = self._chance.choice(sorted(self._inputs.iterdir()))
-        size = path.stat().st_size
-        new = self._unreadable.with_suffix(".new")
-        new.write_text(f"{path.name} {self._chance.randrange(size)} {size}\n", encoding="utf-8")
-        new.replace(self._unreadable)
-
-
-def _write(path: Path, content: bytes, modified: int) -> None:
-    """Writes in place, without a moment at which the file is short or has another time."""
+def _write(path: Path, content: bytes) -> None:
+    """Replaces the beginning of a file, which never is short or has another time."""
+    modified = path.stat().st_mtime_ns
     with path.open("r+b") as file:
         file.write(content)
     os.utime(path, ns=(modified, modified))

@@ -22,7 +22,7 @@ def running(
 
 
 def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) -> None:
-    statuses, faults = fuzz_requests(running, range(2000))
+    statuses, faults = fuzz_requests(running, range(1200))
 
     assert faults == []
     # The requests are not so wrong that nothing behind the first check was reached.
@@ -30,24 +30,23 @@ def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) 
         assert statuses[status] > 0
     for route in ("/attention", "/attributions", "/importance"):
         answered = f'headlight_requests_total{{method="POST",route="{route}",status="200"}}'
-        assert running.metric(answered) > 20
+        assert running.metric(answered) > 10
 
 
 def test_what_the_document_allows_is_answered_as_it_says(running: RunningService) -> None:
-    sent, faults = fuzz_documents(running, 400, seed=0)
+    sent, faults = fuzz_documents(running, 200, seed=0)
 
     assert faults == []
-    assert sent > 400
+    assert sent > 200
 
 
 def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
-    outcomes, faults = fuzz_folders(tmp_path, 500, seed=0)
+    outcomes, faults = fuzz_folders(tmp_path, 250, seed=0)
 
     assert faults == []
-    # One only adds white space to the manifest.
-    files = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-    assert outcomes == {
-        **dict.fromkeys(files, 100),
-        "headlight.json": 99,
-        "headlight.json: without effect": 1,
-    }
+    assert outcomes.total() == 250
+    files = ("config", "model", "tokenizer", "tokenizer_config", "headlight")
+    for name in files:
+        assert sum(count for file, count in outcomes.items() if file.split(".")[0] == name) == 50
+    # White space in JSON has none.
+    assert sum(count for file, count in outcomes.items() if "without effect" in file) <= 1

@@ -22,13 +22,13 @@ def test_a_flood_is_answered_at_full_speed_or_refused(
     sentences = ["good film", "good plot", "bad film", "bad plot"]
 
     with service(checkpoint_folder, tmp_path, *LIMITS, program=program) as running:
-        assert flood(running, seconds=6.0, sentences=sentences, clients=40) == []
+        assert flood(running, seconds=4.0, sentences=sentences, clients=40) == []
 
 
 def test_no_polite_request_is_refused_beside_an_unfair_client(tmp_path: Path) -> None:
-    attacks = [["256 steps"], ["256 long texts"], list(ATTACKS)]
+    attacks = [["256 long texts"], list(ATTACKS)]
 
     with service(ROOT / "checkpoints" / "default", tmp_path, "--dtype", "auto") as running:
         # The waits depend on the machine: `make overload` judges them.
-        assert fairness(running, seconds=3.0, attacks=attacks, most_times=float("inf")) == []
-        assert readers(running, seconds=3.0, count=8) == []
+        assert fairness(running, seconds=1.5, attacks=attacks, most_times=float("inf")) == []
+        assert readers(running, seconds=1.5, count=8) == []

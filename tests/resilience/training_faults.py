@@ -35,15 +35,7 @@ class Outcome:
 def training_round(
     folder: Path, *, kills: int, interruptions: int, epochs: int, chance: random.Random
 ) -> Outcome:
-    """Trains undisturbed, then disturbed, and compares.
-
-    Args:
-        folder: a folder that does not exist yet.
-        kills: how often a process is killed.
-        interruptions: how often the run is ended and goes on with another number of processes.
-        epochs: the number of epochs, of ten steps each.
-        chance: decides when and what.
-    """
+    """Trains undisturbed, then disturbed, and compares."""
     folder.mkdir()
     write_files(folder, rows=_ROWS)
     options = ("--epochs", str(epochs), "--patience", str(epochs))
@@ -103,7 +95,7 @@ def _kill(process: subprocess.Popen[str], chance: random.Random) -> int:
 
 
 def _end(process: subprocess.Popen[str]) -> str | None:
-    """Waits for a run; returns what it error if it failed."""
+    """Waits for a run; returns its error if it failed."""
     try:
         _, error = process.communicate(timeout=_PATIENCE)
     except subprocess.TimeoutExpired:
