@@ -97,13 +97,6 @@ def test_it_shares_the_embeddings_and_copies_the_projections(dtype: torch.dtype)
     assert packed._embeddings[0].data_ptr() == shared.embeddings.tokens.weight.data_ptr()
 
 
-def test_no_gradient_is_kept() -> None:
-    output = served(torch.float32)(batch_of([3, 4]), need_weights=True)
-
-    assert not output.logits.requires_grad
-    assert not any(weights.requires_grad for weights in output.attention_weights)
-
-
 def test_several_threads_at_once_get_their_own_answers() -> None:
     batches = [batch_of([length, length + 3]) for length in range(1, 9)]
     with torch.inference_mode():

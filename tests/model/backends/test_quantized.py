@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from model.backends.device import computes_int8
-from model.backends.quantized import activate, project, quantize_weight
+from model.backends.quantized import project, quantize_weight
 
 CPU = torch.device("cpu")
 
@@ -88,22 +88,3 @@ def test_numbers_that_are_none_stay_so() -> None:
     found = projected(states, normal(4, 8, seed=1), torch.zeros(4))
 
     assert found.isnan().all(1).tolist() == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("activation", "approximate", "expected"),
-    [
-        ("none", "", lambda states: states),
-        ("gelu", "none", functional.gelu),
-        ("gelu", "tanh", lambda states: functional.gelu(states, approximate="tanh")),
-        ("relu", "", torch.relu),
-        ("swish", "", functional.silu),
-    ],
-)
-def test_activations(activation: str, approximate: str, expected: object) -> None:
-    states = normal(3, 5, seed=0)
-    assert callable(expected)
-
-    torch.testing.assert_close(
-        activate(states.clone(), activation, approximate), expected(states), atol=0, rtol=0
-    )

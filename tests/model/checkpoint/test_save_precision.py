@@ -1,12 +1,11 @@
 """A record of precision gets into `headlight.json`, whole or not at all; nothing else changes."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from model.checkpoint.manifest import Precision, seal
+from model.checkpoint.manifest import Precision
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import save_precision
 from model.errors import CheckpointError
@@ -32,22 +31,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def checkpoint(folder: Path) -> Checkpoint:
     return open_checkpoint(folder)
-
-
-def test_nothing_else_changes(checkpoint: Checkpoint) -> None:
-    before = contents(checkpoint.path)
-    earlier = json.loads(before.pop(MANIFEST))
-
-    save_precision(checkpoint, record_of(checkpoint))
-
-    after = contents(checkpoint.path)
-    content = json.loads(after.pop(MANIFEST))
-    assert after == before
-    assert content.pop("sha256") == seal(content)
-    record = content.pop("precision")
-    assert record == [record_of(checkpoint).model_dump(mode="json")]
-    assert {**content, "sha256": earlier["sha256"]} == earlier
-    assert open_checkpoint(checkpoint.path).manifest.precision == (record_of(checkpoint),)
 
 
 def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> None:

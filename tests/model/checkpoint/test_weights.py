@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification, BertModel
+from transformers import BertConfig, BertForSequenceClassification
 
 from model.checkpoint.weights import (
     check_weights,
@@ -275,18 +275,6 @@ def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path
 
     assert tuple(load_encoder_weights(path, network)) == fresh
     assert same(network, expected_from_encoder(*fresh))
-
-
-def test_an_encoder_of_transformers_gives_its_weights(tmp_path: Path) -> None:
-    theirs = BertModel(BertConfig(**tiny_config().to_json()))
-    theirs.save_pretrained(tmp_path)
-    network = tiny_network()
-
-    assert load_encoder_weights(tmp_path / "model.safetensors", network) == list(HEAD)
-    for name, parameter in network.named_parameters():
-        if name not in HEAD:
-            theirs_name = transformers_name(name).removeprefix("bert.")
-            assert parameter.equal(theirs.get_parameter(theirs_name))
 
 
 @pytest.mark.parametrize(

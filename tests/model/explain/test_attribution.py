@@ -14,7 +14,7 @@ from model.explain.attribution import Attributor, attribute
 from model.loading import load_predictor
 from model.predictor import Predictor
 from model.tokenization.tokenizer import Encoding
-from tests.builders import MAX_LENGTH, WORDS, tiny_checkpoint, tiny_conv_checkpoint, tiny_network
+from tests.builders import MAX_LENGTH, WORDS, tiny_checkpoint, tiny_network
 from tests.matching import exactly
 from tests.model.derivatives import log_odds_of, slopes
 
@@ -63,19 +63,6 @@ def test_integrated_gradients_are_the_integral_of_the_gradient(
     assert found.encoding is encoding
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_gradient_x_input_is_the_gradient_at_the_text(predictor: Predictor, text: str) -> None:
-    encoding = encode(predictor, text)
-    found = attribute(predictor.gradients, encoding, label="negative", method="gradient_x_input")
-
-    ends = predictor.gradients.ends(encoding, label="negative")
-    way = (ends.text - ends.baseline).double()
-    expected = slopes(log_odds_of(tiny_network(), 0, 1.5), ends.text.double(), way)
-    np.testing.assert_allclose(found.attributions, expected, rtol=1e-4, atol=1e-5)
-    assert (found.method, found.steps) == ("gradient_x_input", None)
-    assert (found.value, found.baseline_value) == (ends.value, ends.baseline_value)
-
-
 @given(texts)
 def test_with_32_nodes_integrated_gradients_are_complete(
     usual_predictor: Predictor, words: list[str]
@@ -85,26 +72,6 @@ def test_with_32_nodes_integrated_gradients_are_complete(
     assert found.steps == 32
     assert abs(found.gap) < 1e-5
     assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))
-
-
-def test_more_nodes_leave_a_smaller_gap(predictor: Predictor) -> None:
-    encoding = encode(predictor, TEXTS[2])
-    gaps = [abs(attribute(predictor.gradients, encoding, steps=steps).gap) for steps in (1, 4, 32)]
-
-    assert gaps[0] > 10 * gaps[1] > 100 * gaps[2]
-
-
-@pytest.mark.parametrize("mask_padding", [True, False])
-def test_the_network_of_the_course_too(tmp_path: Path, *, mask_padding: bool) -> None:
-    folder = tiny_conv_checkpoint(tmp_path / "conv", mask_padding=mask_padding)
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-    encoding = encode(predictor, "A superb film, not bad")
-
-    found = attribute(predictor.gradients, encoding, steps=256)
-
-    # Its path has bends, of which no rule of few nodes makes much.
-    assert abs(found.gap) < 0.02
-    assert len(found.attributions) == len(encoding.input_ids) == (5 if mask_padding else 8)
 
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 40, 100, 10_000])

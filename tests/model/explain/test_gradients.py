@@ -20,7 +20,6 @@ from model.predictor import Predictor
 from model.tokenization.tokenizer import Encoding
 from tests.builders import (
     tiny_checkpoint,
-    tiny_config,
     tiny_conv_checkpoint,
     tiny_manifest,
     tiny_network,
@@ -117,23 +116,6 @@ def test_the_log_odds_are_those_of_the_prediction_and_of_its_label_by_default(
         assert ends.value == pytest.approx(math.log(p / (1 - p)), abs=1e-3)
 
 
-def test_of_many_classes_the_others_are_summed(tmp_path: Path) -> None:
-    labels = ("awful", "bad", "fair", "good", "great")
-    config = tiny_config(labels=labels)
-    predictor = load(tiny_checkpoint(tmp_path / "tiny", config=config))
-    encoding = predictor.encode("a film", with_tokens=True)
-
-    for index, label in enumerate(labels):
-        ends = predictor.gradients.ends(encoding, label=label)
-        p = ends.prediction.probabilities[label]
-        assert ends.value == pytest.approx(math.log(p / (1 - p)), abs=1e-6)
-        log_odds = log_odds_of(tiny_network(config), index, TEMPERATURE)
-        way = (ends.text - ends.baseline).double()
-        found = predictor.gradients.along(ends, np.ones(1), np.ones(1))
-        expected = slopes(log_odds, ends.text.double(), way)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_one_pass_at_the_text_is_the_path_at_its_end(folder: Path, text: str) -> None:
     predictor = load(folder)
@@ -191,18 +173,6 @@ def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -
     shares = predictor.gradients.along(ends, np.ones(1), np.ones(1))
     assert np.isfinite(shares).all()
     assert np.abs(shares).max() > 1
-
-
-def test_special_tokens_get_nothing(folder: Path) -> None:
-    predictor = load(folder)
-    encoding = predictor.encode("good film", with_tokens=True)
-    assert encoding.tokens is not None
-    ends = predictor.gradients.ends(encoding)
-
-    shares = predictor.gradients.along(ends, np.array([0.5]), np.ones(1)).tolist()
-
-    for token, share in zip(encoding.tokens, shares, strict=True):
-        assert (str(share) == "0.0") is token.special
 
 
 def test_a_text_of_which_nothing_is_left(tmp_path: Path) -> None:

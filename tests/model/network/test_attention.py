@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from model.errors import ConfigurationError
@@ -18,10 +16,6 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def padding(lengths: list[int], longest: int) -> Tensor:
-    return torch.arange(longest) >= torch.tensor(lengths).unsqueeze(1)
-
-
 def sized(**sizes: int) -> MultiHeadAttention:
     return MultiHeadAttention(**sizes, bias=True, dropout=0.0, score="scaled_dot_product")
 
@@ -31,80 +25,6 @@ def build(*, seed: int = 0, **sizes: int) -> MultiHeadAttention:
     for number, parameter in enumerate(attention.parameters()):
         nn.init.normal_(parameter, generator=torch.Generator().manual_seed(100 * seed + number))
     return attention.eval()
-
-
-def as_torch(ours: MultiHeadAttention, *, key_size: int, value_size: int) -> nn.MultiheadAttention:
-    """Torch's module with the same weights."""
-    size = ours.query.in_features
-    theirs = nn.MultiheadAttention(
-        size, ours.num_heads, kdim=key_size, vdim=value_size, batch_first=True
-    )
-    with torch.no_grad():
-        if theirs.in_proj_weight is None:
-            theirs.q_proj_weight.copy_(ours.query.weight)
-            theirs.k_proj_weight.copy_(ours.key.weight)
-            theirs.v_proj_weight.copy_(ours.value.weight)
-        else:
-            theirs.in_proj_weight.copy_(
-                torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
-            )
-        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key.bias, ours.value.bias]))
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
-    return theirs.eval()
-
-
-@st.composite
-def problems(draw_: st.DrawFn) -> dict[str, int]:
-    return {
-        "num_heads": draw_(st.integers(1, 4)),
-        "head_dim": draw_(st.integers(1, 5)),
-        "batch_size": draw_(st.integers(1, 3)),
-        "query_length": draw_(st.integers(1, 6)),
-        "key_length": draw_(st.integers(1, 6)),
-        "key_size": draw_(st.integers(1, 9)),
-        "value_size": draw_(st.integers(1, 9)),
-        "seed": draw_(st.integers(0, 1000)),
-    }
-
-
-@given(sizes=problems(), padded=st.booleans(), data=st.data())
-def test_same_as_torch_on_the_same_weights(
-    sizes: dict[str, int], padded: bool, data: st.DataObject
-) -> None:
-    heads, batch_size, seed = sizes["num_heads"], sizes["batch_size"], sizes["seed"]
-    key_size, value_size = sizes["key_size"], sizes["value_size"]
-    size = heads * sizes["head_dim"]
-    ours = build(
-        num_heads=heads, query_size=size, key_size=key_size, value_size=value_size, seed=seed
-    )
-    theirs = as_torch(ours, key_size=key_size, value_size=value_size)
-    query = draw(batch_size, sizes["query_length"], size, seed=seed)
-    key = draw(batch_size, sizes["key_length"], key_size, seed=seed + 1)
-    value = draw(batch_size, sizes["key_length"], value_size, seed=seed + 2)
-    mask = None
-    if padded:
-        each = st.integers(1, sizes["key_length"])
-        lengths = data.draw(st.lists(each, min_size=batch_size, max_size=batch_size))
-        mask = padding(lengths, sizes["key_length"])
-
-    with torch.no_grad():
-        explicit = ours(query, key, value, key_padding_mask=mask, need_weights=True)
-        fused = ours(query, key, value, key_padding_mask=mask)
-        expected, expected_weights = theirs(
-            query, key, value, key_padding_mask=mask, average_attn_weights=False
-        )
-
-    torch.testing.assert_close(explicit.hidden_states, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(fused.hidden_states, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(explicit.attention_weights, expected_weights, rtol=1e-5, atol=1e-6)
-    assert fused.attention_weights is None
-    weights = explicit.attention_weights
-    shape = (batch_size, heads, sizes["query_length"], sizes["key_length"])
-    assert weights.shape == shape
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(shape[:3]), rtol=0, atol=1e-5)
-    if mask is not None:
-        assert weights[mask[:, None, None, :].expand(shape)].eq(0.0).all()
 
 
 def test_default_sizes() -> None:

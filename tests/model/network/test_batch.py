@@ -35,13 +35,6 @@ def test_equal_lengths_need_no_mask() -> None:
     assert batch.key_padding_mask is None
 
 
-def test_a_padding_id_inside_a_text_is_no_padding() -> None:
-    batch = collate(encodings([2, 0, 3], [2, 3]), pad_token_id=0)
-
-    assert batch.key_padding_mask is not None
-    assert batch.key_padding_mask.tolist() == [[False, False, False], [False, False, True]]
-
-
 def test_fixed_length() -> None:
     batch = collate(encodings([2, 3], [2, 3]), pad_token_id=1, pad_to=4)
 

@@ -97,31 +97,6 @@ def test_more_than_ten_classes_keep_their_order() -> None:
     assert EncoderConfig.from_json({**CONTENT, "id2label": id2label}).labels == tuple(names)
 
 
-def test_written_as_transformers_reads_it() -> None:
-    assert tiny_config().to_json() == {
-        "architectures": ["BertForSequenceClassification"],
-        "model_type": "bert",
-        "dtype": "float32",
-        "vocab_size": len(VOCABULARY),
-        "hidden_size": 8,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-        "max_position_embeddings": 32,
-        "type_vocab_size": 2,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
-        "classifier_dropout": None,
-        "layer_norm_eps": 1e-12,
-        "initializer_range": 0.02,
-        "pad_token_id": 0,
-        "problem_type": "single_label_classification",
-        "id2label": {"0": "negative", "1": "positive"},
-        "label2id": {"negative": 0, "positive": 1},
-    }
-
-
 shares = st.floats(0.0, 1.0, exclude_max=True)
 names = st.text(
     st.characters(

@@ -4,7 +4,6 @@ import ast
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,29 +127,6 @@ def test_same_as_the_torch_class(
     if padding is not None:
         hidden = np.broadcast_to(padding.numpy()[:, None, None, :], expected_weights.shape)
         assert (expected_weights[hidden] == 0.0).all()
-
-
-@pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
-def test_the_example_of_the_lesson_in_float32(score: Score) -> None:
-    """512 features, 8 heads, batch 2, length 10."""
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(num_heads=8, query_size=512, score=score).eval()
-    states = draw(2, 10, 512, seed=1)
-
-    expected, expected_weights = multi_head_attention(
-        states.numpy(), states.numpy(), states.numpy(), arrays(attention), num_heads=8, score=score
-    )
-    with torch.no_grad():
-        fused = attention(states, states, states)
-        explicit = attention(states, states, states, need_weights=True)
-
-    assert expected.shape == (2, 10, 512)
-    assert expected_weights.shape == (2, 8, 10, 10)
-    np.testing.assert_allclose(fused.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
-    np.testing.assert_allclose(explicit.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
-    np.testing.assert_allclose(
-        explicit.attention_weights.numpy(), expected_weights, rtol=0, atol=WITHIN
-    )
 
 
 def test_large_scores_do_not_overflow() -> None:

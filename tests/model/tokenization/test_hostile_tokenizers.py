@@ -17,8 +17,6 @@ from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.tokenization import sandbox, sandbox_child
 from model.tokenization.bounds import growth_of
 from model.tokenization.sandbox import try_tokenizer
-from service.preflight import prepare
-from service.settings import SettingsError
 from tests.builders import tiny_tokenizer
 from tests.families import sentence_pieces
 from tests.model.folders import edit, read
@@ -227,16 +225,6 @@ def test_tokens_of_other_files_have_the_same_bound(name: str, content: str, fore
 
     with pytest.raises(CheckpointError, match="holds a token of 513 characters, must have at most"):
         try_tokenizer(foreign)
-
-
-def test_the_service_names_the_setting_the_file_and_the_fault(foreign: Path) -> None:
-    changes, fault = REFUSED["a replacement that searches for ever"]
-    edit(foreign / "tokenizer.json", **changes)
-
-    with pytest.raises(SettingsError) as caught:
-        prepare({"checkpoint": str(foreign)})
-    (message,) = caught.value.faults
-    assert message.startswith(f"--checkpoint: {foreign / 'tokenizer.json'}: {fault}")
 
 
 # As in the script itself, but without bounds: only the limits of the child are left.

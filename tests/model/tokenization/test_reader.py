@@ -13,7 +13,7 @@ import tokenizers
 
 from model.errors import CheckpointError
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
-from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
+from tests.builders import MAX_LENGTH, VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 
 TOKENIZER = tiny_tokenizer()
@@ -64,15 +64,6 @@ def test_padding_of_the_file_is_turned_off_before_anything_is_encoded(tmp_path: 
     assert int(grown) < 50_000  # kB
 
 
-def test_written_and_read_is_the_same(tmp_path: Path) -> None:
-    write(tmp_path, "tokenizer.json", TOKENIZER.to_json())
-    tokenizer = load_tokenizer(tmp_path, max_length=MAX_LENGTH)
-
-    assert tokenizer.to_json() == TOKENIZER.to_json()
-    text = "The [SEP] plot drags, but 中 the cafe\u0301 is superb 🎬."
-    assert tokenizer.encode(text, with_tokens=True) == TOKENIZER.encode(text, with_tokens=True)
-
-
 def test_a_vocabulary_file_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,27 +93,6 @@ def test_line_separators_can_be_tokens_of_a_vocabulary_file(tmp_path: Path) -> N
     write(tmp_path, "vocab.txt", "\n".join(tokens))
 
     assert load_tokenizer(tmp_path, max_length=9).encode("a").input_ids == [2, 7, 3]
-
-
-@pytest.mark.parametrize(
-    ("options", "text", "ids"),
-    [
-        ({}, "Ä", [2, 4, 3]),
-        ({"do_lower_case": False}, "Ä", [2, 6, 3]),
-        ({"do_lower_case": False, "strip_accents": True}, "Ä", [2, 5, 3]),
-        ({"do_lower_case": True, "strip_accents": False}, "Ä", [2, 1, 3]),
-        ({"strip_accents": None, "pad_token": "[PAD]"}, "Ä", [2, 4, 3]),
-        ({"tokenize_chinese_chars": False}, "中a", [2, 1, 3]),
-        ({"tokenize_chinese_chars": True}, "中a", [2, 1, 4, 3]),
-    ],
-)
-def test_options_of_a_vocabulary_file(
-    options: dict[str, Any], text: str, ids: list[int], tmp_path: Path
-) -> None:
-    write(tmp_path, "vocab.txt", "\n".join([*SPECIALS[:4], "a", "A", "Ä"]))
-    write(tmp_path, "tokenizer_config.json", options)
-
-    assert load_tokenizer(tmp_path, max_length=9).encode(text).input_ids == ids
 
 
 @pytest.mark.parametrize(

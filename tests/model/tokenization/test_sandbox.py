@@ -13,8 +13,6 @@ from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import load_tokenizer
 from tests.matching import exactly
 
-DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
-
 
 def replace_script(folder: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
     script = folder / "script.py"
@@ -25,10 +23,6 @@ def replace_script(folder: Path, monkeypatch: pytest.MonkeyPatch, content: str) 
 def test_a_sound_folder_passes(foreign: Path) -> None:
     try_tokenizer(foreign)
     assert open_checkpoint(foreign, trial=True).config == open_checkpoint(foreign).config
-
-
-def test_the_default_folder_passes() -> None:
-    try_tokenizer(DEFAULT)
 
 
 def test_a_folder_of_a_vocabulary_alone_passes(foreign: Path) -> None:

@@ -30,25 +30,6 @@ def spans(text: str) -> list[tuple[str, int, int, int | None]]:
     return [(token.text, token.start, token.end, token.word) for token in tokens_of(text)]
 
 
-def test_an_ordinary_text() -> None:
-    encoding = TOKENIZER.encode("The plot drags.", with_tokens=True)
-
-    assert encoding.tokens == (
-        Token("[CLS]", 0, 0, True, None),
-        Token("the", 0, 3, False, 0),
-        Token("plot", 4, 8, False, 1),
-        Token("d", 9, 10, False, 2),
-        Token("##r", 10, 11, False, 2),
-        Token("##a", 11, 12, False, 2),
-        Token("##g", 12, 13, False, 2),
-        Token("##s", 13, 14, False, 2),
-        Token(".", 14, 15, False, 2),
-        Token("[SEP]", 0, 0, True, None),
-    )
-    assert encoding.input_ids == [IDS[token.text] for token in encoding.tokens]
-    assert encoding.truncated is False
-
-
 def test_tokens_are_given_only_if_asked_for() -> None:
     assert TOKENIZER.encode("good").tokens is None
 

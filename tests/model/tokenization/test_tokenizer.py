@@ -41,13 +41,6 @@ def test_truncation_keeps_one_end(max_length: int, truncation: Truncation) -> No
     ]
 
 
-def test_a_text_that_just_fits_is_never_refused() -> None:
-    encoding = tiny_tokenizer(max_length=12).encode(WORDS, truncation="error")
-
-    assert encoding.input_ids == [IDS["[CLS]"], *WORD_IDS, IDS["[SEP]"]]
-    assert encoding.truncated is False
-
-
 @pytest.mark.parametrize("max_length", [3, 11])
 def test_a_text_too_long_is_refused_with_both_counts(max_length: int) -> None:
     message = (

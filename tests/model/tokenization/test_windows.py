@@ -74,13 +74,6 @@ def test_windows_of_a_text_are_cut_out_of_its_tokens(text: str) -> None:
         assert (shown.window, shown.windows, shown.text) == (number, len(parts), text)
 
 
-@given(text=texts)
-def test_a_text_that_fits_is_one_window_with_the_tokens_of_any_other_reading(text: str) -> None:
-    plain = LONG.encode(text)
-    (window,) = LONG.encode_windows(text, max_windows=1)
-    assert (window.input_ids, window.truncated) == (plain.input_ids, plain.truncated)
-
-
 def test_a_text_that_just_fits_into_the_windows_is_not_refused() -> None:
     most = most_tokens(ROOM, 4)
     assert len(TOKENIZER.encode_windows("good " * most, max_windows=4)) == 4
