@@ -39,11 +39,6 @@ words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
 any_text = words | st.text(min_size=1).map(lambda text: text + "x")
 
 
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
-
-
 def test_an_explanation_says_what_passes_attention_by(predictor: Predictor) -> None:
     encoding = predictor.encode("a film", with_tokens=True)
 
