@@ -240,6 +240,17 @@ BEYOND_THE_NETWORK = {
         {"model": wordpiece(vocab={**SOUND["model"]["vocab"], "far": 2**31})},
         2**31,
     ),
+    **{
+        f"an id around every text in place of {number}": (
+            {
+                "post_processor": json.loads(
+                    json.dumps(SOUND["post_processor"]).replace(f"[{number}]", "[999999]")
+                )
+            },
+            999_999,
+        )
+        for number in (2, 3)
+    },
     "many added tokens": ({"added_tokens": added(10_001)}, 10_097),
 }
 HARMLESS = {
