@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import numpy as np
 import orjson
@@ -37,12 +38,6 @@ CPU = torch.device("cpu")
 TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!", "love " * 40]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
 any_text = words | st.text(min_size=1).map(lambda text: text + "x")
-
-
-def test_an_explanation_says_what_passes_attention_by(predictor: Predictor) -> None:
-    encoding = predictor.encode("a film", with_tokens=True)
-
-    assert predictor.explain(encoding).residual_share == 0.5
 
 
 def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Path) -> None:
@@ -159,6 +154,7 @@ def test_the_weights_of_a_text(predictor: Predictor, text: str) -> None:
     np.testing.assert_allclose(attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
     assert (explanation.layers, explanation.heads) == ((0, 1), (0, 1))
     assert explanation.encoding is encoding
+    assert explanation.residual_share == 0.5
     (predicted,) = predictor.predict([encoding])
     for label, probability in predicted.probabilities.items():
         assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=1e-4)
@@ -217,51 +213,32 @@ def test_texts_explained_together_are_as_explained_alone(
         )
 
 
-@pytest.mark.parametrize("index", [-1, 2, 99])
-def test_a_layer_or_head_that_is_not_there(index: int, predictor: Predictor) -> None:
+@pytest.mark.parametrize("kind", ["layer", "head"])
+def test_a_choice_of_what_is_not_there_or_of_nothing(kind: str, predictor: Predictor) -> None:
     encoding = predictor.encode("a film", with_tokens=True)
 
-    message = exactly(f"layer {index} does not exist: the model has 0 to 1")
+    for chosen in ([0, -1], [2], [99, 0]):
+        wrong = next(index for index in chosen if index != 0)
+        message = exactly(f"{kind} {wrong} does not exist: the model has 0 to 1")
+        with pytest.raises(IndexError, match=message):
+            predictor.explain(encoding, **{f"{kind}s": chosen})
+    message = exactly(f"no {kind} is chosen: give one or more from 0 to 1, or None")
     with pytest.raises(IndexError, match=message):
-        predictor.explain(encoding, layers=[0, index])
-    message = exactly(f"head {index} does not exist: the model has 0 to 1")
-    with pytest.raises(IndexError, match=message):
-        predictor.explain(encoding, heads=[index])
+        predictor.explain(encoding, **{f"{kind}s": []})
 
 
-def test_a_choice_of_nothing_is_refused(predictor: Predictor) -> None:
-    encoding = predictor.encode("a film", with_tokens=True)
-
-    message = exactly("no layer is chosen: give one or more from 0 to 1, or None")
-    with pytest.raises(IndexError, match=message):
-        predictor.explain(encoding, layers=[])
-    message = exactly("no head is chosen: give one or more from 0 to 1, or None")
-    with pytest.raises(IndexError, match=message):
-        predictor.explain(encoding, heads=[])
-
-
-def test_warm_up_and_probe_take_both_paths(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    predict, explain = predictor.predict, predictor.explain
-
-    def count_predict(encodings: list[Encoding]) -> object:
-        calls.append("predict")
-        return predict(encodings)
-
-    def count_explain(encoding: Encoding) -> object:
-        calls.append("explain")
-        return explain(encoding)
-
-    monkeypatch.setattr(predictor, "predict", count_predict)
-    monkeypatch.setattr(predictor, "explain", count_explain)
-
-    predictor.warm_up()
-    assert calls == ["predict", "explain"] * 3
-    predictor.probe()
-    predictor.probe("explicit")
-    assert calls[6:] == ["predict", "explain"]
+def test_warm_up_and_probe_take_both_paths(predictor: Predictor) -> None:
+    calls = Mock()
+    with (
+        patch.object(predictor, "predict", calls.predict),
+        patch.object(predictor, "explain", calls.explain),
+    ):
+        predictor.warm_up()
+        assert [name for name, *_ in calls.method_calls] == ["predict", "explain"] * 3
+        calls.reset_mock()
+        predictor.probe()
+        predictor.probe("explicit")
+        assert [name for name, *_ in calls.method_calls] == ["predict", "explain"]
 
 
 def test_answers_do_not_keep_the_graph(predictor: Predictor) -> None:

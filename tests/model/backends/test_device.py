@@ -46,24 +46,19 @@ def two_cuda_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
 
-@pytest.mark.usefixtures("no_cuda")
-@pytest.mark.parametrize("name", ["auto", "cpu"])
-def test_cpu_without_cuda(name: str) -> None:
-    assert choose_device(name) == CPU
-
-
-@pytest.mark.usefixtures("two_cuda_devices")
 @pytest.mark.parametrize(
-    ("name", "device"),
+    ("machine", "name", "device"),
     [
-        ("auto", "cuda:0"),
-        ("cpu", "cpu"),
-        ("cuda", "cuda:0"),
-        ("cuda:0", "cuda:0"),
-        ("cuda:1", "cuda:1"),
+        ("no_cuda", "auto", "cpu"),
+        ("no_cuda", "cpu", "cpu"),
+        ("two_cuda_devices", "auto", "cuda:0"),
+        ("two_cuda_devices", "cpu", "cpu"),
+        ("two_cuda_devices", "cuda", "cuda:0"),
+        ("two_cuda_devices", "cuda:1", "cuda:1"),
     ],
 )
-def test_with_cuda(name: str, device: str) -> None:
+def test_a_device(machine: str, name: str, device: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(machine)
     assert str(choose_device(name)) == device
 
 

@@ -47,18 +47,23 @@ def test_a_processor_without_what_a_type_needs(
         assert can_compute(dtype) is (lost is not None and dtype not in lost)
 
 
-def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_load", lambda: None)
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("_load", None, "they are not compiled"),
+        (
+            "_digest",
+            "another",
+            "they are compiled from other sources than model/kernels holds now",
+        ),
+    ],
+)
+def test_without_a_library_of_these_sources(
+    part: str, value: object, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, part, lambda: value)
 
-    assert fault() == "they are not compiled"
-    assert library() is None
-    assert not can_compute(torch.float32)
-
-
-def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_digest", lambda: "another")
-
-    assert fault() == "they are compiled from other sources than model/kernels holds now"
+    assert (fault(), library()) == (reason, None)
     assert not can_compute(torch.float32)
 
 

@@ -1,11 +1,9 @@
 """Projections in bytes: near those of float32 numbers, and a token in any company the same."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hypothesis_numpy
 from torch import Tensor
 from torch.nn import functional
 
@@ -36,7 +34,9 @@ def most_error(states: Tensor, weight: Tensor) -> Tensor:
     return steps[:, None] / 2 * seen.sum(1) + states.abs().sum(1)[:, None] * scales / 2
 
 
-@given(sizes, st.integers(0, 1000), st.sampled_from([1e-3, 1.0, 100.0]), st.integers(-3, 3))
+@given(
+    sizes, st.integers(0, 1000), st.sampled_from([0.0, 1e-20, 1e-3, 1.0, 3e4]), st.integers(-3, 3)
+)
 def test_it_is_a_linear_layer_up_to_rounding(
     size: tuple[int, int, int], seed: int, width: float, shift: float
 ) -> None:
@@ -64,21 +64,6 @@ def test_a_token_is_the_same_in_any_company(size: tuple[int, int, int], seed: in
         torch.testing.assert_close(
             project(states[token : token + 1], *prepared)[0], together[token], atol=0, rtol=0
         )
-
-
-@given(
-    hypothesis_numpy.arrays(
-        np.float32, (3, 8), elements=st.sampled_from([0.0, -1.0, 1.0, 1e-20, 3e4, -0.17, 255.0])
-    )
-)
-def test_bytes_span_what_comes_in(states: np.ndarray) -> None:
-    """A weight of one alone: what comes out is what came in, to the step of its token."""
-    given_states = torch.from_numpy(states)
-
-    found = projected(given_states, torch.eye(8), torch.zeros(8))
-
-    step = (given_states.amax(1, True) - given_states.amin(1, True)) / 255
-    assert bool(((found - given_states).abs() <= step * 0.5001 + 1e-4).all())
 
 
 def test_numbers_that_are_none_stay_so() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from transformers import BertConfig
 
 from model.network.config import EncoderConfig
-from tests.builders import LABELS, VOCABULARY, tiny_config
+from tests.builders import VOCABULARY, tiny_config
 from tests.matching import exactly
 
 KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta'"
@@ -208,11 +208,3 @@ def test_all_faults_are_listed() -> None:
     content = {**CONTENT, "vocab_size": 0, "hidden_size": "8"}
 
     assert [place for place, _ in faults(content)] == ["vocab_size", "hidden_size"]
-
-
-def test_a_config_cannot_change() -> None:
-    config = tiny_config()
-
-    with pytest.raises(ValidationError):
-        config.hidden_size = 16  # type: ignore[misc]
-    assert config.labels == LABELS

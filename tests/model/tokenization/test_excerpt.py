@@ -59,20 +59,28 @@ def test_excerpts_grow_from_one_end_to_the_whole(from_end: bool) -> None:
     assert list(excerpts(first, room=ROOM, from_end=from_end)) == [Excerpt(0, first, True)]
 
 
-@pytest.mark.parametrize("truncation", ["right", "left", "error"])
-def test_no_more_is_tokenized_than_it_takes(truncation: Truncation) -> None:
-    read: list[int] = []
+def spy(tokenizer: Tokenizer) -> list[int]:
+    """The lengths of all texts that its backend encodes from here on."""
+    backend, read = tokenizer._backend, []
 
     class Backend:
         def __getattr__(self, name: str) -> object:
-            return getattr(TOKENIZER._backend, name)
+            return getattr(backend, name)
 
-        def encode_batch_fast(self, texts: list[str], **options: bool) -> object:
+        def encode_batch(self, texts: list[str], **options: bool) -> object:
             read.extend(map(len, texts))
-            return TOKENIZER._backend.encode_batch_fast(texts, **options)
+            return backend.encode_batch(texts, **options)
 
-    tokenizer = tiny_tokenizer(max_length=ROOM + 2)
+        encode_batch_fast = encode_batch
+
     tokenizer._backend = Backend()  # type: ignore[assignment]
+    return read
+
+
+@pytest.mark.parametrize("truncation", ["right", "left", "error"])
+def test_no_more_is_tokenized_than_it_takes(truncation: Truncation) -> None:
+    tokenizer = tiny_tokenizer(max_length=ROOM + 2)
+    read = spy(tokenizer)
     message = (
         "the text has more than 2130 tokens and the model reads at most 7: shorten it, or set "
         "truncation to right or left"
@@ -107,20 +115,7 @@ def test_a_text_that_grows_too_much_is_refused_before_it_is_encoded(
     truncation: Truncation, with_tokens: bool
 ) -> None:
     tokenizer = compatible_tokenizer()
-    read: list[int] = []
-
-    class Backend:
-        def __getattr__(self, name: str) -> object:
-            return getattr(tokenizer_backend, name)
-
-        def encode_batch(self, texts: list[str], **options: bool) -> object:
-            read.extend(map(len, texts))
-            return tokenizer_backend.encode_batch(texts, **options)
-
-        encode_batch_fast = encode_batch
-
-    tokenizer_backend = tokenizer._backend
-    tokenizer._backend = Backend()  # type: ignore[assignment]
+    read = spy(tokenizer)
     message = (
         "136192 characters of the text become more than 1000000 when they are normalised: shorten "
         "it"

@@ -118,22 +118,6 @@ def test_an_empty_vocabulary_has_no_ids() -> None:
     assert Tokenizer(tokenizers.Tokenizer(models.BPE()), max_length=9).vocab_size == 0
 
 
-def test_special_tokens_by_role() -> None:
-    assert TOKENIZER.special_tokens() == {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
-    few = wordpiece_tokenizer({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}, path=Path("vocab.txt"))
-    assert Tokenizer(few, max_length=9).special_tokens() == {
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-    }
-
-
 any_text = st.text()  # no surrogates
 # Characters that some count as white space, or drop, and others do not.
 ODD = "\x00\x1c\x1d\x1e\x1f\x85\xa0\xad\u0301\u200b\u200d\u200f\u202e\u2028\u2029\u3000\ufeff\ufffd"
@@ -164,7 +148,6 @@ def test_tokens_are_given_only_if_asked_for() -> None:
         ("👩‍👩‍👧 good", [("[UNK]", 0, 5, 0), ("good", 6, 10, 1)]),
         # an accent apart from its letter is dropped, and its place stays
         ("cafe\u0301 a", [*spans("cafe"), ("a", 6, 7, 1)]),
-        ("café a", [*spans("cafe"), ("a", 5, 6, 1)]),
         # each CJK character is a token; without a space they are one word
         ("中文 good", [("[UNK]", 0, 1, 0), ("[UNK]", 1, 2, 0), ("good", 3, 7, 1)]),
         ("中good", [("[UNK]", 0, 1, 0), ("good", 1, 5, 0)]),
@@ -180,13 +163,10 @@ def test_tokens_are_given_only_if_asked_for() -> None:
         ("x\u200ba", [("x", 0, 1, 0), ("##a", 2, 3, 0)]),
         # ideographic space: white space for both
         ("a\u3000b", [("a", 0, 1, 0), ("b", 2, 3, 1)]),
-        ("a\u00a0b", [("a", 0, 1, 0), ("b", 2, 3, 1)]),
         # right to left, in logical order
-        ("שלום a", [("[UNK]", 0, 4, 0), ("a", 5, 6, 1)]),
         ("\u202ea b", [("a", 1, 2, 0), ("b", 3, 4, 1)]),
         # one letter that becomes two on lower-casing
         ("İ a", [("i", 0, 1, 0), ("a", 2, 3, 1)]),
-        ("  a\n\n b ", [("a", 2, 3, 0), ("b", 6, 7, 1)]),
         # visible, yet nothing of it is read
         ("\u0301", []),
         ("\ufffd", []),
@@ -223,17 +203,6 @@ def test_each_token_points_at_its_text(text: str) -> None:
         if token.text != "[UNK]" and text.isascii():
             kept = re.sub(r"[\x00-\x1f\x7f]", "", text[token.start : token.end])
             assert plain(kept) == piece
-
-
-@given(st.text(st.characters(exclude_categories=("Cc", "Cf", "Cn", "Co", "Cs")), max_size=40))
-def test_nothing_that_can_be_seen_is_left_out(text: str) -> None:
-    """Every character is in a token, but for spaces, accents and the replacement character."""
-    covered = {place for token in tokens_of(text) for place in range(token.start, token.end)}
-
-    for place, character in enumerate(text):
-        if character.isspace() or character == "\ufffd" or plain(character) == "":
-            continue
-        assert place in covered
 
 
 @given(st.lists(st.sampled_from([*SPECIALS, "[", "]", "CLS", "sep", " ", "good"])))
