@@ -11,7 +11,7 @@ from tokenizers import normalizers
 
 from model.errors import TextGrowsError, TextTooLongError
 from model.tokenization import excerpt
-from model.tokenization.excerpt import MARGIN, Excerpt, check_growth, excerpts
+from model.tokenization.excerpt import MARGIN, check_growth
 from model.tokenization.tokenizer import Tokenizer, Truncation
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import VOCABULARY, tiny_tokenizer
@@ -41,22 +41,6 @@ def test_an_excerpt_gives_what_the_whole_gives(
         whole = TOKENIZER.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     assert some == whole
-
-
-@pytest.mark.parametrize("from_end", [False, True])
-def test_excerpts_grow_from_one_end_to_the_whole(from_end: bool) -> None:
-    first = 16 * (ROOM + MARGIN)
-    length = 5 * first
-    sizes = [first, 4 * first]
-
-    assert list(excerpts(length, room=ROOM, from_end=from_end)) == [
-        *(
-            Excerpt(length - size, length, False) if from_end else Excerpt(0, size, False)
-            for size in sizes
-        ),
-        Excerpt(0, length, True),
-    ]
-    assert list(excerpts(first, room=ROOM, from_end=from_end)) == [Excerpt(0, first, True)]
 
 
 def spy(tokenizer: Tokenizer) -> list[int]:

@@ -326,47 +326,41 @@ def test_a_bert_of_another_kind_is_refused(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path, max_length=9).encode("film").input_ids == [TOKENS["film"]]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "fault"),
-    [
+SENSELESS: dict[str, list[tuple[object, str]]] = {
+    "tokenizer_config.json": [
+        ({"do_lower_case": "no"}, "do_lower_case is 'no', must be true or false"),
+        ({"strip_accents": 1}, "strip_accents is 1, must be true or false"),
         (
-            "tokenizer_config.json",
-            {"do_lower_case": "no"},
-            "do_lower_case is 'no', must be true or false",
-        ),
-        (
-            "tokenizer_config.json",
-            {"strip_accents": 1},
-            "strip_accents is 1, must be true or false",
-        ),
-        (
-            "tokenizer_config.json",
             {"tokenize_chinese_chars": None},
             "tokenize_chinese_chars is None, must be true or false",
         ),
         (
-            "added_tokens.json",
+            {"added_tokens_decoder": []},
+            "does not name added tokens by their ids: 'list' object has no attribute 'items'",
+        ),
+        (
+            {"added_tokens_decoder": {"0": {}}},
+            "does not name added tokens by their ids: 'content'",
+        ),
+    ],
+    "added_tokens.json": [
+        (
             {"zork": len(TOKENS) + 1},
             f"gives the added token 'zork' the id {len(TOKENS) + 1}, but behind this vocabulary it "
             f"has {len(TOKENS)}",
         ),
         (
-            "added_tokens.json",
             {"zork": "x"},
             "does not name added tokens by their ids: invalid literal for int() with base 10: 'x'",
         ),
-        (
-            "tokenizer_config.json",
-            {"added_tokens_decoder": []},
-            "does not name added tokens by their ids: 'list' object has no attribute 'items'",
-        ),
-        (
-            "tokenizer_config.json",
-            {"added_tokens_decoder": {"0": {}}},
-            "does not name added tokens by their ids: 'content'",
-        ),
-        ("added_tokens.json", [], "must hold a JSON object, holds list"),
+        ([], "must hold a JSON object, holds list"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [(name, *row) for name, rows in SENSELESS.items() for row in rows],
 )
 @pytest.mark.parametrize("vocabulary", ["vocab.txt", "tokenizer.json"])
 def test_options_that_make_no_sense_are_refused(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
 from model.errors import TextTooLongError
-from model.tokenization.tokenizer import Token, Tokenizer, Truncation
+from model.tokenization.tokenizer import Token, Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from model.tokenization.words import Words, group_words, sum_words
 from tests.builders import SPECIALS, VOCABULARY, tiny_tokenizer
@@ -22,27 +22,7 @@ LONG = tiny_tokenizer(max_length=100_000)
 TOKENIZER = tiny_tokenizer()
 IDS = {token: index for index, token in enumerate(VOCABULARY)}
 WORDS = "a an and bad boring but cast cold deep dull"
-WORD_IDS = [IDS[word] for word in WORDS.split()]
 texts = st.text() | st.text(st.sampled_from("ab .,[]é中🎬\u0301\u3000\x1c"))
-
-
-@pytest.mark.parametrize("max_length", [3, 7, 11, 12, 13])
-@pytest.mark.parametrize("truncation", ["right", "left"])
-def test_truncation_keeps_one_end(max_length: int, truncation: Truncation) -> None:
-    encoding = tiny_tokenizer(max_length=max_length).encode(
-        WORDS, truncation=truncation, with_tokens=True
-    )
-
-    room = min(10, max_length - 2)
-    kept = WORD_IDS[-room:] if truncation == "left" else WORD_IDS[:room]
-    assert encoding.input_ids == [IDS["[CLS]"], *kept, IDS["[SEP]"]]
-    assert encoding.truncated is (max_length < 12)
-    assert encoding.tokens is not None
-    words = [token.word for token in encoding.tokens[1:-1]]
-    assert words == (list(range(10 - room, 10)) if truncation == "left" else list(range(room)))
-    assert [WORDS[token.start : token.end] for token in encoding.tokens[1:-1]] == [
-        VOCABULARY[token_id] for token_id in kept
-    ]
 
 
 @pytest.mark.parametrize("max_length", [3, 11])
