@@ -3,7 +3,7 @@
 Each test would fail if a pass mixed tensors of host and device, or asked for a number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,19 +14,11 @@ from model.backends.eager import ready_copy
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.batch import Batch
+from model.network.conv_attention import ConvAttentionClassifier
 from tests.builders import tiny_conv_network, tiny_network
 from tests.fake_device import DEVICE, FakeDevice
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 TEXTS, TOKENS, LAYERS, HEADS, LABELS = 3, 7, 2, 2, 2
-
-
-@pytest.fixture
-def device() -> Iterator[FakeDevice]:
-    """The device, for one test."""
-    device = FakeDevice()
-    with device.on():
-        yield device
 
 
 def place(device: FakeDevice, served: Network) -> Network:
@@ -51,17 +43,22 @@ def check(tensor: Tensor, *shape: int) -> None:
 
 
 @pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_both_paths_of_the_encoder(padded: bool, dtype: torch.dtype) -> None:
-    ready = ready_copy(tiny_network(), dtype)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("make", [tiny_network, tiny_conv_network])
+def test_both_paths(make: Callable[[], Network], padded: bool, dtype: torch.dtype) -> None:
+    plain = make()
+    if isinstance(plain, ConvAttentionClassifier):
+        plain.mask_padding = padded
+    ready = ready_copy(plain, dtype)
     device = FakeDevice()
     network = place(device, ready)
+    chosen = [((0,), (1,))] if make is tiny_conv_network else [((0, 1), (0, 1)), ((1,), (0,))]
     with device.on():
         runner = Runner(network, device=DEVICE, pad_token_id=0, num_heads=HEADS)
         batch = batch_on(device, padded=padded)
 
         check(runner.predict(batch).logits, TEXTS, LABELS)
-        for layers, heads in (((0, 1), (0, 1)), ((1,), (0,))):
+        for layers, heads in chosen:
             explained = runner.explain(batch, Selection(layers, heads))
             check(explained.logits, TEXTS, LABELS)
             assert len(explained.weights) == len(layers)
@@ -69,31 +66,16 @@ def test_both_paths_of_the_encoder(padded: bool, dtype: torch.dtype) -> None:
                 check(weights, TEXTS, len(heads), TOKENS, TOKENS)
 
 
-@pytest.mark.parametrize("mask_padding", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_both_paths_of_the_convolution(mask_padding: bool, dtype: torch.dtype) -> None:
-    plain = tiny_conv_network()
-    plain.mask_padding = mask_padding
-    ready = ready_copy(plain, dtype)
+def test_head_masks_and_gradients() -> None:
     device = FakeDevice()
-    network = place(device, ready)
     with device.on():
-        runner = Runner(network, device=DEVICE, pad_token_id=0, num_heads=HEADS)
-        batch = batch_on(device, padded=mask_padding)
+        network = device.place(tiny_network())
+        batch = batch_on(device, padded=True)
+        heads = device.tensor(LAYERS, HEADS, dtype=torch.float32).requires_grad_()
+        embeddings = network.embed_tokens(batch.input_ids).detach().requires_grad_()
 
-        check(runner.predict(batch).logits, TEXTS, LABELS)
-        (weights,) = runner.explain(batch, Selection((0,), (1,))).weights
-        check(weights, TEXTS, 1, TOKENS, TOKENS)
+        logits = network(batch, token_embeddings=embeddings, head_mask=heads).logits
+        by_embedding, by_head = torch.autograd.grad(logits.sum(), [embeddings, heads])
 
-
-def test_head_masks_and_gradients(device: FakeDevice) -> None:
-    network = device.place(tiny_network())
-    batch = batch_on(device, padded=True)
-    heads = device.tensor(LAYERS, HEADS, dtype=torch.float32).requires_grad_()
-    embeddings = network.embed_tokens(batch.input_ids).detach().requires_grad_()
-
-    logits = network(batch, token_embeddings=embeddings, head_mask=heads).logits
-    by_embedding, by_head = torch.autograd.grad(logits.sum(), [embeddings, heads])
-
-    check(by_embedding, TEXTS, TOKENS, embeddings.shape[-1])
-    check(by_head, LAYERS, HEADS)
+        check(by_embedding, TEXTS, TOKENS, embeddings.shape[-1])
+        check(by_head, LAYERS, HEADS)

@@ -2,25 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from model.errors import CheckpointError
 from model.files import digest, read_object, sync, write_object
 from tests.matching import exactly
-
-
-@given(st.dictionaries(st.text(), st.none() | st.integers() | st.text(), max_size=4))
-def test_written_and_read_is_the_same(
-    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "object.json"
-    write_object(path, content)
-
-    assert read_object(path) == content
 
 
 def test_written_for_people(tmp_path: Path) -> None:

@@ -46,43 +46,31 @@ def two_cuda_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
 
-@pytest.mark.usefixtures("no_cuda")
-@pytest.mark.parametrize("name", ["auto", "cpu"])
-def test_cpu_without_cuda(name: str) -> None:
-    assert choose_device(name) == CPU
-
-
-@pytest.mark.usefixtures("two_cuda_devices")
 @pytest.mark.parametrize(
-    ("name", "device"),
+    ("machine", "name", "device"),
     [
-        ("auto", "cuda:0"),
-        ("cpu", "cpu"),
-        ("cuda", "cuda:0"),
-        ("cuda:0", "cuda:0"),
-        ("cuda:1", "cuda:1"),
+        ("no_cuda", "auto", "cpu"),
+        ("no_cuda", "cpu", "cpu"),
+        ("two_cuda_devices", "auto", "cuda:0"),
+        ("two_cuda_devices", "cpu", "cpu"),
+        ("two_cuda_devices", "cuda", "cuda:0"),
+        ("two_cuda_devices", "cuda:1", "cuda:1"),
     ],
 )
-def test_with_cuda(name: str, device: str) -> None:
+def test_a_device(machine: str, name: str, device: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(machine)
     assert str(choose_device(name)) == device
 
 
-@pytest.mark.usefixtures("no_cuda")
-@pytest.mark.parametrize("name", ["cuda", "cuda:0"])
-def test_absent_cuda_is_refused(name: str) -> None:
-    message = (
-        f"device {name} was asked for, but torch finds 0 CUDA devices: use cpu or auto, or install "
-        "torch with CUDA"
-    )
-
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        choose_device(name)
-
-
-@pytest.mark.usefixtures("two_cuda_devices")
-@pytest.mark.parametrize("name", ["cuda:2", "cuda:256"])
-def test_a_device_too_many_is_refused(name: str) -> None:
-    message = f"device {name} was asked for, but torch finds 2 CUDA devices: "
+@pytest.mark.parametrize(
+    ("machine", "count", "name"),
+    [("no_cuda", 0, "cuda"), ("no_cuda", 0, "cuda:0"), ("two_cuda_devices", 2, "cuda:2")],
+)
+def test_a_device_too_many_is_refused(
+    machine: str, count: int, name: str, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue(machine)
+    message = f"device {name} was asked for, but torch finds {count} CUDA devices: use cpu or auto"
 
     with pytest.raises(ConfigurationError, match=f"^{message}"):
         choose_device(name)
@@ -114,25 +102,6 @@ def test_bfloat16_where_the_processor_multiplies_it(
 
     assert computes_bfloat16(CPU) is native
     assert choose_dtype("auto", CPU).dtype is (torch.bfloat16 if native else torch.float32)
-
-
-@pytest.mark.parametrize(
-    ("capability", "dtype"),
-    [
-        ((6, 1), torch.float32),
-        ((7, 0), torch.float16),
-        ((7, 5), torch.float16),
-        ((8, 0), torch.bfloat16),
-        ((9, 0), torch.bfloat16),
-    ],
-)
-def test_a_gpu_computes_in_the_best_type_that_it_has(
-    capability: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
-
-    assert choose_dtype("auto", torch.device("cuda", 0)).dtype is dtype
-    assert choose_dtype("float16", torch.device("cuda", 0)).dtype is torch.float16
 
 
 def test_float16_is_for_gpus() -> None:
@@ -250,7 +219,8 @@ def test_a_processor(
     ("capability", "dtype", "reason"),
     [
         ((9, 0), "bfloat16", "multiplies bfloat16 natively"),
-        ((7, 5), "float16", "has no bfloat16, and multiplies float16 natively"),
+        ((8, 0), "bfloat16", "multiplies bfloat16 natively"),
+        ((7, 0), "float16", "has no bfloat16, and multiplies float16 natively"),
         ((6, 1), "float32", "has neither bfloat16 nor float16"),
     ],
 )
@@ -262,6 +232,7 @@ def test_a_gpu_never_computes_in_int8(
 
     choice = choose_dtype("auto", GPU, [FINE])
 
+    assert choose_dtype("float16", GPU).dtype is torch.float16
     assert (dtype_name(choice.dtype), choice.reason) == (dtype, f"auto: this GPU {reason}")
 
 

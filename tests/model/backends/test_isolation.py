@@ -53,26 +53,12 @@ class Work:
             raise RuntimeError("the control fails too")
 
 
-@given(st.integers(2, 300), st.data())
-def test_one_bad_entry_fails_alone(count: int, data: st.DataObject) -> None:
-    bad = data.draw(st.integers(0, count - 1))
-    work = Work({bad})
-
-    results = isolate(work.run, range(count), BACKEND, control=work.control)
-
-    assert isinstance(results.pop(bad), RuntimeError)
-    assert results == [-entry for entry in range(count) if entry != bad]
-    depth = math.ceil(math.log2(count))
-    assert len(work.failed) <= depth + 1
-    assert len(work.worked) <= depth
-    assert work.controls == 0
-
-
-@given(st.integers(1, 300), st.data())
-def test_several_bad_entries_cost_a_bounded_number_of_passes(
-    count: int, data: st.DataObject
+@given(st.integers(2, 300), st.booleans(), st.data())
+def test_bad_entries_fail_alone_and_cost_a_bounded_number_of_passes(
+    count: int, one: bool, data: st.DataObject
 ) -> None:
-    bad = data.draw(st.sets(st.integers(0, count - 1), max_size=count - 1))
+    most = 1 if one else count - 1
+    bad = data.draw(st.sets(st.integers(0, count - 1), min_size=int(one), max_size=most))
     work = Work(bad)
 
     results = isolate(work.run, range(count), BACKEND, control=work.control)
@@ -80,11 +66,14 @@ def test_several_bad_entries_cost_a_bounded_number_of_passes(
     assert len(results) == count
     for entry, result in enumerate(results):
         assert isinstance(result, RuntimeError) if entry in bad else result in {-entry, result}
-    assert len(work.failed) <= 3 * count.bit_length() + 1
+    depth = math.ceil(math.log2(count))
+    assert len(work.failed) <= (depth + 1 if one else 3 * count.bit_length() + 1)
+    if one:
+        assert len(work.worked) <= depth
+        assert work.controls == 0
     if len(bad) <= 2:  # there was enough for both
-        assert [entry for entry, each in enumerate(results) if isinstance(each, Exception)] == (
-            sorted(bad)
-        )
+        assert {entry for entry, each in enumerate(results) if isinstance(each, Exception)} == bad
+        assert all(results[entry] == -entry for entry in range(count) if entry not in bad)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 256])

@@ -1,6 +1,5 @@
 """Which library of kernels is loaded, and what is said where none is."""
 
-import ctypes
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from model.backends import kernels
-from model.backends.cpu_kernels import pack
 from model.backends.kernels import can_compute, fault, library
 from tests.builders import tiny_checkpoint
 
@@ -49,18 +47,23 @@ def test_a_processor_without_what_a_type_needs(
         assert can_compute(dtype) is (lost is not None and dtype not in lost)
 
 
-def test_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_load", lambda: None)
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("_load", None, "they are not compiled"),
+        (
+            "_digest",
+            "another",
+            "they are compiled from other sources than model/kernels holds now",
+        ),
+    ],
+)
+def test_without_a_library_of_these_sources(
+    part: str, value: object, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, part, lambda: value)
 
-    assert fault() == "they are not compiled"
-    assert library() is None
-    assert not can_compute(torch.float32)
-
-
-def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_digest", lambda: "another")
-
-    assert fault() == "they are compiled from other sources than model/kernels holds now"
+    assert (fault(), library()) == (reason, None)
     assert not can_compute(torch.float32)
 
 
@@ -113,38 +116,3 @@ def test_a_change_of_the_sources_puts_the_library_aside(tmp_path: Path) -> None:
     without = run()
     assert not without.startswith("KernelEncoder")
     assert without.endswith(("they are not compiled", *(f"has no {name}" for name in ALL)))
-
-
-@pytest.mark.parametrize(
-    ("structure", "words"),
-    [
-        (kernels.Projection, 6),
-        (kernels.Norm, 2),
-        (kernels.Layer, 28),
-        (kernels.FirstToken, 11),
-        (kernels.Network, 39),
-    ],
-)
-def test_the_structures_are_laid_out_as_in_the_sources(
-    structure: type[ctypes.Structure], words: int
-) -> None:
-    """All members have 8 bytes there, so there are no gaps."""
-    assert ctypes.sizeof(structure) == 8 * words
-
-
-def test_weights_are_packed_in_panels_of_32_columns() -> None:
-    weight = torch.arange(40 * 4).view(40, 4)
-
-    whole = pack(weight.float())
-    assert whole.shape == (2, 4, 32, 1)
-    assert whole[0, 3, 5, 0] == weight[5, 3]
-    assert whole[1, 2, 7, 0] == weight[39, 2]
-    assert not whole[1, :, 8:].any()
-
-    halves = pack(weight.bfloat16())
-    assert halves.shape == (2, 2, 32, 2)
-    assert halves[0, 1, 5].tolist() == weight[5, 2:].tolist()
-
-    in_bytes = pack(weight.to(torch.int8))
-    assert in_bytes.shape == (2, 1, 32, 4)
-    assert in_bytes[0, 0, 5].tolist() == weight[5].tolist()

@@ -1,16 +1,14 @@
 """Projections in bytes: near those of float32 numbers, and a token in any company the same."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hypothesis_numpy
 from torch import Tensor
 from torch.nn import functional
 
 from model.backends.device import computes_int8
-from model.backends.quantized import activate, project, quantize_weight
+from model.backends.quantized import project, quantize_weight
 
 CPU = torch.device("cpu")
 
@@ -36,7 +34,9 @@ def most_error(states: Tensor, weight: Tensor) -> Tensor:
     return steps[:, None] / 2 * seen.sum(1) + states.abs().sum(1)[:, None] * scales / 2
 
 
-@given(sizes, st.integers(0, 1000), st.sampled_from([1e-3, 1.0, 100.0]), st.integers(-3, 3))
+@given(
+    sizes, st.integers(0, 1000), st.sampled_from([0.0, 1e-20, 1e-3, 1.0, 3e4]), st.integers(-3, 3)
+)
 def test_it_is_a_linear_layer_up_to_rounding(
     size: tuple[int, int, int], seed: int, width: float, shift: float
 ) -> None:
@@ -66,21 +66,6 @@ def test_a_token_is_the_same_in_any_company(size: tuple[int, int, int], seed: in
         )
 
 
-@given(
-    hypothesis_numpy.arrays(
-        np.float32, (3, 8), elements=st.sampled_from([0.0, -1.0, 1.0, 1e-20, 3e4, -0.17, 255.0])
-    )
-)
-def test_bytes_span_what_comes_in(states: np.ndarray) -> None:
-    """A weight of one alone: what comes out is what came in, to the step of its token."""
-    given_states = torch.from_numpy(states)
-
-    found = projected(given_states, torch.eye(8), torch.zeros(8))
-
-    step = (given_states.amax(1, True) - given_states.amin(1, True)) / 255
-    assert bool(((found - given_states).abs() <= step * 0.5001 + 1e-4).all())
-
-
 def test_numbers_that_are_none_stay_so() -> None:
     states = normal(2, 8, seed=0)
     states[1, 3] = torch.nan
@@ -88,22 +73,3 @@ def test_numbers_that_are_none_stay_so() -> None:
     found = projected(states, normal(4, 8, seed=1), torch.zeros(4))
 
     assert found.isnan().all(1).tolist() == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("activation", "approximate", "expected"),
-    [
-        ("none", "", lambda states: states),
-        ("gelu", "none", functional.gelu),
-        ("gelu", "tanh", lambda states: functional.gelu(states, approximate="tanh")),
-        ("relu", "", torch.relu),
-        ("swish", "", functional.silu),
-    ],
-)
-def test_activations(activation: str, approximate: str, expected: object) -> None:
-    states = normal(3, 5, seed=0)
-    assert callable(expected)
-
-    torch.testing.assert_close(
-        activate(states.clone(), activation, approximate), expected(states), atol=0, rtol=0
-    )

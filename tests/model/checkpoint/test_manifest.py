@@ -1,15 +1,39 @@
-"""`headlight.json`: what it must hold, and the digest of its own content."""
+"""`headlight.json`: what it must hold, its seal, and the records of counts and precision in it."""
 
 import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from model.checkpoint.manifest import Manifest, seal
-from tests.builders import tiny_manifest
+from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, count_baseline
+from model.checkpoint.manifest import Manifest, Precision, PrecisionSet, seal
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.precision import LEAST_ROWS, judge
+from model.checkpoint.saving import save_baseline, save_precision
+from model.checkpoint.thresholds import Threshold, Thresholds, count_thresholds, threshold_reports
+from model.errors import CheckpointError
+from model.files import CONFIG, MANIFEST, SIGNATURE, WEIGHTS
+from model.tokenization.tokenizer import Encoding, count_unknown
+from tests.builders import (
+    precision,
+    precision_set,
+    tiny_baseline,
+    tiny_checkpoint,
+    tiny_conv_checkpoint,
+    tiny_manifest,
+    tiny_thresholds,
+    tiny_tokenizer,
+)
+from tests.matching import exactly
+from tests.model.folders import edit, read
 
 SMALLEST: dict[str, Any] = {"labels": ["negative", "positive"], "max_length": 32}
 DIGEST = "0123456789abcdef" * 4
@@ -38,9 +62,12 @@ json_values = st.recursive(
 )
 
 
-def faults(content: dict[str, Any]) -> list[tuple[str, str]]:
+def faults(
+    make: Callable[..., object], *content: object, **changes: object
+) -> list[tuple[str, str]]:
+    """Place and message of each fault that pydantic finds."""
     with pytest.raises(ValidationError) as caught:
-        Manifest.model_validate(content)
+        make(*content, **changes)
     return [
         (".".join(map(str, fault["loc"])), fault["msg"])
         for fault in caught.value.errors(include_url=False)
@@ -73,10 +100,12 @@ def test_written_and_read_is_the_same() -> None:
         recipe={"batch_size": 64, "learning_rate": 1e-3, "schedule": ["warm-up", None]},
         files={"config.json": DIGEST},
         sha256=DIGEST,
+        precision=[RECORD],
     )
 
     content = json.loads(json.dumps(manifest.model_dump(mode="json")))
     assert Manifest.model_validate(content) == manifest
+    assert manifest.precision[0].sets[0].change == -1
 
 
 def test_without_a_record_older_versions_can_read_what_is_written() -> None:
@@ -84,15 +113,6 @@ def test_without_a_record_older_versions_can_read_what_is_written() -> None:
 
     assert not {"precision", "baseline", "thresholds"} & content.keys()
     assert Manifest.model_validate(content) == tiny_manifest()
-
-
-def test_a_record_is_written_and_read() -> None:
-    manifest = tiny_manifest(precision=[RECORD])
-
-    content = json.loads(json.dumps(manifest.to_json()))
-    assert content["precision"] == [RECORD]
-    assert Manifest.model_validate(content) == manifest
-    assert manifest.precision[0].sets[0].change == -1
 
 
 METRIC = tiny_manifest().model_dump(mode="json")["metrics"][0]
@@ -131,7 +151,7 @@ METRIC = tiny_manifest().model_dump(mode="json")["metrics"][0]
     ],
 )
 def test_a_wrong_value_is_refused(changes: dict[str, Any], place: str, message: str) -> None:
-    found_place, found_message = faults({**SMALLEST, **changes})[0]
+    found_place, found_message = faults(Manifest.model_validate, {**SMALLEST, **changes})[0]
 
     assert found_place == place
     assert found_message.startswith(message)
@@ -173,7 +193,7 @@ def test_a_damaged_or_absurd_record_of_a_set_is_refused(
 ) -> None:
     record = {**RECORD, "sets": [{**SET, **changes}]}
 
-    place, found = faults({**SMALLEST, "precision": [record]})[0]
+    place, found = faults(Manifest.model_validate, {**SMALLEST, "precision": [record]})[0]
 
     assert place.startswith("precision.0.sets.0")
     assert found.startswith(message)
@@ -197,7 +217,7 @@ def test_a_damaged_or_absurd_record_of_a_set_is_refused(
     ],
 )
 def test_a_damaged_or_absurd_record_is_refused(records: object, fault: tuple[str, str]) -> None:
-    place, message = faults({**SMALLEST, "precision": records})[0]
+    place, message = faults(Manifest.model_validate, {**SMALLEST, "precision": records})[0]
 
     assert (place, message.startswith(fault[1])) == (fault[0], True)
 
@@ -206,7 +226,7 @@ def test_a_damaged_or_absurd_record_is_refused(records: object, fault: tuple[str
 def test_a_missing_value_is_refused(name: str) -> None:
     content = {key: value for key, value in SMALLEST.items() if key != name}
 
-    assert faults(content) == [(name, "Field required")]
+    assert faults(Manifest.model_validate, content) == [(name, "Field required")]
 
 
 @given(st.dictionaries(st.text(), json_values))
@@ -236,3 +256,430 @@ def test_the_seal_breaks_when_a_value_changes(content: dict[str, Any], data: st.
 def test_the_seal_is_of_a_form_that_others_can_make() -> None:
     # printf '{"labels":["negative","positive"],"max_length":32}' | sha256sum
     assert seal(SMALLEST) == "b945da5cde6c30904da997db9f99de3d342973087ddcb339676c2d5065da60f5"
+
+
+LABELS = ("negative", "neutral", "positive")
+DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
+
+
+@pytest.fixture
+def checkpoint(folder: Path) -> Checkpoint:
+    return open_checkpoint(folder)
+
+
+def test_texts_are_counted_by_hand() -> None:
+    probabilities = np.array(
+        [
+            [0.05, 0.0, 0.95],  # a bound belongs to the range below it
+            [0.04, 0.0, 0.96],
+            [0.999, 0.001, 0.0],
+            [0.35, 0.33, 0.32],
+        ]
+    )
+
+    found = count_baseline(
+        probabilities,
+        np.array([8, 9, 512, 600]),
+        labels=LABELS,
+        sets=["dev"],
+        truncated=1,
+        unknown_tokens=7,
+    )
+
+    assert found == Baseline(
+        sets=("dev",),
+        rows=4,
+        score_bounds=SCORE_BOUNDS,
+        scores={
+            "negative": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
+            "neutral": (0,) * 11,
+            "positive": (0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0),
+        },
+        length_bounds=LENGTH_BOUNDS,
+        lengths=(1, 1, 0, 0, 0, 0, 1, 1),
+        truncated=1,
+        tokens=1129,
+        unknown_tokens=7,
+    )
+
+
+def test_unknown_tokens_are_those_of_the_vocabulary() -> None:
+    tokenizer = tiny_tokenizer()
+    texts = ["a good film", "\u2603 good \u2603", "[UNK]"]
+    encodings = [tokenizer.encode(text) for text in texts]
+
+    assert tokenizer.unknown_id == tokenizer.token_id("[UNK]") == 1
+    # A [UNK] that somebody types is read as text; the brackets are not in this vocabulary.
+    assert [count_unknown([each], tokenizer.unknown_id) for each in encodings] == [0, 2, 2]
+    assert count_unknown(encodings, tokenizer.unknown_id) == 4
+    assert count_unknown([Encoding([1, 1], truncated=False)], None) == 0
+
+
+def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) -> None:
+    path = checkpoint.path / MANIFEST
+    before = {file.name: file.read_bytes() for file in checkpoint.path.iterdir()}
+    earlier = json.loads(before.pop(MANIFEST))
+
+    for truncated in (50, 3):
+        now = open_checkpoint(checkpoint.path)
+        save_baseline(now, tiny_baseline(truncated=truncated), tiny_thresholds())
+
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert {file.name: file.read_bytes() for file in checkpoint.path.iterdir()} == {
+        **before,
+        MANIFEST: path.read_bytes(),
+    }
+    assert content.pop("sha256") == seal(content)
+    kept = Baseline.model_validate(content.pop("baseline"))
+    of_weights = {"weights_sha256": checkpoint.weights_sha256}
+    assert kept == tiny_baseline(truncated=3, **of_weights)
+    left = Thresholds.model_validate(content.pop("thresholds"))
+    assert left == tiny_thresholds(**of_weights)
+    assert {**content, "sha256": earlier["sha256"]} == earlier
+    manifest = open_checkpoint(checkpoint.path).manifest
+    assert (manifest.baseline, manifest.thresholds) == (kept, left)
+
+
+RECORDS: dict[str, Baseline | Thresholds] = {
+    "baseline": tiny_baseline(),
+    "thresholds": tiny_thresholds(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("baseline", "baseline.scores are of"), ("thresholds", "thresholds.texts are of")],
+)
+def test_another_class_is_refused(name: str, fault: str) -> None:
+    ((_, found),) = faults(tiny_manifest, labels=["bad", "good"], **{name: RECORDS[name]})
+    assert found == f"Value error, {fault} negative, positive, must be of bad, good"
+
+
+def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
+    manifest = tiny_manifest(**RECORDS)
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
+    digest = {"weights_sha256": checkpoint.weights_sha256}
+    assert checkpoint.manifest.baseline == tiny_baseline(**digest)
+    assert checkpoint.manifest.thresholds == tiny_thresholds(**digest)
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "whose", "what", "option"),
+    [
+        ("baseline", RECORDS["baseline"], "baseline belongs", "baseline", "--record-baseline"),
+        (
+            *("thresholds", RECORDS["thresholds"]),
+            *("thresholds belong", "thresholds", "--record-baseline"),
+        ),
+        (
+            *("precision", precision()),
+            *("record of int8 belongs", "the record", "--record-dtype int8"),
+        ),
+    ],
+)
+def test_a_record_of_other_weights_is_refused(
+    name: str, record: BaseModel, whose: str, what: str, option: str, checkpoint: Checkpoint
+) -> None:
+    path = checkpoint.path / MANIFEST
+    content = record.model_copy(update={"weights_sha256": "0" * 64}).model_dump(mode="json")
+    edit(path, sha256=None, **{name: [content] if name == "precision" else content})
+    verb = "measure" if name == "precision" else "record"
+    message = (
+        f"{path}: its {whose} to version 000000000000, and {WEIGHTS} is version "
+        f"{checkpoint.version}: take {what} and sha256 out, then {verb} again "
+        f"(headlight-train evaluate {option})"
+    )
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(checkpoint.path)
+
+
+def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
+    content = Manifest.model_validate_json((DEFAULT / MANIFEST).read_text(encoding="utf-8"))
+    (validation,) = [metric for metric in content.metrics if metric.name == "validation"]
+    for record in (content.baseline, content.thresholds):
+        assert record is not None
+        assert (record.sets, record.rows) == (("validation",), validation.rows)
+        assert record.weights_sha256 == content.files["model.safetensors"]
+    assert content.thresholds is not None
+    first = content.thresholds.reports()[0]
+    assert (first["threshold"], first["share"]) == (0.5, 1.0)
+    assert first["accuracy"] == pytest.approx(validation.accuracy)
+
+
+def test_answers_are_counted_by_hand() -> None:
+    probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8], [0.0, 0.05, 0.95]])
+
+    found = count_thresholds(probabilities, np.array([0, 0, 2]), labels=LABELS, sets=["dev"])
+
+    assert (found.sets, found.rows) == (("dev",), 3)
+    assert found.texts == {"negative": 2, "neutral": 0, "positive": 1}
+    assert [left.threshold for left in found.by_threshold] == [
+        *(0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+    ]
+    assert found.by_threshold[0] == Threshold(
+        threshold=0.0,
+        answers={"negative": 1, "neutral": 0, "positive": 2},
+        right={"negative": 1, "neutral": 0, "positive": 1},
+    )
+    # A score of the threshold itself is left, as with `abstain_below`.
+    assert [left.answers["positive"] for left in found.by_threshold] == [2, 2, 2, 2, 2, 1, 1, 0, 0]
+
+
+@given(
+    st.integers(2, 5).flatmap(
+        lambda classes: st.lists(
+            st.tuples(
+                st.lists(st.floats(0.01, 1.0), min_size=classes, max_size=classes),
+                st.integers(0, classes - 1),
+            ),
+            min_size=1,
+            max_size=30,
+        )
+    )
+)
+def test_a_record_tells_what_evaluate_prints(rows: list[tuple[list[float], int]]) -> None:
+    values = np.array([row for row, _ in rows])
+    probabilities = values / values.sum(axis=1, keepdims=True)
+    truth = np.array([label for _, label in rows])
+    labels = [f"class {number}" for number in range(values.shape[1])]
+
+    found = count_thresholds(probabilities, truth, labels=labels, sets=["dev"])
+
+    kept = Thresholds.model_validate_json(found.model_dump_json())
+    assert kept == found
+    assert kept.reports() == threshold_reports(probabilities, truth, labels)
+
+
+def left_at(threshold: float, answers: tuple[int, int], right: tuple[int, int]) -> dict[str, Any]:
+    """A threshold as a record has it."""
+    names = ("negative", "positive")
+    return {
+        "threshold": threshold,
+        "answers": dict(zip(names, answers, strict=True)),
+        "right": dict(zip(names, right, strict=True)),
+    }
+
+
+IMPOSSIBLE: dict[Callable[..., object], list[tuple[dict[str, Any], str]]] = {
+    tiny_baseline: [
+        ({"rows": 999}, "scores count 1000 texts, and rows is 999"),
+        ({"lengths": [700, 200, 99]}, "lengths count 999 texts, and rows is 1000"),
+        ({"lengths": [800, 200]}, "lengths have 2 bins, must have 3, one per bound"),
+        (
+            {"scores": {"negative": [1000], "positive": [0]}},
+            "scores of negative have 1 bins, must have 4, one per bound",
+        ),
+        ({"score_bounds": [0.6, 0.6, 0.9]}, "score_bounds must ascend"),
+        ({"length_bounds": [16, 8]}, "length_bounds must ascend"),
+        ({"truncated": 1001}, "truncated is 1001, must be at most 1000"),
+        ({"unknown_tokens": 10_001}, "unknown_tokens is 10001, must be at most 10000"),
+    ],
+    tiny_thresholds: [
+        ({"rows": 999}, "texts count 1000, and rows is 999: must be the same"),
+        (
+            {"by_threshold": [left_at(0.5, (500, 501), (0, 0))]},
+            "answers at 0.5 are 1001, must be at most 1000",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (500, 500), (401, 0))]},
+            "right of negative at 0.5 is 401, must be at most 400",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (500, 100), (0, 101))]},
+            "right of positive at 0.5 is 101, must be at most 100",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (1, 1), (0, 0)), left_at(0.5, (1, 1), (0, 0))]},
+            "the thresholds must ascend",
+        ),
+        (
+            {"by_threshold": [left_at(0.5, (1, 1), (0, 0)), left_at(0.9, (2, 1), (0, 0))]},
+            "answers of negative are more at 0.9 than at 0.5: a higher threshold leaves fewer",
+        ),
+        (
+            {"by_threshold": [{"threshold": 0.5, "answers": {"negative": 1}, "right": {}}]},
+            "answers at 0.5 are of negative, must be of negative, positive",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "fault"),
+    [(make, *row) for make, rows in IMPOSSIBLE.items() for row in rows],
+)
+def test_what_cannot_be_true_is_refused(
+    make: Callable[..., object], changes: dict[str, Any], fault: str
+) -> None:
+    ((_, found),) = faults(make, **changes)
+    assert found.startswith(f"Value error, {fault}")
+
+
+@st.composite
+def sets(draw: st.DrawFn, name: str = "dev") -> PrecisionSet:
+    rows = draw(st.integers(1, 30_000))
+    right = draw(st.integers(0, rows))
+    lost = draw(st.integers(0, min(right, 60)))
+    gained = draw(st.integers(0, min(rows - right, 60)))
+    return precision_set(name, rows=rows, right=right, lost=lost, gained=gained)
+
+
+@pytest.mark.parametrize(
+    ("measured", "allowed", "reason"),
+    [
+        # Two rows of a thousand are exactly 0.2 points, whatever a float makes of it.
+        ((precision_set(lost=2),), True, "int8 was measured within 0.2 points of float32 (-0.20"),
+        ((precision_set(gained=2),), True, "int8 was measured within 0.2 points of float32 (+0.20"),
+        ((precision_set(lost=3),), False, "int8 was not within 0.2 points of float32 (-0.30 over"),
+        # So many answers turned that the gain is luck: the network is another one.
+        ((precision_set(gained=3),), False, "int8 was not within 0.2 points of float32 (+0.30"),
+        ((precision_set(rows=500, lost=1, right=9),), True, "int8 was measured within 0.2 points"),
+        (
+            (precision_set(rows=499, right=9),),
+            False,
+            "int8 was measured on only 499 rows, of at least 500",
+        ),
+        # The others cannot make up for a set that got worse by more than chance.
+        (
+            (precision_set("a", lost=4), precision_set("b", rows=9000, gained=4)),
+            False,
+            "int8 lost 4 rows of a and gained 0, which is more than chance",
+        ),
+        ((precision_set("a", lost=3), precision_set("b")), True, "int8 was measured within 0.2"),
+        (
+            (precision_set("a", lost=20, gained=13), precision_set("b", rows=9000, gained=7)),
+            True,
+            "int8 was measured within 0.2 points of float32 (+0.00 over 10,000 rows)",
+        ),
+    ],
+)
+def test_the_bounds(measured: tuple[PrecisionSet, ...], *, allowed: bool, reason: str) -> None:
+    verdict = judge("int8", [precision(*measured)])
+
+    assert (verdict.allowed, verdict.reason[: len(reason)]) == (allowed, reason)
+
+
+def test_each_type_has_its_own_record() -> None:
+    other = precision(dtype="bfloat16")
+
+    assert judge("int8", []).reason == "the checkpoint has no record of int8"
+    assert judge("int8", [other]).reason == "the checkpoint has no record of int8"
+    assert not judge("int8", [other]).allowed
+    assert judge("bfloat16", [precision(precision_set(lost=9)), other]).allowed
+
+
+@given(one=sets("a"), other=sets("b"))
+def test_what_is_allowed_keeps_its_promise(one: PrecisionSet, other: PrecisionSet) -> None:
+    """Whatever was measured; the words of the rule, said in another way."""
+    record = precision(one, other)
+    rows = one.rows + other.rows
+    right = sum(round(each.accuracy * each.rows) for each in (one, other))
+    exact = sum(round(each.float32_accuracy * each.rows) for each in (one, other))
+
+    # Exactly 0.2 points are allowed, so the float's last digit must not decide.
+    is_near = 5 * abs(right - exact) * 100 <= rows
+    is_chance = all(
+        each.lost - each.gained <= 1.96 * math.sqrt(each.lost + each.gained)
+        for each in (one, other)
+    )
+    verdict = judge("int8", [record])
+    assert verdict.allowed is (rows >= LEAST_ROWS and is_near and is_chance)
+    assert verdict.reason.startswith("int8 ")
+    assert not verdict.reason.endswith(".")
+
+
+def record_of(checkpoint: Checkpoint, dtype: str = "int8", *, lost: int = 1) -> Precision:
+    return precision(precision_set(lost=lost), dtype=dtype, weights=checkpoint.weights_sha256)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> None:
+    for dtype, lost in (("int8", 1), ("bfloat16", 0), ("int8", 2)):
+        now = open_checkpoint(checkpoint.path)
+        save_precision(now, record_of(now, dtype, lost=lost))
+
+    found = open_checkpoint(checkpoint.path).manifest.precision
+    assert found == (
+        record_of(checkpoint, "bfloat16", lost=0),
+        record_of(checkpoint, "int8", lost=2),
+    )
+
+
+def test_a_folder_of_transformers_gets_a_manifest(foreign: Path) -> None:
+    checkpoint = open_checkpoint(foreign)
+    assert not (foreign / MANIFEST).exists()
+
+    save_precision(checkpoint, record_of(checkpoint))
+
+    again = open_checkpoint(foreign)
+    assert again.manifest.precision == (record_of(checkpoint),)
+    assert again.manifest.model_copy(update={"precision": (), "sha256": None}) == (
+        checkpoint.manifest
+    )
+
+
+def test_a_signed_folder_is_refused(checkpoint: Checkpoint) -> None:
+    (checkpoint.path / SIGNATURE).write_text("{}", encoding="utf-8")
+    before = contents(checkpoint.path)
+    message = (
+        f"{checkpoint.path / SIGNATURE}: covers headlight.json, so a record there would make the "
+        "signature wrong: remove model.sig, record, and sign again (headlight-train sign "
+        f"{checkpoint.path} --key PRIVATE.pem)"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        save_precision(checkpoint, record_of(checkpoint))
+    assert contents(checkpoint.path) == before
+
+
+def test_a_folder_that_cannot_be_written_is_refused(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    message = f"{checkpoint.path}: cannot be written: a record needs the right to write there"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        save_precision(checkpoint, record_of(checkpoint))
+
+
+@pytest.mark.parametrize("what", ["weights", "temperature"])
+def test_a_folder_that_changed_meanwhile_is_refused(checkpoint: Checkpoint, what: str) -> None:
+    if what == "weights":
+        tiny_checkpoint(checkpoint.path, seed=1)
+    else:
+        edit(checkpoint.path / MANIFEST, temperature=2.0, sha256=None)
+    before = contents(checkpoint.path)
+    message = (
+        f"{checkpoint.path}: was changed while it was measured: nothing is recorded; measure again"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        save_precision(checkpoint, record_of(checkpoint))
+    assert contents(checkpoint.path) == before
+
+
+def test_a_failed_write_leaves_what_was_there(checkpoint: Checkpoint) -> None:
+    (checkpoint.path / f".{MANIFEST}.part").mkdir()
+    before = (checkpoint.path / MANIFEST).read_bytes()
+    message = f"{checkpoint.path / MANIFEST}: cannot be written: Is a directory"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        save_precision(checkpoint, record_of(checkpoint))
+    assert (checkpoint.path / MANIFEST).read_bytes() == before
+
+
+def test_a_record_of_int8_is_for_encoders(tmp_path: Path) -> None:
+    folder = tiny_conv_checkpoint(tmp_path / "course")
+    weights = read(folder / MANIFEST)["files"][WEIGHTS]
+    record = precision(weights=weights).model_dump(mode="json")
+    edit(folder / MANIFEST, precision=[record], sha256=None)
+    message = (
+        f"{folder / MANIFEST}: it has a record of int8, which is for encoders, and this is a "
+        f"{read(folder / CONFIG)['architectures'][0]}: take the record and sha256 out"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(folder)

@@ -1,16 +1,18 @@
-"""The folder: what is written, read and loaded."""
+"""The folder: what is written, read, loaded and replaced."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors import safe_open
 
+import model.checkpoint.saving
 from model.checkpoint.manifest import seal
 from model.checkpoint.opening import open_checkpoint
+from model.checkpoint.saving import check_place
 from model.errors import CheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
 from tests.builders import (
@@ -136,14 +138,162 @@ def test_more_than_the_version_must_fit(folder: Path) -> None:
         alike.load_network()
 
 
-def test_weights_that_are_not_finite(tmp_path: Path) -> None:
-    network = tiny_network()
-    torch.nn.init.constant_(network.classifier.bias, float("nan"))
-    folder = tiny_checkpoint(tmp_path / "tiny", network=network)
-    checkpoint = open_checkpoint(folder)
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+class DiskFullError(OSError):
+    """What a full disk does."""
+
+
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize(
+    "step", ["save_weights", "write_object", "tokenizer_options", "digest", "seal", "sync"]
+)
+def test_a_failure_on_the_way_changes_nothing(
+    step: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tiny"
+    if existing:
+        tiny_checkpoint(path)
+    before = contents(tmp_path)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise DiskFullError(step)
+
+    monkeypatch.setattr(model.checkpoint.saving, step, fail)
+    with pytest.raises(DiskFullError, match=step):
+        tiny_checkpoint(path, seed=1)
+
+    assert contents(tmp_path) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == (["tiny"] if existing else [])
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_rename_that_fails_brings_the_old_folder_back(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_checkpoint(tmp_path / "tiny")
+    before = contents(tmp_path)
+    rename, calls = Path.rename, []
+
+    def fail_once(self: Path, target: Path) -> Path:
+        calls.append((self, target))
+        if len(calls) == failing:
+            raise DiskFullError("rename")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_once)
+    with pytest.raises(DiskFullError, match="rename"):
+        tiny_checkpoint(path, seed=1)
+
+    assert contents(tmp_path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+
+
+def test_a_new_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:
+    path = tiny_checkpoint(tmp_path / "tiny")
+    (path / "vocab.txt").write_text("of the old one", encoding="utf-8")
+    expected = contents(tiny_checkpoint(tmp_path / "other", seed=1))
+
+    tiny_checkpoint(path, seed=1)
+
+    assert contents(path) == expected
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["other", "tiny"]
+
+
+def test_folders_above_are_made(tmp_path: Path) -> None:
+    path = tiny_checkpoint(tmp_path / "a" / "b" / "tiny")
+
+    assert sorted(contents(path)) == sorted(FILES)
+    assert open_checkpoint(path).name == "tiny"
+
+
+def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
+    old = tiny_checkpoint(tmp_path / "version-1")
+    link = tmp_path / "current"
+    link.symlink_to(old)
+
+    tiny_checkpoint(link, seed=1)
+
+    assert link.is_symlink()
+    assert contents(old) == contents(tiny_checkpoint(tmp_path / "expected", seed=1))
+
+
+def test_others_may_read_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+
+    path = tiny_checkpoint(tmp_path / "tiny")
+
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("precious", encoding="utf-8")
+    message = f"{path}: is a file: give the path of a folder"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        tiny_checkpoint(path)
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        check_place(path)
+    assert path.read_text(encoding="utf-8") == "precious"
+
+
+def network_folder(folder: Path, **files: object) -> Path:
+    """A folder that may be mistaken for one of ours, with a thesis in it."""
+    folder.mkdir()
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
+    (folder / "thesis.tex").write_text("precious", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"config_json": {"editor": "vi"}},
+        {"config_json": {"model_type": "bert"}},
+        {"config_json": {"model_type": "albert"}, "model_safetensors": ""},
+        {"config_json": {"model_type": ["bert"]}, "model_safetensors": ""},
+        {"config_json": "{", "model_safetensors": ""},
+        {"model_safetensors": ""},
+    ],
+)
+def test_a_folder_of_something_else_is_never_replaced(
+    files: dict[str, object], tmp_path: Path
+) -> None:
+    folder = network_folder(tmp_path / "mine", **files)
+    before = contents(folder)
     message = (
-        f"{folder / WEIGHTS}: classifier.bias holds values that are not finite float32 numbers"
+        f"{folder}: holds other files than a checkpoint's (no headlight.json, nor "
+        "model.safetensors with the config.json of a network that is known here): only an empty "
+        "folder or a checkpoint is replaced"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        checkpoint.load_network()
+        tiny_checkpoint(folder)
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        check_place(folder)
+    assert contents(folder) == before
+
+
+def test_places_that_may_be_written(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    check_place(tmp_path / "absent")
+    check_place(tmp_path / "empty")
+    ours = tiny_checkpoint(tmp_path / "tiny")
+    check_place(ours)
+    (ours / "headlight.json").unlink()
+    check_place(ours)  # as transformers saves one
+    (ours / "config.json").unlink()
+    (ours / "headlight.json").write_text("{", encoding="utf-8")
+    check_place(ours)  # damaged, but ours
+    assert sorted(contents(tiny_checkpoint(tmp_path / "empty"))) == sorted(FILES)

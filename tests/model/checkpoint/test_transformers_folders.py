@@ -1,155 +1,224 @@
-"""The folder goes both ways between this project and transformers."""
+"""Folders go both ways between this project and transformers, for every family of networks."""
 
-import json
 from pathlib import Path
+from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
-    BertTokenizer,
-    PreTrainedTokenizerFast,
 )
 
 from model.checkpoint.opening import open_checkpoint
+from model.explain.attribution import attribute
 from model.files import MANIFEST
 from model.loading import load_predictor
 from model.network.batch import collate
-from model.tokenization.tokenizer import Tokenizer
-from tests.builders import (
-    MAX_LENGTH,
-    PUNCTUATION,
-    SPECIALS,
-    VOCABULARY,
-    WORDS,
-    tiny_checkpoint,
-    tiny_config,
-    tiny_tokenizer,
-)
+from model.predictor import AttentionOptions, Predictor
+from model.tokenization.tokenizer import load_tokenizer
+from tests.builders import MAX_LENGTH as TINY_LENGTH
+from tests.builders import PUNCTUATION, WORDS, tiny_checkpoint, tiny_config
+from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of
 from tests.model.parity import ask
 
 CPU = torch.device("cpu")
-TEXTS = [
-    "The plot drags, but the cast is superb.",
-    "Café 中文 🎬 İstanbul\u200b\x00\u3000x",
-    "don't " * 40,
-    "a",
-]
-LABELS = ("awful", "fair", "great")
+DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
+# Ours are plain text there, and special in transformers.
+PLAIN = [text for text in TEXTS if "<s>" not in text]
+ARCHITECTURES = {
+    "distilbert": "DistilBertForSequenceClassification",
+    "roberta": "RobertaForSequenceClassification",
+    "xlm-roberta": "XLMRobertaForSequenceClassification",
+}
 
 
 @pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
-    path.write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
-    return path
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {kind: save_family(root / kind, kind) for kind in FAMILIES}
 
 
-def save_by_transformers(folder: Path, *, labels: tuple[str, ...] = LABELS) -> None:
-    """A BERT with weights wide enough to tell texts apart."""
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=MAX_LENGTH,
-        initializer_range=0.5,
-        id2label=dict(enumerate(labels)),
-        label2id={label: index for index, label in enumerate(labels)},
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)
+@pytest.fixture(scope="module")
+def predictors(folders: dict[str, Path]) -> dict[str, Predictor]:
+    return {
+        kind: load_predictor(open_checkpoint(folder, trial=True), device=CPU, dtype=torch.float32)
+        for kind, folder in folders.items()
+    }
 
 
-def save_tokenizer(folder: Path, kind: str, vocab_file: Path) -> None:
-    """In one of the forms that transformers or its users leave behind."""
-    if kind == "BertTokenizer":
-        vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
-        BertTokenizer(vocab=vocabulary, model_max_length=20).save_pretrained(folder)
-    elif kind == "PreTrainedTokenizerFast":
-        (folder / "backend.json").write_text(tiny_tokenizer().to_json(), encoding="utf-8")
-        PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-            tokenizer_file=str(folder / "backend.json"),
-            pad_token="[PAD]",
-            unk_token="[UNK]",
-            cls_token="[CLS]",
-            sep_token="[SEP]",
-            mask_token="[MASK]",
-            model_max_length=20,
-        ).save_pretrained(folder)
-    else:
-        (folder / "vocab.txt").write_bytes(vocab_file.read_bytes())
-        options = {"do_lower_case": True, "model_max_length": 20}
-        (folder / "tokenizer_config.json").write_text(json.dumps(options), encoding="utf-8")
-
-
-@pytest.mark.parametrize("kind", ["BertTokenizer", "PreTrainedTokenizerFast", "vocab.txt"])
-def test_a_folder_of_transformers_is_served_unchanged(
-    kind: str, vocab_file: Path, tmp_path: Path
-) -> None:
-    save_by_transformers(tmp_path)
-    save_tokenizer(tmp_path, kind, vocab_file)
-    theirs = AutoModelForSequenceClassification.from_pretrained(
-        tmp_path, attn_implementation="eager"
-    ).eval()
-    their_tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-
-    predictor = load_predictor(open_checkpoint(tmp_path), device=CPU, dtype=torch.float32)
-
-    assert predictor.info.labels == LABELS
-    assert (predictor.info.max_length, predictor.info.temperature) == (20, 1.0)
-    encodings = [predictor.encode(text, with_tokens=True) for text in TEXTS]
-    assert [encoding.input_ids for encoding in encodings] == their_tokenizer(
-        TEXTS, truncation=True
-    )["input_ids"]
-    assert [encoding.truncated for encoding in encodings] == [False, False, True, False]
-    logits, attentions = ask(theirs, collate(encodings, pad_token_id=0))
-    predictions = predictor.predict(encodings)
-    for row, encoding in enumerate(encodings):
-        expected = dict(zip(LABELS, logits[row].softmax(dim=-1).tolist(), strict=True))
-        explanation = predictor.explain(encoding)
-        assert predictions[row].probabilities == pytest.approx(expected, abs=1e-4)
-        assert explanation.prediction.probabilities == pytest.approx(expected, abs=1e-4)
-        length = len(encoding.input_ids)
-        maps = torch.stack(attentions)[:, row, :, :length, :length].numpy()
-        np.testing.assert_allclose(explanation.attention, maps, rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_our_folder_loads_in_transformers(dtype: torch.dtype, tmp_path: Path) -> None:
-    config = tiny_config(labels=LABELS)
-    folder = tiny_checkpoint(tmp_path / "tiny", config=config, dtype=dtype)
+def transformers_of(folder: Path) -> tuple[Any, Any]:
     theirs = AutoModelForSequenceClassification.from_pretrained(
         folder, attn_implementation="eager"
     ).eval()
-    their_tokenizer = AutoTokenizer.from_pretrained(folder)
-    checkpoint = open_checkpoint(folder)
-    encodings = [checkpoint.tokenizer.encode(text) for text in TEXTS]
+    return theirs, AutoTokenizer.from_pretrained(folder)
 
-    assert isinstance(theirs, BertForSequenceClassification)
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_folder_of_transformers_is_described(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    info = predictors[kind].info
+
+    assert info.architecture == ARCHITECTURES[kind]
+    assert info.labels == LABELS
+    assert (info.num_layers, info.num_heads, info.hidden_size) == (2, 2, 16)
+    assert info.max_length == MAX_LENGTH
+    assert info.parameters == transformers_of(folders[kind])[0].num_parameters()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_ids_offsets_logits_and_maps_are_those_of_transformers(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    theirs, their_tokenizer = transformers_of(folders[kind])
+    predictor = predictors[kind]
+    encodings = [predictor.encode(text, with_tokens=True) for text in PLAIN]
+    expected = their_tokenizer(PLAIN, truncation=True, return_offsets_mapping=True)
+
+    assert [encoding.input_ids for encoding in encodings] == expected["input_ids"]
+    for encoding, offsets in zip(encodings, expected["offset_mapping"], strict=True):
+        assert encoding.tokens is not None
+        assert [(token.start, token.end) for token in encoding.tokens] == offsets
+    assert max(len(encoding.input_ids) for encoding in encodings) == MAX_LENGTH
+    padded = collate(encodings, pad_token_id=theirs.config.pad_token_id)
+    assert padded.key_padding_mask is not None
+    logits, attentions = ask(theirs, padded)
+    predictions = predictor.predict(encodings)
+    explanations = predictor.explain_batch([AttentionOptions(encoding) for encoding in encodings])
+    alone = [predictor.predict([encoding])[0] for encoding in encodings]
+    for row, encoding in enumerate(encodings):
+        probabilities = dict(zip(LABELS, logits[row].softmax(dim=-1).tolist(), strict=True))
+        assert predictions[row].probabilities == pytest.approx(probabilities, abs=1e-4)
+        assert alone[row].probabilities == pytest.approx(probabilities, abs=1e-4)
+        explanation = explanations[row]
+        assert explanation.prediction.probabilities == pytest.approx(probabilities, abs=1e-4)
+        length = len(encoding.input_ids)
+        maps = torch.stack(attentions)[:, row, :, :length, :length].numpy()
+        np.testing.assert_allclose(explanation.attention, maps, rtol=0, atol=1e-4)
+    # The weights are wide enough that this could fail.
+    assert np.ptp([prediction.probabilities["negative"] for prediction in predictions]) > 0.05
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_attributions_are_the_gradients_of_transformers(
+    kind: str, folders: dict[str, Path], predictors: dict[str, Predictor]
+) -> None:
+    theirs, _ = transformers_of(folders[kind])
+    predictor = predictors[kind]
+    encoding = predictor.encode(TEXTS[0], with_tokens=True)
+    ids = torch.tensor([encoding.input_ids])
+    table = theirs.get_input_embeddings().weight.detach()
+    embeddings = table[ids].requires_grad_()
+    logits = theirs(inputs_embeds=embeddings).logits[0].double()
+    index = int(logits.argmax())
+    others = [other for other in range(len(LABELS)) if other != index]
+    log_odds = logits[index] - logits[others].logsumexp(dim=0)
+    (gradient,) = torch.autograd.grad(log_odds, embeddings)
+    difference = table[ids] - table[theirs.config.pad_token_id]
+    expected = (gradient * difference).sum(dim=-1)[0].numpy()
+    expected[[0, -1]] = 0.0  # special tokens do not change
+
+    found = attribute(predictor.gradients, encoding, method="gradient_x_input")
+
+    assert (found.label, found.method, found.steps) == (LABELS[index], "gradient_x_input", None)
+    assert found.value == pytest.approx(float(log_odds.detach()), abs=1e-4)
+    np.testing.assert_allclose(found.attributions, expected, rtol=1e-3, atol=1e-4)
+    integrated = attribute(predictor.gradients, encoding, steps=256)
+    assert abs(integrated.gap) < 0.05 * abs(integrated.attributions).sum()
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_special_token_that_is_typed_is_text(
+    kind: str, predictors: dict[str, Predictor], folders: dict[str, Path]
+) -> None:
+    predictor = predictors[kind]
+    _, theirs = transformers_of(folders[kind])
+
+    for text in ["<s>", "x<s>y </s> <pad><mask><unk>", "\uff1cs\uff1e", "[SEP] [CLS][PAD]"]:
+        encoding = predictor.encode(text, with_tokens=True)
+        special = {*theirs.all_special_ids} - {theirs.unk_token_id}
+        assert special.isdisjoint(encoding.input_ids[1:-1]), text
+        assert encoding.tokens is not None
+        assert [token.special for token in encoding.tokens[1:-1]] == [False] * (
+            len(encoding.tokens) - 2
+        )
+
+
+TAGS = ("<s>", "</s>", "<pad>", "<unk>", "<mask>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+ordinary = st.lists(
+    st.sampled_from([*WORDS, *PUNCTUATION, "café", "Über", "中文", "x" * 101, "\t", "films"])
+).map(" ".join)
+
+
+def names_no_special_token(text: str) -> bool:
+    """There they become the special token itself, here they are text."""
+    return not any(tag in normalize("NFKC", text) for tag in TAGS)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_any_text_has_the_ids_and_offsets_of_transformers(
+    kind: str, tmp_path: Path, folders: dict[str, Path]
+) -> None:
+    theirs = tokenizer_of(kind, tmp_path, max_length=100_000)
+    ours = load_tokenizer(folders[kind], max_length=100_000)
+
+    @settings(max_examples=200)
+    @given(ordinary | st.text().filter(names_no_special_token))
+    def check(text: str) -> None:
+        expected = theirs(text, return_offsets_mapping=True)
+        encoding = ours.encode(text, with_tokens=True)
+        assert encoding.input_ids == expected["input_ids"]
+        assert encoding.tokens is not None
+        assert [(token.start, token.end) for token in encoding.tokens] == expected["offset_mapping"]
+
+    check()
+
+
+OUR_TEXTS = [
+    "The plot drags, but the cast is superb.",
+    "I don't think, given the price, that it was bad \N{FACE WITH TEARS OF JOY} \N{PILE OF POO}!",
+    "Café 中文 İstanbul\u200b\x00\u3000x",
+    "It isn't good. " * 200,
+    "a",
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, None])
+def test_our_folder_loads_in_transformers(dtype: torch.dtype | None, tmp_path: Path) -> None:
+    """As it is saved now in each type, and as the default model ships."""
+    folder = DEFAULT
+    if dtype is not None:
+        folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=LABELS), dtype=dtype)
+    theirs, their_tokenizer = transformers_of(folder)
+    checkpoint = open_checkpoint(folder)
+    encodings = [checkpoint.tokenizer.encode(text) for text in OUR_TEXTS]
+
+    labels = checkpoint.config.labels
     assert theirs.dtype == torch.float32
-    assert theirs.config.id2label == dict(enumerate(LABELS))
-    assert their_tokenizer.model_max_length == MAX_LENGTH
-    assert their_tokenizer(TEXTS, truncation=True)["input_ids"] == [
-        encoding.input_ids for encoding in encodings
-    ]
-    assert their_tokenizer.decode(encodings[0].input_ids, skip_special_tokens=True) == (
-        "the plot drags, but the cast is superb."
-    )
-    batch = collate(encodings, pad_token_id=0)
+    assert theirs.config.id2label == dict(enumerate(labels))
+    assert theirs.config.label2id == {label: index for index, label in enumerate(labels)}
+    assert their_tokenizer.model_max_length == checkpoint.tokenizer.max_length
+    ids = their_tokenizer(OUR_TEXTS, truncation=True)["input_ids"]
+    assert ids == [encoding.input_ids for encoding in encodings]
+    assert their_tokenizer.decode(ids[0], skip_special_tokens=True) == OUR_TEXTS[0].lower()
+    batch = collate(encodings, pad_token_id=checkpoint.tokenizer.pad_token_id)
     logits, attentions = ask(theirs, batch)
     with torch.inference_mode():
         ours = checkpoint.load_network()(batch, need_weights=True)
     torch.testing.assert_close(ours.logits, logits, rtol=0, atol=1e-4)
     for our_weights, their_weights in zip(ours.attention_weights, attentions, strict=True):
         torch.testing.assert_close(our_weights, their_weights, rtol=0, atol=1e-4)
+
+
+def test_the_default_folder_is_at_most_50_megabytes() -> None:
+    assert sum(path.stat().st_size for path in DEFAULT.iterdir()) <= 50_000_000
 
 
 def test_our_folder_saved_again_by_transformers_is_served(tmp_path: Path) -> None:
@@ -163,54 +232,11 @@ def test_our_folder_saved_again_by_transformers_is_served(tmp_path: Path) -> Non
     checkpoint = open_checkpoint(again)
 
     assert checkpoint.manifest.temperature == 1.0
-    assert checkpoint.manifest.max_length == MAX_LENGTH
+    assert checkpoint.manifest.max_length == TINY_LENGTH
     expected = open_checkpoint(folder).load_network().state_dict()
     weights = checkpoint.load_network().state_dict()
     assert all(weights[name].equal(expected[name]) for name in expected)
-    for text in TEXTS:
+    for text in OUR_TEXTS:
         assert checkpoint.tokenizer.encode(text, with_tokens=True) == open_checkpoint(
             folder
         ).tokenizer.encode(text, with_tokens=True)
-
-
-ordinary = st.lists(
-    st.sampled_from([*WORDS, *PUNCTUATION, "café", "Über", "中文", "x" * 101, "\t", "films"])
-).map(" ".join)
-
-
-@pytest.fixture(scope="module")
-def bert_tokenizer() -> BertTokenizer:
-    return BertTokenizer(vocab={token: index for index, token in enumerate(VOCABULARY)})
-
-
-LONG = tiny_tokenizer(max_length=100_000)
-
-
-def names_no_special_token(text: str) -> bool:
-    """There they become the special token itself, here they are text."""
-    return not any(token in text for token in SPECIALS)
-
-
-@given(ordinary | st.text().filter(names_no_special_token))
-def test_ids_and_offsets_are_those_of_transformers(
-    bert_tokenizer: BertTokenizer, text: str
-) -> None:
-    theirs = bert_tokenizer(text, return_offsets_mapping=True)
-    ours = LONG.encode(text, with_tokens=True)
-
-    assert ours.input_ids == theirs["input_ids"]
-    assert ours.tokens is not None
-    assert [(token.start, token.end) for token in ours.tokens] == theirs["offset_mapping"]
-
-
-@pytest.mark.parametrize("truncation", ["right", "left"])
-@given(ordinary)
-def test_truncation_is_that_of_transformers(
-    bert_tokenizer: BertTokenizer, truncation: str, text: str
-) -> None:
-    bert_tokenizer.truncation_side = truncation
-    theirs = bert_tokenizer(text, truncation=True, max_length=8)
-    short: Tokenizer = tiny_tokenizer(max_length=8)
-    ours = short.encode(text, truncation="left" if truncation == "left" else "right")
-
-    assert ours.input_ids == theirs["input_ids"]

@@ -85,18 +85,6 @@ def test_an_unknown_option_is_told_the_nearest(
     assert hint in told
 
 
-def test_an_unknown_option_of_a_subcommand_names_the_help_of_the_subcommand(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        train(["fit", "rows.csv", "--output", "o", "--epoch", "3", "--seeed=1"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "headlight-train fit: unrecognized arguments: --epoch 3 --seeed=1; did you mean --epochs?; "
-        "see headlight-train fit --help\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("typed", "told"),
     [

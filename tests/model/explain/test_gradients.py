@@ -1,32 +1,145 @@
-"""Derivatives: against differences in float64, lazily and from several threads."""
+"""Derivatives and attributions: against differences in float64, lazily and from several threads."""
 
 import math
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
 
 from model.backends.cpu_packed import can_pack
 from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.explain.attribution import Attributor, attribute
 from model.loading import load_predictor
+from model.network.architecture import Network
 from model.network.batch import Batch
+from model.network.conv_attention import ConvAttentionClassifier
+from model.network.encoder import EncoderClassifier
+from model.network.layers import EncoderLayer
+from model.network.masks import mask_bias
 from model.predictor import Predictor
 from model.tokenization.tokenizer import Encoding
 from tests.builders import (
+    MAX_LENGTH,
+    WORDS,
     tiny_checkpoint,
-    tiny_config,
     tiny_conv_checkpoint,
     tiny_manifest,
     tiny_network,
 )
 from tests.matching import exactly
-from tests.model.derivatives import log_odds_of, slopes, slopes_by_head
+
+Function = Callable[[Tensor], Tensor]  # float64 [N, T, D] to [N]
+_EPSILON = 1e-5
+
+
+def log_odds_of(network: Network, label: int, temperature: float) -> Function:
+    """f of rows of token embeddings.
+
+    Args:
+        network: turned to float64.
+        label: index of the class.
+        temperature: of the checkpoint.
+    """
+    network.double()
+
+    def log_odds(embeddings: Tensor) -> Tensor:
+        with torch.no_grad():
+            if isinstance(network, EncoderClassifier):
+                logits = _encoder_logits(network, embeddings)
+            else:
+                logits = _conv_logits(network, embeddings)
+            probabilities = (logits / temperature).softmax(dim=-1)  # [N, C]
+            p: Tensor = probabilities[:, label]
+            return torch.log(p / (1 - p))
+
+    return log_odds
+
+
+def _encoder_logits(network: EncoderClassifier, embeddings: Tensor) -> Tensor:
+    parts = network.embeddings
+    states = parts.norm(embeddings + parts.places(embeddings.shape[1]))
+    for layer in network.layers:
+        states, _ = layer(states, bias=None, need_weights=False)
+    logits: Tensor = network.classifier(torch.tanh(network.pooler(states[:, 0])))
+    return logits
+
+
+def _conv_logits(network: ConvAttentionClassifier, embeddings: Tensor) -> Tensor:
+    rows, length, size = embeddings.shape
+    surplus = network.max_length - length
+    padded = torch.cat([embeddings, embeddings.new_zeros(rows, surplus, size)], dim=1)
+    assert network.convolution is not None
+    assert network.attention is not None
+    states = torch.relu(network._convolve(network.convolution, padded))
+    bias = None
+    if network.mask_padding:
+        masked = torch.arange(network.max_length).expand(rows, 1, 1, -1) >= length
+        bias = mask_bias(masked, states.dtype)
+    states = network.attention.attend(
+        states, states, states, bias=bias, need_weights=False
+    ).hidden_states
+    unit = network.classifier(states.flatten(1))
+    return torch.cat([torch.zeros_like(unit), unit], dim=1)
+
+
+def slopes(log_odds: Function, at: Tensor, way: Tensor) -> NDArray[np.float64]:
+    """How f changes as each token alone goes its way; central differences.
+
+    Args:
+        log_odds: f.
+        at: where, float64 [T, D].
+        way: of each token, float64 [T, D].
+
+    Returns:
+        float64 [T].
+    """
+    moves = torch.diag_embed(torch.ones(len(at), dtype=torch.float64))[..., None] * way  # [T, T, D]
+    up, down = log_odds(at + _EPSILON * moves), log_odds(at - _EPSILON * moves)
+    result: NDArray[np.float64] = ((up - down) / (2 * _EPSILON)).numpy()
+    return result
+
+
+def slopes_by_head(network: Network, log_odds: Function, at: Tensor) -> NDArray[np.float64]:
+    """How f changes with the output of each head, float64 [L, H].
+
+    To scale the output of a head is to scale the columns of the output's weight that read it.
+    """
+    if isinstance(network, EncoderClassifier):
+        attentions = [
+            layer.attention for layer in network.layers if isinstance(layer, EncoderLayer)
+        ]
+    else:
+        assert network.attention is not None
+        attentions = [network.attention]
+    result = []
+    for attention in attentions:
+        weight = attention.output.weight
+        original = weight.detach().clone()
+        width = weight.shape[1] // attention.num_heads
+        for head in range(attention.num_heads):
+            columns = slice(head * width, (head + 1) * width)
+            values = []
+            for scale in (1 + _EPSILON, 1 - _EPSILON):
+                with torch.no_grad():
+                    weight[:, columns] = original[:, columns] * scale
+                values.append(log_odds(at[None]).item())
+                with torch.no_grad():
+                    weight.copy_(original)
+            result.append((values[0] - values[1]) / (2 * _EPSILON))
+    return np.array(result).reshape(len(attentions), -1)
+
 
 CPU = torch.device("cpu")
 TEMPERATURE = 1.5
@@ -117,23 +230,6 @@ def test_the_log_odds_are_those_of_the_prediction_and_of_its_label_by_default(
         assert ends.value == pytest.approx(math.log(p / (1 - p)), abs=1e-3)
 
 
-def test_of_many_classes_the_others_are_summed(tmp_path: Path) -> None:
-    labels = ("awful", "bad", "fair", "good", "great")
-    config = tiny_config(labels=labels)
-    predictor = load(tiny_checkpoint(tmp_path / "tiny", config=config))
-    encoding = predictor.encode("a film", with_tokens=True)
-
-    for index, label in enumerate(labels):
-        ends = predictor.gradients.ends(encoding, label=label)
-        p = ends.prediction.probabilities[label]
-        assert ends.value == pytest.approx(math.log(p / (1 - p)), abs=1e-6)
-        log_odds = log_odds_of(tiny_network(config), index, TEMPERATURE)
-        way = (ends.text - ends.baseline).double()
-        found = predictor.gradients.along(ends, np.ones(1), np.ones(1))
-        expected = slopes(log_odds, ends.text.double(), way)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_one_pass_at_the_text_is_the_path_at_its_end(folder: Path, text: str) -> None:
     predictor = load(folder)
@@ -191,18 +287,6 @@ def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -
     shares = predictor.gradients.along(ends, np.ones(1), np.ones(1))
     assert np.isfinite(shares).all()
     assert np.abs(shares).max() > 1
-
-
-def test_special_tokens_get_nothing(folder: Path) -> None:
-    predictor = load(folder)
-    encoding = predictor.encode("good film", with_tokens=True)
-    assert encoding.tokens is not None
-    ends = predictor.gradients.ends(encoding)
-
-    shares = predictor.gradients.along(ends, np.array([0.5]), np.ones(1)).tolist()
-
-    for token, share in zip(encoding.tokens, shares, strict=True):
-        assert (str(share) == "0.0") is token.special
 
 
 def test_a_text_of_which_nothing_is_left(tmp_path: Path) -> None:
@@ -316,3 +400,125 @@ def test_nothing_is_kept_for_each_size(checkpoint_folder: Path) -> None:
     before, after = done.stdout.split("from here on")
     assert "primitive,exec" in before
     assert "primitive,exec" not in after
+
+
+WHOLE_TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!"]
+word_lists = st.lists(st.sampled_from([*WORDS, "x", "filming!", "é"]), min_size=1, max_size=30)
+
+
+@pytest.fixture(scope="module")
+def usual_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
+    """Weights of the usual width: those of the other are so wide that its path is rough."""
+    folder = tiny_checkpoint(
+        tmp_path_factory.mktemp("usual") / "tiny", network=tiny_network(std=0.3)
+    )
+    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+
+
+def encode(predictor: Predictor, text: str) -> Encoding:
+    return predictor.encode(text, with_tokens=True)
+
+
+@pytest.mark.parametrize("text", WHOLE_TEXTS)
+def test_integrated_gradients_are_the_integral_of_the_gradient(
+    predictor: Predictor, text: str
+) -> None:
+    encoding = encode(predictor, text)
+    found = attribute(predictor.gradients, encoding, label="positive", steps=64)
+
+    log_odds = log_odds_of(tiny_network(), 1, 1.5)
+    ends = predictor.gradients.ends(encoding)
+    way = (ends.text - ends.baseline).double()
+    count = 500
+    middles = [(step + 0.5) / count for step in range(count)]
+    expected = np.mean(
+        [slopes(log_odds, ends.baseline.double() + middle * way, way) for middle in middles], axis=0
+    )
+    np.testing.assert_allclose(found.attributions, expected, rtol=0, atol=1e-4)
+    assert np.abs(expected).max() > 0.01  # else anything small would do
+    assert (found.method, found.label, found.steps) == ("integrated_gradients", "positive", 64)
+    assert found.tokens == encoding.tokens
+    assert found.encoding is encoding
+
+
+@given(word_lists)
+def test_with_32_nodes_integrated_gradients_are_complete(
+    usual_predictor: Predictor, words: list[str]
+) -> None:
+    found = attribute(usual_predictor.gradients, encode(usual_predictor, " ".join(words)))
+
+    assert found.steps == 32
+    assert abs(found.gap) < 1e-5
+    assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 40, 100, 10_000])
+def test_pieces_of_any_size_give_the_same(predictor: Predictor, max_batch_tokens: int) -> None:
+    encoding = encode(predictor, WHOLE_TEXTS[2])
+    whole = attribute(predictor.gradients, encoding, steps=20)
+
+    attributor = Attributor(predictor.gradients, encoding, steps=20)
+    pieces = attributor.pieces(max_batch_tokens)
+    with ThreadPoolExecutor(4) as pool:
+        shares = list(pool.map(attributor.integrate, reversed(pieces)))
+    found = attributor.finish(shares)
+
+    np.testing.assert_allclose(found.attributions, whole.attributions, rtol=0, atol=1e-6)
+    assert (found.value, found.baseline_value) == (whole.value, whole.baseline_value)
+    assert found.prediction == whole.prediction
+
+
+@given(st.integers(1, 256), st.integers(1, MAX_LENGTH - 2), st.integers(1, 2000))
+def test_pieces_are_all_nodes_within_the_budget(
+    predictor: Predictor, steps: int, words: int, max_batch_tokens: int
+) -> None:
+    encoding = encode(predictor, "a " * words)
+    length = len(encoding.input_ids)
+
+    pieces = Attributor(predictor.gradients, encoding, steps=steps).pieces(max_batch_tokens)
+
+    assert [node for piece in pieces for node in piece] == list(range(steps))
+    sizes = [len(piece) for piece in pieces]
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) * length <= max(max_batch_tokens, length)
+    # No more pieces than are needed.
+    assert len(pieces) == -(-steps // max(1, max_batch_tokens // length))
+
+
+def test_gradient_x_input_is_a_single_piece(predictor: Predictor) -> None:
+    attributor = Attributor(
+        predictor.gradients, encode(predictor, "good"), method="gradient_x_input", steps=7
+    )
+    assert attributor.pieces(1) == [range(1)]
+
+
+def test_by_word_tokens_are_summed_and_the_gap_stays(predictor: Predictor) -> None:
+    text = "The PLOTS, very filming"
+    found = attribute(predictor.gradients, encode(predictor, text), steps=16)
+    words = found.by_word()
+
+    by_token = found.attributions
+    assert [token.text for token in found.tokens] == [
+        "[CLS]", "the", "plot", "##s", ",", "very", "film", "##ing", "[SEP]",
+    ]  # fmt: skip
+    spans = [(token.text, token.start, token.end, token.word) for token in words.tokens]
+    assert spans == [
+        ("[CLS]", 0, 0, None),
+        ("The", 0, 3, 0),
+        ("PLOTS,", 4, 10, 1),
+        ("very", 11, 15, 2),
+        ("filming", 16, 23, 3),
+        ("[SEP]", 0, 0, None),
+    ]
+    assert words.attributions.tolist() == pytest.approx(
+        [0, by_token[1], by_token[2:5].sum(), by_token[5], by_token[6:8].sum(), 0], abs=1e-12
+    )
+    assert words.gap == pytest.approx(found.gap, abs=1e-12)
+    assert (words.value, words.steps, words.label) == (found.value, 16, found.label)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 257])
+def test_the_number_of_steps_has_limits(predictor: Predictor, steps: int) -> None:
+    message = exactly(f"steps must be from 1 to 256, got {steps}")
+    with pytest.raises(ValueError, match=message):
+        attribute(predictor.gradients, encode(predictor, "good"), steps=steps)

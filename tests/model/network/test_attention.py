@@ -1,16 +1,22 @@
-"""Multi-head attention against torch's own, on the same weights."""
+"""Multi-head attention and its masks, against the attention that is written out in NumPy."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from model import causal_mask, padding_mask
 from model.errors import ConfigurationError
+from model.network import reference
 from model.network.attention import MultiHeadAttention, Score
+from model.network.masks import check_masked_rows, join_masks, mask_bias
+from model.network.reference import multi_head_attention
 from tests.matching import exactly
 
 
@@ -18,127 +24,17 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def padding(lengths: list[int], longest: int) -> Tensor:
-    return torch.arange(longest) >= torch.tensor(lengths).unsqueeze(1)
-
-
-def sized(**sizes: int) -> MultiHeadAttention:
-    return MultiHeadAttention(**sizes, bias=True, dropout=0.0, score="scaled_dot_product")
-
-
-def build(*, seed: int = 0, **sizes: int) -> MultiHeadAttention:
-    attention = sized(**sizes)
-    for number, parameter in enumerate(attention.parameters()):
-        nn.init.normal_(parameter, generator=torch.Generator().manual_seed(100 * seed + number))
-    return attention.eval()
-
-
-def as_torch(ours: MultiHeadAttention, *, key_size: int, value_size: int) -> nn.MultiheadAttention:
-    """Torch's module with the same weights."""
-    size = ours.query.in_features
-    theirs = nn.MultiheadAttention(
-        size, ours.num_heads, kdim=key_size, vdim=value_size, batch_first=True
-    )
-    with torch.no_grad():
-        if theirs.in_proj_weight is None:
-            theirs.q_proj_weight.copy_(ours.query.weight)
-            theirs.k_proj_weight.copy_(ours.key.weight)
-            theirs.v_proj_weight.copy_(ours.value.weight)
-        else:
-            theirs.in_proj_weight.copy_(
-                torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
-            )
-        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key.bias, ours.value.bias]))
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
-    return theirs.eval()
-
-
-@st.composite
-def problems(draw_: st.DrawFn) -> dict[str, int]:
-    return {
-        "num_heads": draw_(st.integers(1, 4)),
-        "head_dim": draw_(st.integers(1, 5)),
-        "batch_size": draw_(st.integers(1, 3)),
-        "query_length": draw_(st.integers(1, 6)),
-        "key_length": draw_(st.integers(1, 6)),
-        "key_size": draw_(st.integers(1, 9)),
-        "value_size": draw_(st.integers(1, 9)),
-        "seed": draw_(st.integers(0, 1000)),
-    }
-
-
-@given(sizes=problems(), padded=st.booleans(), data=st.data())
-def test_same_as_torch_on_the_same_weights(
-    sizes: dict[str, int], padded: bool, data: st.DataObject
-) -> None:
-    heads, batch_size, seed = sizes["num_heads"], sizes["batch_size"], sizes["seed"]
-    key_size, value_size = sizes["key_size"], sizes["value_size"]
-    size = heads * sizes["head_dim"]
-    ours = build(
-        num_heads=heads, query_size=size, key_size=key_size, value_size=value_size, seed=seed
-    )
-    theirs = as_torch(ours, key_size=key_size, value_size=value_size)
-    query = draw(batch_size, sizes["query_length"], size, seed=seed)
-    key = draw(batch_size, sizes["key_length"], key_size, seed=seed + 1)
-    value = draw(batch_size, sizes["key_length"], value_size, seed=seed + 2)
-    mask = None
-    if padded:
-        each = st.integers(1, sizes["key_length"])
-        lengths = data.draw(st.lists(each, min_size=batch_size, max_size=batch_size))
-        mask = padding(lengths, sizes["key_length"])
-
-    with torch.no_grad():
-        explicit = ours(query, key, value, key_padding_mask=mask, need_weights=True)
-        fused = ours(query, key, value, key_padding_mask=mask)
-        expected, expected_weights = theirs(
-            query, key, value, key_padding_mask=mask, average_attn_weights=False
-        )
-
-    torch.testing.assert_close(explicit.hidden_states, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(fused.hidden_states, expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(explicit.attention_weights, expected_weights, rtol=1e-5, atol=1e-6)
-    assert fused.attention_weights is None
-    weights = explicit.attention_weights
-    shape = (batch_size, heads, sizes["query_length"], sizes["key_length"])
-    assert weights.shape == shape
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(shape[:3]), rtol=0, atol=1e-5)
-    if mask is not None:
-        assert weights[mask[:, None, None, :].expand(shape)].eq(0.0).all()
-
-
 def test_default_sizes() -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=6)
 
     assert attention.head_dim == attention.value_head_dim == 3
+    parts = ("query", "key", "value", "output")
     shapes = {name: tuple(weight.shape) for name, weight in attention.named_parameters()}
-    assert shapes == {
-        "query.weight": (6, 6),
-        "query.bias": (6,),
-        "key.weight": (6, 6),
-        "key.bias": (6,),
-        "value.weight": (6, 6),
-        "value.bias": (6,),
-        "output.weight": (6, 6),
-        "output.bias": (6,),
-    }
-
-
-def test_values_are_of_the_size_of_keys_unless_said() -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=6, key_size=5)
-
-    assert attention.value.in_features == 5
-
-
-def test_without_bias() -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=6, bias=False)
-
-    assert [name for name, _ in attention.named_parameters()] == [
-        "query.weight",
-        "key.weight",
-        "value.weight",
-        "output.weight",
-    ]
+    weights = {f"{part}.weight": (6, 6) for part in parts}
+    assert shapes == weights | {f"{part}.bias": (6,) for part in parts}
+    without = MultiHeadAttention(num_heads=2, query_size=6, bias=False)
+    assert {name for name, _ in without.named_parameters()} == weights.keys()
+    assert MultiHeadAttention(num_heads=2, query_size=6, key_size=5).value.in_features == 5
 
 
 def test_returned_weights_are_those_before_dropout() -> None:
@@ -176,13 +72,8 @@ def test_dropout_only_in_training(need_weights: bool) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "num_heads",
-        "query_size",
-        "key_size",
-        "value_size",
-        "head_dim",
-        "value_head_dim",
-        "output_size",
+        *("num_heads", "query_size", "key_size", "value_size"),
+        *("head_dim", "value_head_dim", "output_size"),
     ],
 )
 @pytest.mark.parametrize("size", [0, -3])
@@ -190,44 +81,46 @@ def test_sizes_below_1_are_refused(name: str, size: int) -> None:
     sizes = {"num_heads": 2, "query_size": 8, name: size}
 
     with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got {size}")):
-        sized(**sizes)
+        MultiHeadAttention(**sizes)
 
 
-def test_heads_that_do_not_divide_are_refused() -> None:
-    message = (
-        "query_size (8) is not divisible by num_heads (3): choose sizes that divide, or give "
-        "head_dim"
-    )
+DIVIDE = (
+    "query_size ({}) is not divisible by num_heads ({}): choose sizes that divide, or give head_dim"
+)
 
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_heads": 3}, DIVIDE.format(8, 3)),
+        ({"score": "cosine"}, "score must be scaled_dot_product or additive, got cosine"),
+        *(
+            ({"dropout": dropout}, f"dropout must be at least 0 and below 1, got {dropout}")
+            for dropout in (-0.1, 1.0, math.nan)
+        ),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=exactly(message)):
-        MultiHeadAttention(num_heads=3, query_size=8)
+        MultiHeadAttention(**{"num_heads": 2, "query_size": 8, **options})
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5, math.nan])
-def test_dropout_that_is_no_share_is_refused(dropout: float) -> None:
-    message = f"dropout must be at least 0 and below 1, got {dropout}"
-
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        MultiHeadAttention(num_heads=2, query_size=8, dropout=dropout)
-
-
-def test_mask_of_another_type_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("mask", "fault"),
+    [
+        (torch.zeros(2, 5, dtype=torch.int64), "be bool (True = masked), got torch.int64"),
+        *(
+            (torch.zeros(shape, dtype=torch.bool), f"have shape (2, 5), got {shape}")
+            for shape in ((2, 4), (5, 2), (1, 5), (2, 1, 1, 5))
+        ),
+    ],
+)
+def test_another_mask_is_refused(mask: Tensor, fault: str) -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=8)
     states = draw(2, 5, 8)
-    message = "key_padding_mask must be bool (True = masked), got torch.int64"
 
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        attention(states, states, states, key_padding_mask=torch.zeros(2, 5, dtype=torch.int64))
-
-
-@pytest.mark.parametrize("shape", [(2, 4), (5, 2), (1, 5), (2, 1, 1, 5)])
-def test_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=8)
-    states = draw(2, 5, 8)
-    message = f"key_padding_mask must have shape (2, 5), got {shape}"
-
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        attention(states, states, states, key_padding_mask=torch.zeros(shape, dtype=torch.bool))
+    with pytest.raises(ConfigurationError, match=exactly(f"key_padding_mask must {fault}")):
+        attention(states, states, states, key_padding_mask=mask)
 
 
 @pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
@@ -252,19 +145,14 @@ def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Scor
 
 
 def test_what_is_inferred_must_divide_too() -> None:
-    lazy = MultiHeadAttention(num_heads=4, query_size=None)
     states = draw(1, 3, 10)
-    message = (
-        "query_size (10) is not divisible by num_heads (4): choose sizes that divide, or give "
-        "head_dim"
-    )
 
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        lazy(states, states, states)
+    with pytest.raises(ConfigurationError, match=exactly(DIVIDE.format(10, 4))):
+        MultiHeadAttention(num_heads=4, query_size=None)(states, states, states)
 
 
 def test_a_saved_module_fills_a_lazy_one() -> None:
-    eager = build(num_heads=2, query_size=6)
+    eager = MultiHeadAttention(num_heads=2, query_size=6)
     lazy = MultiHeadAttention(num_heads=2, query_size=None)
     lazy.load_state_dict(eager.state_dict())
     states = draw(2, 4, 6)
@@ -273,21 +161,6 @@ def test_a_saved_module_fills_a_lazy_one() -> None:
         found, expected = lazy(states, states, states)[0], eager(states, states, states)[0]
 
     assert found.equal(expected)
-
-
-def test_the_additive_score_never_returns_weights_unasked() -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=8, score="additive")
-    states = draw(2, 5, 8)
-
-    assert attention(states, states, states).attention_weights is None
-    assert tuple(attention.additive.weight.shape) == (2, 4)
-
-
-def test_an_unknown_score_is_refused() -> None:
-    message = "score must be scaled_dot_product or additive, got cosine"
-
-    with pytest.raises(ConfigurationError, match=exactly(message)):
-        MultiHeadAttention(num_heads=2, query_size=8, score="cosine")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -316,3 +189,221 @@ def test_tensors_that_do_not_fit_are_refused(
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(query, key, value)
+
+
+WITHIN = 1e-6
+
+
+def arrays(module: nn.Module) -> dict[str, np.ndarray]:
+    return {name: weight.detach().numpy() for name, weight in module.named_parameters()}
+
+
+@st.composite
+def masks(
+    draw_: st.DrawFn, *, batch_size: int, num_heads: int, queries: int, keys: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """Padding and pairs that leave every query at least key 0."""
+    padding = pairs = None
+    if draw_(st.booleans()):
+        lengths = draw_(st.lists(st.integers(1, keys), min_size=batch_size, max_size=batch_size))
+        padding = padding_mask(torch.tensor(lengths), max_length=keys)
+    kind = draw_(st.sampled_from(["none", "causal", "pairs", "batch", "heads"]))
+    if kind == "causal" and queries <= keys:
+        pairs = causal_mask(queries, keys)
+    elif kind in {"pairs", "batch", "heads"}:
+        shapes = {
+            "pairs": (queries, keys),
+            "batch": (batch_size, queries, keys),
+            "heads": (batch_size, num_heads, queries, keys),
+        }
+        generator = torch.Generator().manual_seed(draw_(st.integers(0, 1000)))
+        pairs = torch.rand(shapes[kind], generator=generator) < 0.4
+        pairs[..., 0] = False
+    return padding, pairs
+
+
+SIZES = ("head_dim", "value_head_dim", "query_size", "key_size", "value_size", "output_size")
+
+
+@given(
+    data=st.data(),
+    num_heads=st.integers(1, 4),
+    sizes=st.fixed_dictionaries(dict.fromkeys(SIZES, st.integers(1, 9))),
+    lengths=st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
+    bias=st.booleans(),
+    score=st.sampled_from(["scaled_dot_product", "additive"]),
+    seed=st.integers(0, 1000),
+)
+def test_same_as_the_reference(
+    data: st.DataObject,
+    num_heads: int,
+    sizes: dict[str, int],
+    lengths: tuple[int, int, int],
+    bias: bool,
+    score: Score,
+    seed: int,
+) -> None:
+    batch_size, queries, keys = lengths
+    torch.manual_seed(seed)
+    attention = MultiHeadAttention(num_heads=num_heads, bias=bias, score=score, **sizes).double()
+    query = draw(batch_size, queries, sizes["query_size"], seed=seed)
+    key = draw(batch_size, keys, sizes["key_size"], seed=seed + 1)
+    value = draw(batch_size, keys, sizes["value_size"], seed=seed + 2)
+    padding, pairs = data.draw(
+        masks(batch_size=batch_size, num_heads=num_heads, queries=queries, keys=keys)
+    )
+
+    expected, expected_weights = multi_head_attention(
+        query.numpy(),
+        key.numpy(),
+        value.numpy(),
+        arrays(attention),
+        num_heads=num_heads,
+        key_padding_mask=None if padding is None else padding.numpy(),
+        attention_mask=None if pairs is None else pairs.numpy(),
+        score=score,
+    )
+
+    assert expected.dtype == expected_weights.dtype == np.float64
+    for need_weights in (False, True):
+        with torch.no_grad():
+            found = attention(
+                query.double(),
+                key.double(),
+                value.double(),
+                key_padding_mask=padding,
+                attention_mask=pairs,
+                need_weights=need_weights,
+            )
+        np.testing.assert_allclose(found.hidden_states.numpy(), expected, rtol=0, atol=WITHIN)
+        assert (found.attention_weights is None) != need_weights
+        if need_weights:
+            np.testing.assert_allclose(
+                found.attention_weights.numpy(), expected_weights, rtol=0, atol=WITHIN
+            )
+    np.testing.assert_allclose(expected_weights.sum(axis=-1), 1.0, rtol=0, atol=1e-12)
+    if padding is not None:
+        hidden = np.broadcast_to(padding.numpy()[:, None, None, :], expected_weights.shape)
+        assert (expected_weights[hidden] == 0.0).all()
+
+
+def test_large_scores_do_not_overflow() -> None:
+    weights = {f"{name}.weight": np.eye(2) for name in ("query", "key", "value", "output")}
+    states = np.array([[[1e4, 0.0], [0.0, 1e4]]])
+
+    output, attention = multi_head_attention(states, states, states, weights, num_heads=1)
+
+    assert attention.tolist() == [[[[1.0, 0.0], [0.0, 1.0]]]]
+    assert output.tolist() == states.tolist()
+
+
+def test_the_reference_knows_no_torch() -> None:
+    lines = Path(reference.__file__).read_text(encoding="utf-8").splitlines()
+
+    imported = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
+    assert imported == {"collections.abc", "typing", "numpy", "numpy.typing"}
+
+
+def join(padding: Tensor | None, pairs: Tensor | None) -> Tensor | None:
+    return join_masks(padding, pairs, batch_size=2, num_heads=3, query_length=4, key_length=5)
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), extra=st.integers(0, 4))
+def test_padding_begins_where_a_text_ends(lengths: list[int], extra: int) -> None:
+    longest = max(lengths) + extra
+
+    mask = padding_mask(torch.tensor(lengths), max_length=longest)
+
+    assert mask.tolist() == [[place >= length for place in range(longest)] for length in lengths]
+
+
+def test_the_longest_text_is_not_padded() -> None:
+    mask = padding_mask(torch.tensor([1, 3], dtype=torch.int32))
+
+    assert mask.tolist() == [[False, True, True], [False, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "max_length", "message"),
+    [
+        (torch.tensor([2, 0]), None, "lengths must be from 1 to 2, got 0 to 2"),
+        (torch.tensor([2, 7]), 5, "lengths must be from 1 to 5, got 2 to 7"),
+        (
+            torch.tensor([2.0]),
+            None,
+            "lengths must be integers of shape [B], got torch.float32 of shape (1,)",
+        ),
+        (
+            torch.tensor([[2]]),
+            None,
+            "lengths must be integers of shape [B], got torch.int64 of shape (1, 1)",
+        ),
+        (
+            torch.tensor([], dtype=torch.int64),
+            None,
+            "lengths must be integers of shape [B], B at least 1, got shape (0,)",
+        ),
+    ],
+)
+def test_wrong_lengths_are_refused(lengths: Tensor, max_length: int | None, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        padding_mask(lengths, max_length=max_length)
+
+
+@given(queries=st.integers(1, 6), more=st.integers(0, 4))
+def test_a_query_sees_what_came_before_it(queries: int, more: int) -> None:
+    mask = causal_mask(queries, queries + more)
+
+    assert mask.tolist() == [
+        [key > query + more for key in range(queries + more)] for query in range(queries)
+    ]
+
+
+def test_a_causal_mask_is_square_unless_said() -> None:
+    assert causal_mask(2).tolist() == [[False, True], [False, False]]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(3, 2), (0, 2)])
+def test_queries_without_keys_are_refused(queries: int, keys: int) -> None:
+    message = f"a causal mask needs from 1 to {keys} queries for {keys} keys, got {queries}"
+
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        causal_mask(queries, keys)
+
+
+def test_nothing_masked_is_no_mask() -> None:
+    assert join(None, None) is None
+    assert mask_bias(None, torch.float32) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "fault"),
+    [
+        (torch.zeros(4, 5), "be bool (True = masked), got torch.float32"),
+        *(
+            (
+                torch.zeros(shape, dtype=torch.bool),
+                f"have shape (4, 5) or (2, 4, 5) or (2, 3, 4, 5), got {shape}",
+            )
+            for shape in ((5, 4), (4,), (3, 4, 5), (2, 2, 4, 5), (1, 4, 5))
+        ),
+    ],
+)
+def test_other_pairs_are_refused(pairs: Tensor, fault: str) -> None:
+    with pytest.raises(ConfigurationError, match=exactly(f"attention_mask must {fault}")):
+        join(None, pairs)
+
+
+def test_rows_that_only_both_masks_hide_are_refused() -> None:
+    padding = torch.tensor([[False, True, True, True, True]] * 2)
+    pairs = torch.zeros(4, 5, dtype=torch.bool)
+    pairs[1, 0] = True
+    message = (
+        "2 rows of 8 are masked whole: each query needs at least 1 key that it may attend to, got 0"
+    )
+
+    masked = join(padding, pairs)
+
+    assert masked is not None
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        check_masked_rows(masked)

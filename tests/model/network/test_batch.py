@@ -35,13 +35,6 @@ def test_equal_lengths_need_no_mask() -> None:
     assert batch.key_padding_mask is None
 
 
-def test_a_padding_id_inside_a_text_is_no_padding() -> None:
-    batch = collate(encodings([2, 0, 3], [2, 3]), pad_token_id=0)
-
-    assert batch.key_padding_mask is not None
-    assert batch.key_padding_mask.tolist() == [[False, False, False], [False, False, True]]
-
-
 def test_fixed_length() -> None:
     batch = collate(encodings([2, 3], [2, 3]), pad_token_id=1, pad_to=4)
 
@@ -50,17 +43,20 @@ def test_fixed_length() -> None:
     assert batch.key_padding_mask.tolist() == [[False, False, True, True]] * 2
 
 
-@pytest.mark.parametrize("pad_to", [0, 2])
-def test_fixed_length_that_is_too_short_is_refused(pad_to: int) -> None:
-    message = f"pad_to is {pad_to}, but the longest text has 3 tokens"
-
+@pytest.mark.parametrize(
+    ("rows", "pad_to", "message"),
+    [
+        ([[2, 7, 3], [2, 3]], 0, "pad_to is 0, but the longest text has 3 tokens"),
+        ([[2, 7, 3], [2, 3]], 2, "pad_to is 2, but the longest text has 3 tokens"),
+        ([], None, "a batch needs at least one encoding, got 0"),
+        ([[2, 3], []], None, "text 1 of the batch has no tokens, needs at least 1"),
+    ],
+)
+def test_what_is_no_batch_is_refused(
+    rows: list[list[int]], pad_to: int | None, message: str
+) -> None:
     with pytest.raises(ValueError, match=exactly(message)):
-        collate(encodings([2, 7, 3], [2, 3]), pad_token_id=0, pad_to=pad_to)
-
-
-def test_an_empty_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match=exactly("a batch needs at least one encoding, got 0")):
-        collate([], pad_token_id=0)
+        collate(encodings(*rows), pad_token_id=0, pad_to=pad_to)
 
 
 @pytest.mark.parametrize("rows", [[[2, 7, 3], [2, 3]], [[2, 3]]])
@@ -89,10 +85,3 @@ def test_every_row_can_be_read_back(rows: list[list[int]], pad_token_id: int) ->
         ids[~padded].tolist() for ids, padded in zip(batch.input_ids, mask, strict=True)
     ] == rows
     assert batch.input_ids[mask].eq(pad_token_id).all()
-
-
-def test_a_text_without_tokens_is_refused() -> None:
-    message = "text 1 of the batch has no tokens, needs at least 1"
-
-    with pytest.raises(ValueError, match=exactly(message)):
-        collate(encodings([2, 3], []), pad_token_id=0)

@@ -94,16 +94,6 @@ def test_the_same_alone_and_in_a_batch() -> None:
     )
 
 
-def test_both_paths_agree() -> None:
-    network = tiny_conv_network()
-    batch = Batch(ids([1, 2, 3]), None)
-    with torch.no_grad():
-        fused, explicit = network(batch), network(batch, need_weights=True)
-
-    assert fused.attention_weights == ()
-    torch.testing.assert_close(fused.logits, explicit.logits, rtol=1e-5, atol=1e-5)
-
-
 def test_the_form_of_the_course_attends_to_padding() -> None:
     network = tiny_conv_network(tiny_conv_config(mask_padding=False))
     whole = ids([1, 2, 3] + [0] * 5)
@@ -183,38 +173,3 @@ def test_more_than_two_classes_have_a_unit_each() -> None:
     assert logits.abs().min() > 0
     with pytest.raises(ConfigurationError, match="num_labels must be at least 2, got 1"):
         ConvAttentionClassifier(num_labels=1)
-
-
-@pytest.mark.parametrize("mask_padding", [True, False])
-def test_sizes_survive_the_file(mask_padding: bool) -> None:
-    config = tiny_conv_config(mask_padding=mask_padding)
-
-    content = config.to_json()
-
-    assert ConvAttentionConfig.from_json(content) == config
-    assert content["model_type"] == "conv_attention"
-    assert content["architectures"] == ["ConvAttentionClassifier"]
-    assert (config.num_layers, config.num_heads, config.hidden_size) == (1, 2, 8)
-    assert config.length_limit == 8
-    assert config.padded_length == (None if mask_padding else 8)
-
-
-@pytest.mark.parametrize("mask_padding", [True, False])
-def test_given_embeddings_and_a_mask_of_heads(*, mask_padding: bool) -> None:
-    network = tiny_conv_network(tiny_conv_config(mask_padding=mask_padding))
-    batch = Batch(ids([1, 2, 3], [4, 5, 0]), torch.tensor([[False] * 3, [False, False, True]]))
-    with torch.no_grad():
-        plain = network(batch).logits
-        embeddings = network.embed_tokens(batch.input_ids)
-        given = network(
-            batch, token_embeddings=embeddings, head_mask=torch.ones(1, 2), need_weights=True
-        )
-        masked = network(batch, head_mask=torch.tensor([[0.0, 2.0]])).logits
-        assert network.attention is not None
-        network.attention.output.weight.mul_(torch.tensor([0.0] * 4 + [2.0] * 4))
-        expected = network(batch).logits
-
-    assert embeddings.shape == (2, 3, 8)
-    torch.testing.assert_close(given.logits, plain, rtol=0, atol=1e-5)
-    torch.testing.assert_close(masked, expected, rtol=0, atol=1e-5)
-    assert (masked - plain).abs().max() > 0.1

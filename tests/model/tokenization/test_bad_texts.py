@@ -35,32 +35,25 @@ def predictor(tmp_path: Path) -> Predictor:
     return predictor
 
 
-def test_a_prediction_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
-    encodings = [predictor.encode(text) for text in TEXTS]
+def test_an_answer_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
+    encodings = [predictor.encode(text, with_tokens=True) for text in TEXTS]
+    questions = [AttentionOptions(encoding) for encoding in encodings]
 
-    found = predictor.predict_each(encodings)
+    predicted, explained = predictor.predict_each(encodings), predictor.explain_each(questions)
 
-    assert isinstance(found[BAD], NotFiniteError)
-    for encoding, each in zip(encodings, found, strict=True):
-        if each is not found[BAD]:
-            assert isinstance(each, Prediction)
-            (alone,) = predictor.predict([encoding])
-            assert each.probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+    for row, encoding in enumerate(encodings):
+        prediction, explanation = predicted[row], explained[row]
+        if row == BAD:
+            assert isinstance(prediction, NotFiniteError)
+            assert isinstance(explanation, NotFiniteError)
+            continue
+        assert isinstance(prediction, Prediction)
+        assert isinstance(explanation, Explanation)
+        alone = predictor.explain(encoding)
+        assert prediction.probabilities == pytest.approx(alone.prediction.probabilities, abs=1e-5)
+        np.testing.assert_allclose(explanation.attention, alone.attention, rtol=0, atol=1e-5)
     with pytest.raises(NotFiniteError, match=r"^logits of 1 of 3 texts "):
         predictor.predict(encodings)
-
-
-def test_an_explanation_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
-    questions = [AttentionOptions(predictor.encode(text, with_tokens=True)) for text in TEXTS]
-
-    found = predictor.explain_each(questions)
-
-    assert isinstance(found[BAD], NotFiniteError)
-    for question, each in zip(questions, found, strict=True):
-        if each is not found[BAD]:
-            assert isinstance(each, Explanation)
-            alone = predictor.explain(question.encoding)
-            np.testing.assert_allclose(each.attention, alone.attention, rtol=0, atol=1e-5)
     with pytest.raises(NotFiniteError):
         predictor.explain_batch(questions)
 

@@ -11,7 +11,7 @@ from tokenizers import normalizers
 
 from model.errors import TextGrowsError, TextTooLongError
 from model.tokenization import excerpt
-from model.tokenization.excerpt import MARGIN, Excerpt, check_growth, excerpts
+from model.tokenization.excerpt import MARGIN, check_growth
 from model.tokenization.tokenizer import Tokenizer, Truncation
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import VOCABULARY, tiny_tokenizer
@@ -43,36 +43,28 @@ def test_an_excerpt_gives_what_the_whole_gives(
     assert some == whole
 
 
-@pytest.mark.parametrize("from_end", [False, True])
-def test_excerpts_grow_from_one_end_to_the_whole(from_end: bool) -> None:
-    first = 16 * (ROOM + MARGIN)
-    length = 5 * first
-    sizes = [first, 4 * first]
+def spy(tokenizer: Tokenizer) -> list[int]:
+    """The lengths of all texts that its backend encodes from here on."""
+    backend, read = tokenizer._backend, []
 
-    assert list(excerpts(length, room=ROOM, from_end=from_end)) == [
-        *(
-            Excerpt(length - size, length, False) if from_end else Excerpt(0, size, False)
-            for size in sizes
-        ),
-        Excerpt(0, length, True),
-    ]
-    assert list(excerpts(first, room=ROOM, from_end=from_end)) == [Excerpt(0, first, True)]
+    class Backend:
+        def __getattr__(self, name: str) -> object:
+            return getattr(backend, name)
+
+        def encode_batch(self, texts: list[str], **options: bool) -> object:
+            read.extend(map(len, texts))
+            return backend.encode_batch(texts, **options)
+
+        encode_batch_fast = encode_batch
+
+    tokenizer._backend = Backend()  # type: ignore[assignment]
+    return read
 
 
 @pytest.mark.parametrize("truncation", ["right", "left", "error"])
 def test_no_more_is_tokenized_than_it_takes(truncation: Truncation) -> None:
-    read: list[int] = []
-
-    class Backend:
-        def __getattr__(self, name: str) -> object:
-            return getattr(TOKENIZER._backend, name)
-
-        def encode_batch_fast(self, texts: list[str], **options: bool) -> object:
-            read.extend(map(len, texts))
-            return TOKENIZER._backend.encode_batch_fast(texts, **options)
-
     tokenizer = tiny_tokenizer(max_length=ROOM + 2)
-    tokenizer._backend = Backend()  # type: ignore[assignment]
+    read = spy(tokenizer)
     message = (
         "the text has more than 2130 tokens and the model reads at most 7: shorten it, or set "
         "truncation to right or left"
@@ -107,20 +99,7 @@ def test_a_text_that_grows_too_much_is_refused_before_it_is_encoded(
     truncation: Truncation, with_tokens: bool
 ) -> None:
     tokenizer = compatible_tokenizer()
-    read: list[int] = []
-
-    class Backend:
-        def __getattr__(self, name: str) -> object:
-            return getattr(tokenizer_backend, name)
-
-        def encode_batch(self, texts: list[str], **options: bool) -> object:
-            read.extend(map(len, texts))
-            return tokenizer_backend.encode_batch(texts, **options)
-
-        encode_batch_fast = encode_batch
-
-    tokenizer_backend = tokenizer._backend
-    tokenizer._backend = Backend()  # type: ignore[assignment]
+    read = spy(tokenizer)
     message = (
         "136192 characters of the text become more than 1000000 when they are normalised: shorten "
         "it"

@@ -86,19 +86,6 @@ def test_spans_hold_all_that_is_not_white_space_once_and_in_order(text: str) -> 
     assert spans
 
 
-@given(
-    text=st.text(st.sampled_from("ab. !\n«“é😀"), min_size=1, max_size=30),
-    count=st.integers(1, 400),
-)
-def test_a_text_of_several_blocks_is_held_too(text: str, count: int) -> None:
-    long = text * count + "x"
-    end = 0
-    for span in split_sentences(long, max_sentences=MANY):
-        assert not long[end : span.start].strip()
-        end = span.end
-    assert end == len(long)
-
-
 def test_what_cannot_be_seen_belongs_to_a_neighbour() -> None:
     text = "\u200b\n\nA.\n\n\u200b\n\nB.\n\n\u200b\u200b "
     assert sentences(text) == ["\u200b\n\nA.", "\u200b\n\nB.\n\n\u200b\u200b"]

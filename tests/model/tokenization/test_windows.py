@@ -2,14 +2,12 @@
 
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import Prediction, Predictor, load_predictor, open_checkpoint
+from model import Prediction, Predictor
 from model.errors import BlankTextError, NoSuchWindowError, TooManyWindowsError
 from model.network.prediction import join_predictions
 from model.tokenization.windows import divide, most_tokens, window_step
@@ -20,12 +18,6 @@ ROOM = MAX_LENGTH - 2
 TOKENIZER = tiny_tokenizer()
 LONG = tiny_tokenizer(max_length=100_000)
 CLS, SEP = VOCABULARY.index("[CLS]"), VOCABULARY.index("[SEP]")
-
-
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    checkpoint = open_checkpoint(checkpoint_folder)
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def test_a_window_begins_three_quarters_after_the_one_before() -> None:
@@ -72,13 +64,6 @@ def test_windows_of_a_text_are_cut_out_of_its_tokens(text: str) -> None:
         assert shown.tokens is not None
         assert (shown.input_ids, shown.tokens[1:-1]) == (window.input_ids, tokens[part])
         assert (shown.window, shown.windows, shown.text) == (number, len(parts), text)
-
-
-@given(text=texts)
-def test_a_text_that_fits_is_one_window_with_the_tokens_of_any_other_reading(text: str) -> None:
-    plain = LONG.encode(text)
-    (window,) = LONG.encode_windows(text, max_windows=1)
-    assert (window.input_ids, window.truncated) == (plain.input_ids, plain.truncated)
 
 
 def test_a_text_that_just_fits_into_the_windows_is_not_refused() -> None:

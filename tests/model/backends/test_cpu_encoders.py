@@ -1,0 +1,527 @@
+"""Faster forms of the encoder: the network's own numbers, by kernels of ours or of oneDNN."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import get_args
+from unittest.mock import Mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from model import open_checkpoint
+from model.backends.base import Selection
+from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
+from model.backends.cpu_packed import PackedEncoder, can_pack
+from model.backends.device import choose_backend, choose_dtype, computes_int8
+from model.backends.kernels import KINDS, can_compute, fault
+from model.network.batch import Batch, collate
+from model.network.classifier import ClassifierOutput
+from model.network.config import Activation
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.tokenization.tokenizer import Encoding
+from tests.builders import tiny_checkpoint, tiny_config
+
+ROOT = Path(__file__).parents[3]
+CPU = torch.device("cpu")
+Fast = KernelEncoder | PackedEncoder
+VOCAB_SIZE = 40
+# On both sides of where panels, tiles and groups end, and where the rounding of sizes changes.
+LONG = (15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 128, 129)
+# How far logits and weights may be from those of the network in float32.
+TOLERANCES = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.03), torch.int8: (0.1, 0.1)}
+TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+FORMS = pytest.mark.parametrize("form", [KernelEncoder, PackedEncoder])
+ONEDNN = pytest.mark.skipif(not can_pack(CPU, torch.float32), reason="torch has no oneDNN here")
+
+lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
+    st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
+)
+# Hidden size, heads, intermediate size: no multiples of 16 or 32, heads of one feature, one head.
+sizes = st.sampled_from([(4, 4, 4), (8, 2, 32), (12, 3, 20), (20, 5, 12), (36, 1, 4), (40, 4, 68)])
+
+
+def need(form: type[Fast], dtype: torch.dtype) -> None:
+    """Skips what this processor cannot compute; in CI a library of kernels must be there."""
+    if form is PackedEncoder:
+        if not can_pack(CPU, dtype) or (dtype == torch.int8 and not computes_int8(CPU)):
+            pytest.skip(f"oneDNN has no {dtype} here")
+        return
+    reason = fault()
+    if reason is not None:
+        excused = "CI" not in os.environ or reason.startswith("this processor")
+        (pytest.skip if excused else pytest.fail)(f"no kernels: {reason} (`make install`)")
+    if not can_compute(dtype):
+        pytest.skip(f"this processor has no kernels for {dtype}")
+
+
+def network(**changes: object) -> EncoderClassifier:
+    """A small network with weights large enough that all of them matter."""
+    fields = {"vocab_size": VOCAB_SIZE, "max_position_embeddings": max(LONG), **changes}
+    built = build_encoder(tiny_config(**fields))
+    built.initialize(std=0.3, generator=torch.Generator().manual_seed(0))
+    return built.eval()
+
+
+@cache
+def plain() -> EncoderClassifier:
+    return network()
+
+
+@cache
+def served(form: type[Fast], dtype: torch.dtype) -> Fast:
+    need(form, dtype)
+    return form(plain(), dtype=dtype)
+
+
+def batch_of(lengths: Sequence[int]) -> Batch:
+    """Texts of some lengths, all different."""
+    return collate(
+        [
+            Encoding([1 + (7 * row + place) % (VOCAB_SIZE - 1) for place in range(length)], False)
+            for row, length in enumerate(lengths)
+        ],
+        pad_token_id=0,
+    )
+
+
+def cut(output: ClassifierOutput, lengths: Sequence[int]) -> list[Tensor]:
+    """The weights of each layer and text, without what stands for no token."""
+    return [
+        layer[row, :, :length]
+        for layer in output.attention_weights
+        for row, length in enumerate(lengths)
+    ]
+
+
+def check(
+    own: Callable[..., ClassifierOutput],
+    other: EncoderClassifier,
+    lengths: Sequence[int],
+    dtype: torch.dtype,
+) -> None:
+    """Compares numbers with those of the network."""
+    batch = batch_of(lengths)
+    with torch.inference_mode():
+        found, expected = (each(batch, need_weights=True) for each in (own, other))
+        fused = own(batch)
+    of_logits, of_weights = TOLERANCES[dtype]
+    for output in (found, fused):
+        torch.testing.assert_close(output.logits, expected.logits, atol=of_logits, rtol=1e-5)
+    assert fused.attention_weights == ()
+    pairs = list(zip(cut(found, lengths), cut(expected, lengths), strict=True))
+    assert len(pairs) == len(other.layers) * len(lengths)
+    for weights, others in pairs:
+        assert weights.dtype == torch.float32
+        torch.testing.assert_close(weights, others, atol=of_weights, rtol=1e-5)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
+
+
+@FORMS
+@TYPES
+@given(lengths=lengths)
+def test_the_numbers_are_those_of_the_network(
+    form: type[Fast], dtype: torch.dtype, lengths: list[int]
+) -> None:
+    check(served(form, dtype), plain(), lengths, dtype)
+
+
+@FORMS
+@TYPES
+@pytest.mark.parametrize("activation", get_args(Activation))
+@pytest.mark.parametrize("layers", [1, 2])
+def test_every_activation(
+    form: type[Fast], activation: str, layers: int, dtype: torch.dtype
+) -> None:
+    need(form, dtype)
+    other = network(hidden_act=activation, num_hidden_layers=layers)
+    check(form(other, dtype=dtype), other, [5, 9, 9], dtype)
+
+
+@FORMS
+@TYPES
+def test_it_shares_the_embeddings_and_copies_the_projections(
+    form: type[Fast], dtype: torch.dtype
+) -> None:
+    need(form, dtype)
+    shared = network()
+    own = form(shared, dtype=dtype)
+    tokens = (
+        own._network.tokens if isinstance(own, KernelEncoder) else own._embeddings[0].data_ptr()
+    )
+    assert tokens == shared.embeddings.tokens.weight.data_ptr()
+    before = own(batch_of([3, 4])).logits
+    with torch.no_grad():
+        for name, parameter in shared.layers.named_parameters():
+            if "intermediate" in name or "output." in name:
+                parameter.zero_()
+    assert torch.equal(own(batch_of([3, 4])).logits, before)
+
+
+@FORMS
+@TYPES
+def test_several_threads_at_once_get_their_own_answers(
+    form: type[Fast], dtype: torch.dtype
+) -> None:
+    """One at a time has the helpers of the kernels' team."""
+    own = served(form, dtype)
+    batches = [batch_of([length, 3 * length]) for length in range(1, 9)]
+    expected = [own(batch).logits for batch in batches]
+    wrong: list[int] = []
+    bound = 0.0 if form is KernelEncoder else 1e-6
+
+    def ask(place: int) -> None:
+        torch.set_num_threads(1 + place % 3 if form is KernelEncoder else 1)
+        for _ in range(100):
+            if (own(batches[place]).logits - expected[place]).abs().max() > bound:
+                wrong.append(place)
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(batches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+@TYPES
+@given(
+    sizes=sizes,
+    layers=st.integers(1, 3),
+    classes=st.integers(2, 5),
+    activation=st.sampled_from(get_args(Activation)),
+    lengths=lengths,
+)
+def test_networks_of_any_size(
+    dtype: torch.dtype,
+    sizes: tuple[int, int, int],
+    layers: int,
+    classes: int,
+    activation: str,
+    lengths: list[int],
+) -> None:
+    need(KernelEncoder, dtype)
+    hidden, heads, inner = sizes
+    small = network(
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        hidden_act=activation,
+        labels=tuple("abcde"[:classes]),
+    )
+    own = KernelEncoder(small, dtype=dtype)
+
+    if dtype == torch.float32:
+        check(own, small, lengths, dtype)
+    # In few bits a network of four features is too rough to be compared, but not to be exact.
+    _check_equal(own, lengths)
+
+
+def _check_equal(own: KernelEncoder, lengths: Sequence[int]) -> None:
+    """Asserts that nothing but a text itself has a say in its numbers."""
+    batch = batch_of(lengths)
+    explained = own(batch, need_weights=True)
+    maps = cut(explained, lengths)
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        assert torch.equal(own(batch).logits, explained.logits)
+        again = own(batch, need_weights=True)
+        assert torch.equal(again.logits, explained.logits)
+        assert all(map(torch.equal, cut(again, lengths), maps))
+    for row, length in enumerate(lengths):
+        alone = own(Batch(batch.input_ids[row : row + 1, :length], None), need_weights=True)
+        assert torch.equal(alone.logits[0], explained.logits[row])
+        of_row = maps[row :: len(lengths)]
+        for layer, weights in zip(alone.attention_weights, of_row, strict=True):
+            assert torch.equal(layer[0], weights[:, :, :length])
+            assert not weights[:, :, length:].any()
+
+
+@TYPES
+@given(lengths=lengths)
+def test_a_text_has_exactly_one_answer(dtype: torch.dtype, lengths: list[int]) -> None:
+    """Alone and in a batch, with weights and without, on one thread and on several."""
+    need(KernelEncoder, dtype)
+    _check_equal(served(KernelEncoder, dtype), lengths)
+
+
+@TYPES
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+def test_a_text_that_overflows_leaves_the_others_as_they_are(
+    dtype: torch.dtype, poison: float
+) -> None:
+    need(KernelEncoder, dtype)
+    sick = network()
+    own = KernelEncoder(sick, dtype=dtype)
+    lengths = [3, 9, 70, 5]
+    batch = batch_of(lengths)
+    batch.input_ids[batch.input_ids == 8] = 7
+    batch.input_ids[1, 4] = 8  # a token of the second text alone
+    before = own(batch, need_weights=True)
+    with torch.no_grad():
+        sick.embeddings.tokens.weight[8, ::2] = poison
+
+    after = own(batch, need_weights=True)
+
+    assert not after.logits[1].isfinite().any()
+    sound = [0, 2, 3]
+    assert torch.equal(after.logits[sound], before.logits[sound])
+    assert torch.equal(own(batch).logits[sound], before.logits[sound])
+    pairs = list(zip(cut(after, lengths), cut(before, lengths), strict=True))
+    for at, (weights, others) in enumerate(pairs):
+        assert torch.equal(weights, others) is (at % len(lengths) in sound)
+
+
+@TYPES
+@pytest.mark.parametrize("token", [VOCAB_SIZE, -1])
+def test_an_unknown_token_is_refused(dtype: torch.dtype, token: int) -> None:
+    need(KernelEncoder, dtype)
+    batch = batch_of([3, 4])
+    batch.input_ids[1, 3] = token
+    message = r"^the network has 40 tokens and 129 positions, and the batch asks for others$"
+    with pytest.raises(IndexError, match=message):
+        served(KernelEncoder, dtype)(batch)
+
+
+def test_a_text_of_too_many_tokens_is_refused_and_nothing_is_written() -> None:
+    own = served(KernelEncoder, torch.float32)
+    assert isinstance(own, KernelEncoder)
+    with pytest.raises(IndexError):
+        own(batch_of([3, max(LONG) + 1]), need_weights=True)
+    logits = torch.full((1, 2), 7.0)
+    ids = torch.tensor([1, 2, VOCAB_SIZE])
+    for count, longest in ((3, 3), (0, 3), (2, 1)):
+        fault = own._encode(
+            own._network,
+            ids.data_ptr(),
+            torch.tensor([count]).data_ptr(),
+            1,
+            1,
+            logits.data_ptr(),
+            None,
+            longest,
+            None,
+        )
+        assert fault == 1
+    assert torch.equal(logits, torch.full((1, 2), 7.0))
+
+
+def run(program: str, *arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+PRELUDE = """
+import os, resource, signal, sys, warnings
+import torch
+from tests.model.backends.test_cpu_encoders import KernelEncoder, batch_of, served
+own = served(KernelEncoder, torch.float32)
+batch = batch_of([5, 40, 9])
+torch.set_num_threads(3)
+expected = own(batch).logits
+"""
+FORK = """
+warnings.simplefilter("ignore", DeprecationWarning)
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(not all(torch.equal(own(batch).logits, expected) for _ in range(20)))
+    assert os.waitpid(child, 0)[1] == 0
+    assert torch.equal(own(batch).logits, expected)
+print("done")
+"""
+NO_MEMORY = """
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+large = batch_of([129] * 6000)
+resource.setrlimit(resource.RLIMIT_AS, (used + 40_000_000, resource.RLIM_INFINITY))
+try:
+    own(large)
+except MemoryError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(torch.equal(own(batch).logits, expected))
+"""
+
+
+def test_after_a_fork_passes_end_with_the_same_answers() -> None:
+    need(KernelEncoder, torch.float32)
+    assert run(PRELUDE + FORK) == "done"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
+def test_without_memory_a_pass_fails_and_the_next_one_works() -> None:
+    need(KernelEncoder, torch.float32)
+    assert run(PRELUDE + NO_MEMORY).splitlines() == [
+        "no memory for a pass of 6000 texts of up to 129 tokens",
+        "True",
+    ]
+
+
+@ONEDNN
+def test_by_its_tokens_a_pass_is_short_or_long() -> None:
+    need(KernelEncoder, torch.float32)
+    short = Mock(wraps=KernelEncoder(plain(), dtype=torch.float32))
+    long = Mock(wraps=PackedEncoder(plain(), dtype=torch.float32))
+    both = ShortAndLong(short, long)
+    with torch.inference_mode():
+        for lengths in ([48], [24, 20], [49], [25, 2]):
+            assert len(both(batch_of(lengths), need_weights=True).attention_weights) == 2
+            assert (short if max(lengths) * len(lengths) <= 48 else long).call_count > 0
+    assert (short.call_count, long.call_count) == (2, 2)
+
+
+@pytest.mark.parametrize(("amx", "kind"), [(False, KernelEncoder), (True, ShortAndLong)])
+def test_with_amx_long_passes_are_left_to_onednn(
+    amx: bool, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(KernelEncoder, torch.bfloat16)
+    capabilities = {**torch.cpu.get_capabilities(), "amx_bf16": amx}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    backend = KernelBackend(CPU, torch.bfloat16, threads=2)
+
+    runner = backend.load(network(), pad_token_id=0, num_heads=2)
+
+    assert type(runner.network) is kind
+    assert (backend.workers, backend.worth_sharing_tokens) == (2, 8)
+    assert not backend.computes_padding
+    batch = runner.prepare([Encoding([1, 2, 3], False)])
+    output = runner.to_host(runner.explain(batch, Selection((1,), (0,))))
+    assert [layer.shape for layer in output.weights] == [(1, 1, 3, 3)]
+
+
+def test_the_kernels_are_chosen_where_they_compute(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
+    for dtype in KINDS:
+        if can_compute(dtype):
+            assert type(choose_backend(checkpoint, device=CPU, dtype=dtype)) is KernelBackend
+
+
+@pytest.mark.parametrize(
+    ("hidden", "inner", "runs"), [(8, 16, True), (12, 4, True), (6, 16, False), (8, 18, False)]
+)
+def test_rows_of_factors_fill_words(hidden: int, inner: int, runs: bool) -> None:
+    config = tiny_config(hidden_size=hidden, intermediate_size=inner)
+    assert can_run(config, torch.float32) is runs
+
+
+@pytest.mark.parametrize("longest", [64, 65, 82, 129])
+def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) -> None:
+    """Whatever kernel the longest text of a batch asks for."""
+    need(PackedEncoder, torch.bfloat16)
+    wide = network()
+    wide.initialize(std=0.6, generator=torch.Generator().manual_seed(0))
+    packed = PackedEncoder(wide, dtype=torch.bfloat16)
+    batch = batch_of([*range(1, 64, 3), longest])
+    with torch.inference_mode():
+        together = packed(batch).logits.softmax(dim=-1)
+        for row, length in enumerate([*range(1, 64, 3), longest]):
+            text = batch.input_ids[row : row + 1, :length]
+            alone = packed(Batch(text, None)).logits.softmax(dim=-1)
+            torch.testing.assert_close(together[row], alone[0], atol=0.002, rtol=0)
+
+
+def test_only_processors_are_packed_for() -> None:
+    assert not can_pack(torch.device("cuda", 0), torch.float32)
+    assert not can_pack(torch.device("meta"), torch.float32)
+
+
+SERVED_BY = """
+import sys
+from pathlib import Path
+import torch
+from model import load_predictor, open_checkpoint
+from model.backends import device
+from model.backends.cpu_packed import can_pack
+
+device.can_run = lambda *_: False  # the project's own kernels do not ask oneDNN
+checkpoint = open_checkpoint(Path(sys.argv[1]))
+for dtype in (torch.bfloat16, torch.float32):
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=dtype)
+    predictor.warm_up()
+    print(can_pack(torch.device("cpu"), dtype), type(predictor._runner.network).__name__)
+"""
+
+
+@ONEDNN
+def test_a_processor_without_kernels_for_bfloat16_is_served_by_the_modules(tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    # oneDNN then sees a processor with AVX2 only.
+    shown = run(SERVED_BY, str(folder), ONEDNN_MAX_CPU_ISA="AVX2")
+    assert shown.split() == ["False", "EncoderClassifier", "True", "PackedEncoder"]
+
+
+# oneDNN keeps 1024 kernels, then drops the oldest. A pass has one thread or all, and each number of
+# threads has kernels of its own.
+MOST_KEPT = 1024 // 2
+# Code for each of 260 sizes would take 400 MB.
+SIZES = 260
+MEMORY = """
+import random, sys
+from pathlib import Path
+import torch
+from model.network.batch import collate
+from model.network.config import EncoderConfig
+from model.backends.device import choose_dtype
+from model.network.encoder import build_encoder
+from model.backends.cpu_packed import PackedEncoder
+from model.tokenization.tokenizer import Encoding
+
+torch.set_num_threads(1)
+network = build_encoder(EncoderConfig(
+    vocab_size=40, hidden_size=384, num_hidden_layers=2, num_attention_heads=12,
+    intermediate_size=1536, max_position_embeddings=512, labels=("negative", "positive"),
+))
+network.initialize(std=0.02, generator=torch.Generator().manual_seed(0))
+network.eval()
+packed = PackedEncoder(network, dtype=choose_dtype("auto", torch.device("cpu")).dtype)
+
+def classify(lengths):
+    texts = [Encoding([1] * length, False) for length in lengths]
+    with torch.inference_mode():
+        packed(collate(texts, pad_token_id=0))
+
+def classify_some(count, longest):
+    for _ in range(count):
+        length = sizes.randint(3, longest)
+        classify([sizes.randint(3, length) for _ in range(sizes.randint(1, 512 // length))])
+
+classify([128] * 4)
+classify([128, 127, 126, 125])
+sizes = random.Random(0)
+for length in (*range(1, 33), *range(36, 513, 4)):
+    classify([length])
+for count in (*range(1, 33), *range(36, 171, 4)):
+    classify([3] * count)
+print("all sizes were there", flush=True)
+classify_some(int(sys.argv[1]), 512)
+"""
+
+
+@pytest.mark.skipif(
+    not can_pack(CPU, choose_dtype("auto", CPU).dtype),
+    reason="torch has no oneDNN for this type here",
+)
+def test_memory_stops_growing_when_all_sizes_were_there() -> None:
+    before, _, after = run(MEMORY, str(SIZES), ONEDNN_VERBOSE="profile_create").partition(
+        "all sizes"
+    )
+    assert 0 < before.count("create:cache_miss") < MOST_KEPT
+    assert after.count("create:cache_hit") > SIZES
+    assert after.count("create:cache_miss") == 0

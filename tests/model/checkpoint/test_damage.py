@@ -1,0 +1,327 @@
+"""Folders that are damaged, do not fit together or would harm: each is refused by its file."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model import load_predictor
+from model.checkpoint.opening import open_checkpoint
+from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.files import CONFIG, MANIFEST, WEIGHTS
+from tests.builders import (
+    MAX_LENGTH,
+    tiny_checkpoint,
+    tiny_conv_checkpoint,
+    tiny_conv_config,
+    tiny_conv_network,
+)
+from tests.matching import exactly
+from tests.model.folders import FILES, edit, read, write
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Damaged and mended again by each case."""
+    return tiny_checkpoint(tmp_path_factory.mktemp("damage") / "tiny")
+
+
+def refused_or_the_same(target: Path, name: str, damaged: bytes) -> bool:
+    """Whether a folder with one damaged file is refused, with a message that names the file."""
+    path = target / name
+    sound = path.read_bytes()
+    path.write_bytes(damaged)
+    try:
+        if name == MANIFEST and damaged == sound.rstrip():
+            # without the last line feed, every word of it is still there
+            assert open_checkpoint(target).manifest.temperature == 1.5
+            return False
+        with pytest.raises(CheckpointError) as caught:
+            open_checkpoint(target)
+        assert caught.value.path == path
+    finally:
+        path.write_bytes(sound)
+    return True
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
+def test_any_damage_of_a_file_is_noticed(target: Path, name: str, place: float, bit: int) -> None:
+    """A flipped bit, and a file that is cut short."""
+    sound = (target / name).read_bytes()
+    at = int(place * len(sound))
+    damaged = bytearray(sound)
+    damaged[at] ^= 1 << bit
+
+    assert refused_or_the_same(target, name, bytes(damaged))
+    whole = name == MANIFEST and at == len(sound) - 1
+    assert refused_or_the_same(target, name, sound[:at]) is not whole
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named(name: str, folder: Path) -> None:
+    (folder / name).unlink()
+
+    with pytest.raises(CheckpointError, match="is missing") as caught:
+        open_checkpoint(folder)
+    assert caught.value.path == folder / name
+
+
+def test_a_folder_of_ours_without_manifest_says_what_to_do(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+    message = (
+        f"{folder / MANIFEST}: is missing, though config.json was written with one: copy it too, "
+        "or remove headlight_format_version from config.json to do without temperature and digests"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(folder)
+    content = read(folder / CONFIG)
+    del content["headlight_format_version"]
+    write(folder / CONFIG, content)
+    assert open_checkpoint(folder).manifest.temperature == 1.0
+
+
+def test_a_manifest_changed_by_hand(folder: Path) -> None:
+    edit(folder / MANIFEST, temperature=2.0)
+    message = (
+        f"{folder / MANIFEST}: does not match its own SHA-256: it is damaged, or was changed after "
+        "it was written (to change it by hand, take sha256 out)"
+    )
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(folder)
+    edit(folder / MANIFEST, sha256=None)
+    assert open_checkpoint(folder).manifest.temperature == 2.0
+
+
+def test_a_manifest_written_by_hand(foreign: Path) -> None:
+    write(foreign / MANIFEST, {"labels": ["negative", "positive"], "max_length": 16})
+
+    checkpoint = open_checkpoint(foreign)
+    assert checkpoint.tokenizer.max_length == 16
+    assert checkpoint.manifest.temperature == 1.0
+    assert len(checkpoint.version) == 12
+
+
+KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta' and 'conv_attention'"
+HUGE = ("embedding_size", "num_filters", "kernel_size", "num_heads", "head_dim")
+SHAPE = "has shape {}, config.json asks for {}"
+
+
+MISFITS: dict[tuple[Callable[[Path], Path], str], list[tuple[dict[str, Any], str]]] = {
+    (tiny_checkpoint, MANIFEST): [
+        (
+            {"labels": ["positive", "negative"]},
+            "labels are positive, negative, config.json has negative, positive",
+        ),
+        ({"max_length": 33}, "max_length is 33, config.json has 32 positions"),
+        (
+            {"temperature": 0, "seed": "x", "extra": 1},
+            "temperature: must be at least 0.001 (got 0); seed: must be a whole number (got 'x'); "
+            "extra: is not known: leave it out",
+        ),
+        (
+            {"files": {CONFIG: "abc"}},
+            "files.config.json: must match the pattern ^[0-9a-f]{64}$ (got 'abc')",
+        ),
+    ],
+    (tiny_checkpoint, CONFIG): [
+        ({"model_type": "albert"}, f"model_type is 'albert', only {KINDS} can be loaded"),
+    ],
+    (tiny_conv_checkpoint, CONFIG): [
+        ({"num_heads": 3}, "attention.query.weight " + SHAPE.format((8, 8), (12, 8))),
+        (
+            {"num_filters": 0, "mask_padding": "no"},
+            "num_filters: must be at least 1 (got 0); "
+            "mask_padding: must be true or false (got 'no')",
+        ),
+        (
+            {"id2label": {"0": "a", "1": "b", "2": "c"}},
+            "classifier.weight " + SHAPE.format((1, 64), (3, 64)),
+        ),
+        (
+            dict.fromkeys(HUGE, 10_000_000),
+            "the sizes together make a network beyond any memory",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "file", "changes", "fault"),
+    [(*place, *row) for place, rows in MISFITS.items() for row in rows],
+)
+def test_what_does_not_fit_is_refused(
+    make: Callable[[Path], Path], file: str, changes: dict[str, Any], fault: str, tmp_path: Path
+) -> None:
+    folder = make(tmp_path / "tiny")
+    if file == MANIFEST:
+        edit(folder / MANIFEST, sha256=None, **changes)
+    else:
+        (folder / MANIFEST).unlink()
+        edit(folder / CONFIG, **changes, transformers_version="5.0.0")
+    place = folder / (WEIGHTS if "has shape" in fault else file)
+
+    with pytest.raises(CheckpointError, match=exactly(f"{place}: {fault}")) as caught:
+        open_checkpoint(folder)
+    assert isinstance(caught.value, UnsupportedCheckpointError) == ("model_type" in changes)
+
+
+@pytest.mark.parametrize(
+    ("stated", "limit"),
+    [
+        (20, 20),
+        (20.0, 20),
+        (32, 32),
+        (512, 32),
+        (1e30, 32),  # what transformers writes for "no limit"
+        (float("inf"), 32),
+        (float("nan"), 32),
+        (0, 32),
+        (-1, 32),
+        ("20", 32),
+        (None, 32),
+    ],
+)
+def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Path) -> None:
+    edit(foreign / "tokenizer_config.json", model_max_length=stated)
+
+    checkpoint = open_checkpoint(foreign)
+    assert checkpoint.manifest.max_length == limit
+    assert checkpoint.tokenizer.max_length == limit
+
+
+def test_a_folder_of_others_without_options_of_its_tokenizer(foreign: Path) -> None:
+    (foreign / "tokenizer_config.json").unlink()
+
+    assert open_checkpoint(foreign).manifest.max_length == MAX_LENGTH
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../../../dev/zero", "/dev/zero", "a/b", "a\\b", "", ".", "..", "a\0b", "\n"],
+)
+def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path) -> None:
+    edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
+
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(folder)
+    assert caught.value.path == folder / MANIFEST
+    assert caught.value.fault == (
+        f"files.{name}.[key]: must be the plain name of a file in the folder (got {name!r})"
+    )
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, "extra"])
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_what_may_be_read_for_ever_is_not_begun(kind: str, name: str, folder: Path) -> None:
+    edit(folder / MANIFEST, files={WEIGHTS: "0" * 64, "extra": "0" * 64}, sha256=None)
+    (folder / name).unlink(missing_ok=True)
+    if name == "extra":
+        edit(folder / MANIFEST, files={"extra": "0" * 64}, sha256=None)
+    if kind == "device":
+        (folder / name).symlink_to("/dev/zero")
+    else:
+        os.mkfifo(folder / name)
+
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(folder)
+    assert caught.value.path == folder / name
+    assert caught.value.fault == "is a device or a pipe: put a regular file there"
+
+
+BLANK = "must have a character that is not white space"
+REFUSED = "markup (< and >), control characters, line breaks and half surrogate pairs are refused"
+
+
+@pytest.mark.parametrize(
+    ("label", "fault"),
+    [
+        ("", f"label '' {BLANK}"),
+        (" \t", rf"label ' \t' {BLANK}"),
+        *(
+            (label, f"label {label!r} must not have the character U+{ord(bad):04X}: {REFUSED}")
+            for label, bad in [
+                ("a\ud800", "\ud800"),
+                ("<b>bad</b>", "<"),
+                ("bad>", ">"),
+                ("good\nbad", "\n"),
+                ("\x1b[31mbad", "\x1b"),
+                ("bad\x7f", "\x7f"),
+                ("bad\u2028", "\u2028"),
+                ("\u202egood", "\u202e"),
+            ]
+        ),
+        ("a" * 201, "a label has 201 characters, must have at most 200"),
+    ],
+)
+@pytest.mark.parametrize("build", ["bert", "conv_attention"])
+def test_labels_that_change_what_stands_around_them_are_refused(
+    build: str, label: str, fault: str, foreign: Path, tmp_path: Path
+) -> None:
+    folder = foreign if build == "bert" else tiny_conv_checkpoint(tmp_path / "conv")
+    edit(folder / CONFIG, id2label={"0": "no", "1": label})
+    message = f"{folder / CONFIG}: labels: {fault} (got {('no', label)!r})"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(folder)
+
+
+def test_a_value_of_any_size_is_not_repeated(foreign: Path) -> None:
+    edit(foreign / CONFIG, hidden_act="x" * 1_000_000)
+
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(foreign)
+    assert caught.value.fault.startswith("hidden_act: must be 'gelu', ")
+    assert caught.value.fault.endswith(f"(got '{'x' * 299}…)")
+
+
+@pytest.mark.parametrize(
+    "name", [CONFIG, "tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
+)
+def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
+    (foreign / "tokenizer_config.json").unlink()
+    with (foreign / name).open("ab") as file:
+        file.truncate(64_000_001)
+    message = f"{foreign / name}: has 64000001 bytes, at most 64000000 are read"
+
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        open_checkpoint(foreign)
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("mask_padding", [True, False])
+def test_what_is_written_is_read(tmp_path: Path, mask_padding: bool) -> None:
+    path = tiny_conv_checkpoint(tmp_path / "conv", mask_padding=mask_padding)
+
+    checkpoint = open_checkpoint(path)
+    network = checkpoint.load_network()
+
+    assert checkpoint.config == tiny_conv_config(mask_padding=mask_padding)
+    expected = tiny_conv_network(checkpoint.config).state_dict()
+    assert network.state_dict().keys() == expected.keys()
+    assert all(torch.equal(weight, expected[name]) for name, weight in network.state_dict().items())
+
+
+def test_the_predictor_answers_in_both_forms(tmp_path: Path) -> None:
+    lengths = []
+    for mask_padding in (True, False):
+        path = tiny_conv_checkpoint(tmp_path / f"conv{mask_padding}", mask_padding=mask_padding)
+        predictor = load_predictor(open_checkpoint(path), device=CPU, dtype=torch.float32)
+        predictor.warm_up()
+        encoding = predictor.encode("a good film", with_tokens=True)
+        explanation = predictor.explain(encoding)
+        (prediction,) = predictor.predict([encoding])
+        assert explanation.prediction.score == pytest.approx(prediction.score, abs=1e-5)
+        lengths.append(explanation.attention.shape)
+        assert explanation.residual_share == 0.0
+
+    assert lengths == [(1, 2, 3, 3), (1, 2, 8, 8)]
