@@ -54,15 +54,6 @@ def test_it_keeps_the_last_weights_and_validates_by_the_last_rows(fitted: Path) 
     assert metric.accuracy == pytest.approx(last.validation_accuracy, abs=1 / 64)
 
 
-def test_the_same_seed_gives_the_same_weights(fitted: Path) -> None:
-    command = ["fit", str(fitted / "rows.tsv"), "--preset", "course"]
-
-    assert main([*command, "--output", str(fitted / "again")]) == 0
-
-    one, other = ((fitted / name / "model.safetensors").read_bytes() for name in ("out", "again"))
-    assert one == other
-
-
 def test_three_classes_are_learnt(fitted: Path) -> None:
     labels = ("negative", "neutral", "positive")
     rows = write_sentences(fitted / "three.tsv", rows=600, labels=labels)

@@ -29,14 +29,6 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         choose_accelerator("cuda:99", threads=None, dtype="auto")
 
 
-@pytest.mark.parametrize("bfloat16", [False, True])
-def test_matrix_products_are_in_the_type_asked_for(*, bfloat16: bool) -> None:
-    with Accelerator(CPU, bfloat16).autocast():
-        product = torch.ones(2, 2) @ torch.ones(2, 2)
-
-    assert product.dtype == (torch.bfloat16 if bfloat16 else torch.float32)
-
-
 def test_a_tensor_that_is_there_already_stays() -> None:
     tensor = torch.ones(3)
 

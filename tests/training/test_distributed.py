@@ -27,7 +27,6 @@ from tests.training.torchrun import (
 )
 from training.__main__ import main
 from training.cli.options import check_folds
-from training.distributed import SINGLE_PROCESS
 from training.errors import RecipeError
 
 pytestmark = pytest.mark.slow
@@ -195,13 +194,6 @@ def test_other_commands_refuse_several_processes(
 def test_folds_refuse_several_processes() -> None:
     with pytest.raises(RecipeError, match="in one process, and torchrun has started 2: start"):
         check_folds(argparse.Namespace(folds=3), processes=2)
-
-
-def test_one_process_needs_nobody() -> None:
-    SINGLE_PROCESS.wait()
-    assert SINGLE_PROCESS.agree(lambda: 15)() == 15
-    assert SINGLE_PROCESS.share(b"a") == b"a"
-    assert SINGLE_PROCESS.share_object({"a": [1]}) == {"a": [1]}
 
 
 def test_a_plan_is_run_together(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.errors import RecipeError
 from training.fit.recipe import load_recipe
 from training.search import (
     TrialResult,
@@ -45,11 +44,6 @@ def test_the_seed_draws() -> None:
     drawn = [choose_values(tried, trials=3, seed=seed) for seed in range(4)]
 
     assert len({tuple(values["learning_rate"] for values in each) for each in drawn}) == 4
-
-
-def test_more_trials_than_combinations_are_refused() -> None:
-    with pytest.raises(RecipeError, match="--trials 5 is more than the 4 combinations"):
-        choose_values({"epochs": [1, 2], "dropout": [0.1, 0.2]}, trials=5, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -42,20 +42,6 @@ def command(tmp_path: Path) -> list[str]:
     ]
 
 
-def test_a_diverged_run_writes_no_checkpoint(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--text-column", "sentence", "--learning-rate", "1e30", "--max-grad-norm", "1e30"]
-    code = main([*command, *options])
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert code == 1
-    assert last == (
-        "headlight-train: the loss is nan after 1 steps: the run has diverged; start again with a "
-        "learning rate below 1e+30 or a smaller max_grad_norm"
-    )
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
     command: list[str],
     tmp_path: Path,

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.errors import CheckpointError, ConfigurationError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
@@ -84,30 +83,6 @@ def test_the_figures_are_those_of_what_is_served(
     assert f"{first}\n  rows       5 (1 truncated)\n" in printed
     assert f"{second}\n  rows       2 (0 truncated)\n" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "b.jsonl", "figures.json"]
-
-
-def test_json_on_standard_output_stands_alone(
-    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-
-    run(parse(path, "--checkpoint", checkpoint_folder, "--json", "-"))
-
-    output, errors = capsys.readouterr()
-    assert json.loads(output)["files"][0]["rows"] == 5
-    assert "  rows       5 (1 truncated)\n" in errors
-
-
-def test_files_are_read_with_the_classes_of_the_checkpoint(
-    tmp_path: Path, checkpoint_folder: Path
-) -> None:
-    path = write_rows(tmp_path / "a.csv", [("a good film", "good")])
-    message = (
-        f"{path}: row 2: label 'good' is not one of negative, positive (or 0 to 1): correct it, "
-        "or leave the row out"
-    )
-    with pytest.raises(DataError, match=exactly(message)):
-        run(parse(path, "--checkpoint", checkpoint_folder))
 
 
 def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
@@ -213,13 +188,6 @@ def test_json_that_fails_at_the_end_is_a_clear_error(
 
     with pytest.raises(DataError, match=exactly(f"{target}: cannot be written: Is a directory")):
         run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
-
-
-def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not exist"):
-        run(parse("unread.tsv", "--checkpoint", tmp_path / "none"))
-    with pytest.raises(ConfigurationError, match="device must be auto"):
-        run(parse("unread.tsv", "--checkpoint", tmp_path, "--device", "abacus"))
 
 
 def test_probes_and_the_plot_are_made_if_asked(

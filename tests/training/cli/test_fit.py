@@ -14,12 +14,9 @@ from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.end_to_end.servers import wait_until
 from tests.training.tiny_runs import (
-    PRESET,
-    WORDS,
     arguments,
     run,
     start,
-    write_preset,
     write_sentences,
 )
 from training.__main__ import main
@@ -31,12 +28,6 @@ CPU = torch.device("cpu")
 def weights(folder: Path) -> bytes:
     """The bytes of a checkpoint's weights."""
     return (folder / "model.safetensors").read_bytes()
-
-
-def labels_of(folder: Path, *texts: str) -> list[str]:
-    """What a checkpoint says of texts."""
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-    return [item.label for item in predictor.predict([predictor.encode(text) for text in texts])]
 
 
 def test_its_rows_are_measured(fitted: Path) -> None:
@@ -107,38 +98,6 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
     assert weights(tmp_path / "seed") != weights(fitted / "out")
 
 
-def test_a_killed_run_ends_in_the_same_weights(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Killed without warning, after a state was written."""
-    options = ("--epochs", "10", "--patience", "10", "--save-every", "7")
-    assert main(arguments(tmp_path, "whole", *options)) == 0
-    state = tmp_path / "killed.run" / "state"
-    _kill_after_a_state(arguments(tmp_path, "killed", *options), state)
-    assert not (tmp_path / "killed").exists()
-    capsys.readouterr()
-    assert main([*arguments(tmp_path, "killed", *options), "--resume"]) == 0
-    assert capsys.readouterr().out.startswith("resuming after step ")
-    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
-
-
-def _kill_after_a_state(command: list[str], state: Path) -> None:
-    before = _mark(state)
-    process = start(command)
-    wait_until(lambda: _mark(state) != before or process.poll() is not None)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
-def _mark(state: Path) -> float:
-    position = state / "position.json"
-    try:
-        return position.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
 def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path: Path) -> None:
     options = ("--epochs", "200", "--patience", "200", "--save-every", "5")
     process = start(arguments(tmp_path, "out", *options))
@@ -202,17 +161,6 @@ def test_what_would_do_nothing_or_harm_is_refused(
     assert error.startswith(f"headlight-train: {message}")
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_three_classes_by_words(tmp_path: Path) -> None:
-    names = ("negative", "neutral", "positive")
-    write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
-    wider = PRESET.replace("hidden_size = 16", "hidden_size = 24")
-    write_preset(tmp_path / "tiny.toml", wider)
-    # From some seeds so small a network learns two of three classes.
-    assert main(arguments(tmp_path, "out", "--epochs", "6", "--seed", "1")) == 0
-    texts = [f"the film was {WORDS[name][0]}" for name in names]
-    assert labels_of(tmp_path / "out", *texts) == list(names)
 
 
 def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path: Path) -> None:

@@ -202,14 +202,3 @@ def test_senseless_combinations_are_refused(
 
     assert capsys.readouterr().err == f"headlight-train: {told}\n"
     assert not (tmp_path / "out.run").exists()
-
-
-def test_a_plan_has_no_folds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    typed = ["fit", "--plan", "plan.toml", "--output", str(tmp_path / "out"), "--folds", "3"]
-
-    assert main(typed) == 1
-
-    assert capsys.readouterr().err == (
-        "headlight-train: --plan trains one network for all of its sources: leave it out, or leave "
-        "out --folds\n"
-    )

@@ -110,20 +110,6 @@ def test_the_record_is_what_both_networks_answer(
     assert (verdict.reason in printed) is (dtype == "int8")
 
 
-def test_each_type_keeps_its_record(folder: Path, record: Callable[..., int]) -> None:
-    record("--record-dtype", "bfloat16")
-    (first,) = open_checkpoint(folder).manifest.precision
-    if computes_int8(CPU):
-        record("--record-dtype", "int8")
-        assert [each.dtype for each in open_checkpoint(folder).manifest.precision] == [
-            "bfloat16",
-            "int8",
-        ]
-    record("--record-dtype", "bfloat16")
-
-    assert open_checkpoint(folder).manifest.precision[0] == first
-
-
 def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[..., int]) -> None:
     target = tmp_path / "figures.json"
 

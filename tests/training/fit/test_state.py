@@ -130,13 +130,6 @@ def test_removed_with_all_that_a_kill_left(folder: Path) -> None:
     assert not has_state(folder)
 
 
-def test_without_a_state_nothing_goes_on(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    message = f"{folder}: there is no interrupted run to resume; leave out --resume"
-    with pytest.raises(ResumeError, match=exactly(message)):
-        load_state(folder, IDENTITY)
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 

@@ -1,6 +1,5 @@
 """The loop by itself: what a step does, dropping tokens, averaging, stopping early."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -227,24 +226,6 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
     assert float(kept) == pytest.approx(losses[best], abs=1e-6)
 
 
-def test_dropped_tokens_are_read_as_unknown_and_never_special_ones(tmp_path: Path) -> None:
-    network, tokenizer = still_network(), tiny_tokenizer()
-    seen = batches_seen(network)
-    run(make_trainer(tmp_path, network, epochs=1, batch_size=12, token_dropout=0.9999))
-
-    unknown, first, last, padding = (
-        tokenizer.token_id(token) for token in ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
-    )
-    ((_, batch),) = [entry for entry in seen if entry[0]]
-    lengths = sorted(len(encoding.input_ids) for encoding in rows(tokenizer).encodings)
-    assert sorted(batch.input_ids.tolist(), key=lambda ids: ids.count(unknown)) == [
-        [first, *[unknown] * (length - 2), last, *[padding] * (lengths[-1] - length)]
-        for length in lengths
-    ]
-    assert batch.key_padding_mask is not None
-    assert torch.equal(batch.key_padding_mask, batch.input_ids == tokenizer.pad_token_id)
-
-
 def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
     def read(token_dropout: float) -> Tensor:
         network = still_network()
@@ -280,15 +261,6 @@ def test_matrix_products_are_in_the_type_asked_for(
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
-    network = still_network()
-    with torch.no_grad():
-        network.pooler.weight.fill_(torch.nan)
-
-    with pytest.raises(DivergedRunError, match="the loss is nan after 0 steps: "):
-        run(make_trainer(tmp_path, network))
-
-
 def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> None:
     """Nobody else looks at the loss by then: no line of progress is due."""
     network = still_network()
@@ -299,16 +271,3 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
         trainer.run(save_every=2, stop=lambda: None, record=lambda _: None)
     assert trainer.step == 2
     assert not list(tmp_path.iterdir())
-
-
-def test_the_seed_decides(tmp_path: Path) -> None:
-    def weights(seed: int, change: Callable[[], object] = lambda: None) -> Tensor:
-        network = tiny_network()
-        change()
-        run(make_trainer(tmp_path, network, seed=seed, token_dropout=0.3))
-        return network.pooler.weight.detach()
-
-    first = weights(seed=1)
-    # Whatever was drawn before.
-    assert torch.equal(weights(seed=1, change=lambda: torch.rand(5)), first)
-    assert not torch.equal(weights(seed=2), first)

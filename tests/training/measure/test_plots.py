@@ -28,17 +28,6 @@ def measurement(step: int, training: float, validation: float) -> Measurement:
 HISTORY = [measurement(100, 0.6, 0.7), measurement(200, 0.4, 0.5), measurement(300, 0.2, 0.6)]
 
 
-def test_png(tmp_path: Path) -> None:
-    path = tmp_path / "history.png"
-    plot_history(HISTORY, path)
-
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    size = int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
-    assert size == (1200, 480)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
     path = tmp_path / "history.svg"
     plot_history(HISTORY, path)

@@ -60,12 +60,6 @@ def test_what_is_not_of_the_style_stays(text: str) -> None:
     assert detokenize_ptb(text) == text
 
 
-@given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join)))
-def test_undone_twice_is_undone_once(text: str) -> None:
-    once = detokenize_ptb(text)
-    assert detokenize_ptb(once) == once
-
-
 @given(st.lists(st.sampled_from(PIECES)).map(" ".join))
 def test_no_word_is_lost(text: str) -> None:
     def words(value: str) -> str:
