@@ -13,11 +13,9 @@ from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan
 from tests.training.tiny_runs import ROOT
 from training.__main__ import main
-from training.plan import fingerprint
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights
-from training.synth.templates import read_templates
 
 
 def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) -> None:
@@ -92,29 +90,6 @@ def test_a_damaged_stage_is_done_again_and_gives_the_same(
     assert again == before
 
 
-def test_a_stage_is_done_again_when_its_templates_have_changed(
-    tiny: TinyPlan,
-    made: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run_dir = tmp_path / "run"
-    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
-    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
-    for changed, first in (
-        ("everyday", "stage 1-broad is done already\n"),  # the stages use none of it
-        ("behaviours", "stage 1-broad\n"),
-    ):
-        monkeypatch.setattr(
-            fingerprint,
-            "read_templates",
-            lambda name, changed=changed: read_templates(name) + "#" * (name == changed),
-        )
-        assert main([*command, "--overwrite"]) == 0
-        assert first in capsys.readouterr().out
-
-
 def test_the_teacher_is_asked_once_about_a_text(
     tiny: TinyPlan,
     made: Path,
@@ -170,6 +145,14 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
         (
             lambda words: [*words, "--run-dir", f"{words[words.index('--output') + 1]}/run"],
             "which is written as a whole: choose a folder elsewhere",
+        ),
+        (
+            lambda words: [*words, "--folds", "3"],
+            "--plan trains one network for all of its sources: leave it out, or leave out --folds",
+        ),
+        (
+            lambda words: [*words, "--log-to", "mlflow"],
+            "--log-to is for one run, and a --plan has several: leave it out",
         ),
         (lambda words: [*words, "x.tsv"], "--plan names its files itself: leave out x.tsv"),
         (lambda words: without(words, "--data"), "--plan needs --data too"),
