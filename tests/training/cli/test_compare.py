@@ -1,15 +1,12 @@
 """`headlight-train compare`: from files to a report."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.training.tiny_runs import ROOT, write_sentences
+from tests.training.tiny_runs import signal_after, write_sentences
 from training.__main__ import main
 from training.compare.comparison import Comparison, from_json
 from training.compare.report import to_markdown
@@ -142,23 +139,14 @@ def test_three_classes_are_compared(tmp_path: Path) -> None:
     assert [outcome["name"] for outcome in comparison["outcomes"]] == variants[1].split(",")
 
 
-def test_a_signal_ends_it_without_a_report(tmp_path: Path) -> None:
-    rows = write_sentences(tmp_path / "rows.tsv", rows=400)
-    command = [sys.executable, "-m", "training", "compare", str(rows)]
-    process = subprocess.Popen(
-        [*command, "--output", str(tmp_path / "out"), "--epochs", "1000"],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        assert first.startswith("conv-four-heads, seed 0: ")
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+def test_a_signal_ends_it_without_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv", rows=40)
+    signal_after(monkeypatch, 3, signal.SIGINT)
 
-    assert process.returncode == 128 + signal.SIGINT
-    assert errors.splitlines()[-1] == "headlight-train: interrupted; no report was written"
+    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), "--epochs", "9"]) == 130
+
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == "headlight-train: interrupted; no report was written"
     assert not (tmp_path / "out").exists()

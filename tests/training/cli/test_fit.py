@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertForSequenceClassification, BertModel
+from transformers import BertForSequenceClassification
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.end_to_end.servers import wait_until
-from tests.training.tiny_runs import (
-    arguments,
-    run,
-    start,
-    write_sentences,
-)
+from tests.training.tiny_runs import arguments, run, signal_after, write_sentences
 from training.__main__ import main
 from training.measure.history import read_history
 
@@ -30,20 +24,15 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-def test_its_rows_are_measured(fitted: Path) -> None:
+def test_the_checkpoint_records_its_rows_and_how_it_was_made(fitted: Path) -> None:
     checkpoint = open_checkpoint(fitted / "out")
+    manifest = checkpoint.manifest
     assert checkpoint.config.labels == ("negative", "positive")
-    validation, other = checkpoint.manifest.metrics
+    validation, other = manifest.metrics
     assert (validation.name, validation.rows) == ("validation", 24)
     assert (other.name, other.rows) == (f"{fitted.name}/other", 100)
     assert other.interval[0] > 0.5  # it has learnt something
-
-
-def test_the_checkpoint_tells_how_it_was_made(fitted: Path) -> None:
-    manifest = open_checkpoint(fitted / "out").manifest
-    assert manifest.seed == 0
-    assert manifest.max_length == 16
-    assert manifest.recipe["epochs"] == 3
+    assert (manifest.seed, manifest.max_length, manifest.recipe["epochs"]) == (0, 16, 3)
     assert manifest.recipe["network"]["hidden_size"] == 16
     (source,) = manifest.training_data
     assert (source.file, source.rows) == ("rows.tsv", 240)
@@ -98,22 +87,24 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
     assert weights(tmp_path / "seed") != weights(fitted / "out")
 
 
-def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path: Path) -> None:
-    options = ("--epochs", "200", "--patience", "200", "--save-every", "5")
-    process = start(arguments(tmp_path, "out", *options))
-    state = tmp_path / "out.run" / "state"
-    wait_until(state.exists)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    last = errors.splitlines()[-1]
-    assert last.startswith("headlight-train: interrupted after step ")
-    assert last.endswith("the state is saved: run the same command with --resume to go on")
+def test_a_signal_saves_the_state_and_says_how_to_go_on(
+    fitted: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patched:
+        signal_after(patched, 18, signal.SIGTERM)
+        assert main(arguments(tmp_path, "out")) == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "headlight-train: interrupted after step 18 of 42; the state is saved: run the same "
+        "command with --resume to go on"
+    )
     assert not (tmp_path / "out").exists()
-    assert sorted(path.name for path in state.iterdir()) == [
-        "position.json",
-        "tensors.safetensors",
-    ]
+
+    assert main(arguments(tmp_path, "out", "--resume")) == 0
+    assert capsys.readouterr().out.startswith("resuming after step 18\n")
+    assert weights(tmp_path / "out") == weights(fitted / "out")
 
 
 def test_an_output_that_is_there_is_not_replaced_unasked(
@@ -141,6 +132,11 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
             ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
             "--evaluate: two files would be recorded as d/r: rename one",
         ),
+        (["--resume"], "out.run/state: there is no interrupted run to resume; leave out --resume"),
+        (["--epochs", "0"], "preset tiny.toml with --epochs: --epochs: must be at least 1 (got 0)"),
+        (["--device", "cuda:200"], "--device: device cuda:200 was asked for, but torch finds"),
+        (["--text-column", "nothing"], "rows.tsv: no column named 'nothing' among"),
+        (["--preset", "finetunne"], "--preset: there is no preset finetunne: "),
     ],
 )
 def test_what_would_do_nothing_or_harm_is_refused(
@@ -173,16 +169,10 @@ def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path:
     assert predictor.info.metrics[0].rows == 24
 
 
-@pytest.mark.parametrize("kind", ["encoder", "classifier", "ours"])
-def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
+def test_from_a_pretrained_folder(tmp_path: Path) -> None:
     """Its vocabulary, sizes and encoder are taken; a head of other classes is drawn afresh."""
     origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=("a", "b", "c")))
     expected = load_file(origin / "model.safetensors")
-    if kind != "ours":
-        theirs = BertForSequenceClassification.from_pretrained(origin)
-        (theirs.bert if kind == "encoder" else theirs).save_pretrained(origin)
-        (origin / "headlight.json").unlink()
-        assert isinstance(theirs.bert, BertModel)
     options = ("--init-from", str(origin), "--learning-rate", "1e-12", "--epochs", "1")
     command = arguments(tmp_path, "out", *options, "--dropout", "0")
     command[command.index("--preset") + 1] = "finetune"
@@ -194,26 +184,6 @@ def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
     manifest = open_checkpoint(tmp_path / "out").manifest
     assert manifest.recipe["init_from"] == "origin"
     assert len(manifest.recipe["init_from_sha256"]) == 64
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--resume",), "there is no interrupted run to resume; leave out --resume"),
-        (("--epochs", "0"), ": --epochs: must be at least 1 (got 0)"),
-        (("--device", "cuda:200"), "--device: device cuda:200 was asked for, but torch finds"),
-        (("--text-column", "nothing"), "nothing"),
-    ],
-)
-def test_refusals_are_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
-) -> None:
-    assert main(arguments(tmp_path, "out", *options)) == 1
-    errors = capsys.readouterr().err
-    assert errors.startswith("headlight-train: ")
-    assert errors.count("\n") == 1
-    assert message in errors
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -31,21 +31,10 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
         ("more/other.tsv", 60),
         ("bare.txt", 30),
     ]
+    tokenizer = open_checkpoint(made).tokenizer
+    assert tokenizer.encode("film \N{THUMBS UP SIGN}!") == tokenizer.encode("film good!")
     (metric,) = manifest.metrics
     assert (metric.name, metric.rows) == ("validation", 20)
-
-
-def test_emoji_are_read_as_words(made: Path) -> None:
-    tokenizer = open_checkpoint(made).tokenizer
-
-    encoding = tokenizer.encode("film \N{THUMBS UP SIGN}\U0001f3fd!", with_tokens=True)
-
-    assert encoding.tokens is not None
-    assert [(token.text, token.start, token.end) for token in encoding.tokens[1:-1]] == [
-        ("film", 0, 4),
-        ("good", 5, 6),
-        ("!", 7, 8),
-    ]
 
 
 def test_every_stage_leaves_its_course(made: Path) -> None:

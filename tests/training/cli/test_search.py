@@ -194,6 +194,10 @@ def test_if_all_diverge_that_is_an_error(
             "them, or give more values",
         ),
         (("--folds", "1"), "--folds must be at least 2, got 1"),
+        (
+            ("--dropout", "0.1,1.5"),
+            "preset {preset} with --dropout: --dropout: must be less than 1 (got 1.5)",
+        ),
         (("--resume",), "{output}: there is no search to resume; leave out --resume"),
     ],
 )
@@ -203,17 +207,9 @@ def test_what_makes_no_sense_is_refused(
     assert main(command(tmp_path, "found", *options)) == 1
 
     output = tmp_path / "found"
-    assert capsys.readouterr().err == f"headlight-train: {told.format(output=output)}\n"
+    told = told.format(output=output, preset=tmp_path / "tiny.toml")
+    assert capsys.readouterr().err == f"headlight-train: {told}\n"
     assert not output.exists()
-
-
-def test_a_value_out_of_range_is_told_before_anything_is_trained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(tmp_path, "found", "--dropout", "0.1,1.5")) == 1
-
-    assert "--dropout" in capsys.readouterr().err
-    assert not (tmp_path / "found").exists()
 
 
 def test_another_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

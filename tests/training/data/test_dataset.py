@@ -155,13 +155,15 @@ def test_labels_must_be_two_or_more_different_names(labels: list[str], shown: st
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    missing, folder, empty = tmp_path / "a.tsv", tmp_path / "b.tsv", tmp_path / "c.tsv"
+    missing, folder, empty, link = (tmp_path / f"{name}.tsv" for name in "abcd")
     folder.mkdir()
+    link.symlink_to(link)
     empty.write_text("text\tlabel\n")
 
     for path, fault in [
         (missing, "does not exist"),
         (folder, "is a folder: name the files in it"),
+        (link, "cannot be read: Too many levels of symbolic links"),
         (empty, "has no rows: it must hold a text and a label in each"),
     ]:
         with pytest.raises(DataError, match=exactly(f"{path}: {fault}")):

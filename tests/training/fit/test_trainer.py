@@ -45,7 +45,7 @@ def rows(tokenizer: Tokenizer) -> EncodedRows:
 
 
 def make_trainer(
-    folder: Path,
+    folder: Path | None,
     network: EncoderClassifier,
     *,
     bfloat16: bool = False,
@@ -62,7 +62,7 @@ def make_trainer(
         training=known,
         validation=known,
         accelerator=Accelerator(CPU, bfloat16),
-        state_dir=folder / "state",
+        state_dir=folder and folder / "state",
         fingerprint={},
         measure_training=measure_training,
     )
@@ -142,18 +142,7 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
-    tokenizer = tiny_tokenizer()
-    known = rows(tokenizer)
-    without = Trainer(
-        still_network(),
-        tokenizer,
-        Recipe.model_validate(RECIPE),
-        training=known,
-        validation=known,
-        accelerator=Accelerator(CPU),
-        state_dir=None,
-        fingerprint={},
-    )
+    without = make_trainer(None, still_network())
 
     assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3
     assert not list(tmp_path.iterdir())
