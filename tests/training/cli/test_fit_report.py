@@ -79,12 +79,3 @@ def test_the_checkpoint_that_ships_is_found_from_anywhere(
     assert found is not None
     assert found.is_absolute()
     assert (found / "model.safetensors").is_file()
-
-
-def test_a_misspelt_preset_is_told_the_nearest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = arguments(tmp_path, "out")
-    command[command.index("--preset") + 1] = "finetunne"
-    assert main(command) == 1
-    assert capsys.readouterr().err.endswith("; did you mean finetune?\n")

@@ -13,7 +13,7 @@ from model.backends.device import choose_dtype, computes_int8
 from model.checkpoint.manifest import Precision
 from model.checkpoint.precision import judge
 from model.files import MANIFEST, SIGNATURE
-from tests.builders import WORDS, tiny_checkpoint, tiny_conv_checkpoint
+from tests.builders import WORDS, tiny_checkpoint
 from tests.training.labelled_files import write_rows
 from training.__main__ import main
 from training.measure.metrics import measure
@@ -176,20 +176,6 @@ def test_a_processor_without_bytes_records_no_int8(
         "headlight-train: --record-dtype int8 needs a processor that multiplies bytes natively "
         "(AVX-512 VNNI), which this is not: record on one that does\n"
     )
-
-
-@pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
-def test_the_classifier_of_the_course_gets_no_record(
-    tmp_path: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    course = tiny_conv_checkpoint(tmp_path / "course")
-    before = (course / MANIFEST).read_bytes()
-    command = ["evaluate", files[0], "--checkpoint", course, "--record-dtype", "int8"]
-
-    assert main([str(argument) for argument in command]) == 1
-
-    assert "dtype int8 is for encoders" in capsys.readouterr().err
-    assert (course / MANIFEST).read_bytes() == before
 
 
 def test_evaluate_in_auto_follows_the_record(

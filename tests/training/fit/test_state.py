@@ -68,15 +68,6 @@ def test_nothing_is_there_but_json_and_safetensors(folder: Path) -> None:
     assert header.startswith(b'{"')
 
 
-def test_a_state_replaces_the_one_before(folder: Path) -> None:
-    save_state(folder, position(step=8), tensors(2.0), IDENTITY)
-
-    read, read_tensors = load_state(folder, IDENTITY)
-    assert read.step == 8
-    assert read_tensors["weights/a"].tolist() == [[2.0] * 3] * 2
-    assert names(folder.parent) == ["state"]
-
-
 @pytest.mark.parametrize("failing", [1, 2], ids=["first rename", "second rename"])
 def test_ended_at_a_rename_the_state_before_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failing: int

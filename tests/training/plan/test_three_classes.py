@@ -149,36 +149,26 @@ def test_an_expert_of_two_classes_reads_the_sources_it_is_told(
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("labels", "given", "fault"),
     [
-        ([], "--plan needs --expert too"),
-        (["--expert", "{student}"], "model.safetensors has the SHA-256 "),
+        (("negative", "positive"), "", "--plan needs --expert too"),
+        (("negative", "positive"), "student", "model.safetensors has the SHA-256 "),
+        (("bad", "good"), "expert", "expert has the label bad, the plan has negative, neutral, "),
     ],
 )
 def test_an_expert_that_does_not_fit_is_told(
     tiny: TinyPlan,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    options: list[str],
+    labels: tuple[str, ...],
+    given: str,
     fault: str,
 ) -> None:
-    words = with_expert(tiny, tmp_path, sha256="0" * 64)
+    expert = tiny_checkpoint(tmp_path / "expert", seed=5, config=tiny_config(labels=labels))
+    words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
+    folders = {"": [], "student": [str(tiny.student)], "expert": [str(expert)]}[given]
 
-    assert main([*words, *(option.format(student=tiny.student) for option in options)]) == 1
+    assert main([*words, *(word for folder in folders for word in ("--expert", folder))]) == 1
 
     assert fault in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_an_expert_of_other_classes_is_told(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expert = tiny_checkpoint(tmp_path / "expert", config=tiny_config(labels=("bad", "good")))
-    words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
-
-    assert main([*words, "--expert", str(expert)]) == 1
-
-    error = capsys.readouterr().err
-    assert (
-        f"--expert: {expert} has the label bad, the plan has negative, neutral, positive" in error
-    )
