@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model import ConvAttentionConfig, load_predictor, open_checkpoint
-from tests.training.tiny_runs import write_sentences
+from tests.training.tiny_runs import Refusal, write_sentences
 from training.__main__ import main
 from training.measure.history import read_history
 
@@ -64,14 +64,11 @@ def test_three_classes_are_learnt(fitted: Path) -> None:
     assert validation.accuracy > 0.6  # guessing is right for a third
 
 
-def test_what_the_network_cannot_do_is_refused(
-    fitted: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_network_cannot_do_is_refused(fitted: Path, refusal: Refusal) -> None:
     rows = fitted / "rows.tsv"
     command = ["fit", str(rows), "--preset", "course", "--output", str(fitted / "refused")]
 
-    assert main([*command, "--init-from", "x"]) == 1
-    assert capsys.readouterr().err == (
-        "headlight-train: the course's classifier is trained from scratch: leave out --init-from, "
-        "or choose another preset\n"
+    assert refusal([*command, "--init-from", "x"]) == (
+        "the course's classifier is trained from scratch: leave out --init-from, or choose another "
+        "preset"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.tiny_runs import signal_after, write_sentences
+from tests.training.tiny_runs import Refusal, signal_after, write_sentences
 from training.__main__ import main
 from training.compare.comparison import Comparison, from_json
 from training.compare.report import to_markdown
@@ -95,15 +95,11 @@ def test_the_command_of_the_report_repeats_it(
     ],
 )
 def test_a_wrong_option_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+    tmp_path: Path, refusal: Refusal, options: list[str], message: str
 ) -> None:
     rows = write_sentences(tmp_path / "rows.tsv", rows=20)
 
-    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *options]) == 1
-
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    assert message in refusal(["compare", str(rows), "--output", str(tmp_path / "out"), *options])
     assert not (tmp_path / "out").exists()
 
 

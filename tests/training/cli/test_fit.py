@@ -12,7 +12,7 @@ from transformers import BertForSequenceClassification
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.training.tiny_runs import arguments, run, signal_after, write_sentences
+from tests.training.tiny_runs import Refusal, arguments, run, signal_after, write_sentences
 from training.__main__ import main
 from training.measure.history import read_history
 
@@ -107,14 +107,11 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(
     assert weights(tmp_path / "out") == weights(fitted / "out")
 
 
-def test_an_output_that_is_there_is_not_replaced_unasked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal: Refusal) -> None:
     folder = tiny_checkpoint(tmp_path / "out")
     before = weights(folder)
-    assert main(arguments(tmp_path, "out")) == 1
-    assert capsys.readouterr().err == (
-        f"headlight-train: {folder} is there already: choose another --output, or --overwrite it\n"
+    assert refusal(arguments(tmp_path, "out")) == (
+        f"{folder} is there already: choose another --output, or --overwrite it"
     )
     assert weights(folder) == before
     assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
@@ -141,7 +138,7 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
 )
 def test_what_would_do_nothing_or_harm_is_refused(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Refusal,
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
     message: str,
@@ -151,11 +148,7 @@ def test_what_would_do_nothing_or_harm_is_refused(
     for year in (2021, 2022):
         write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
 
-    assert main(arguments(Path(), "out", *options)) == 1
-
-    error = capsys.readouterr().err
-    assert error.startswith(f"headlight-train: {message}")
-    assert error.count("\n") == 1
+    assert refusal(arguments(Path(), "out", *options)).startswith(message)
     assert not (tmp_path / "out").exists()
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import ROOT
+from tests.training.tiny_runs import ROOT, Refusal
 from training.__main__ import main
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
@@ -151,17 +151,11 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
     ],
 )
 def test_options_that_do_not_fit_are_told(
-    tiny: TinyPlan,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: object,
-    message: str,
+    tiny: TinyPlan, tmp_path: Path, refusal: Refusal, change: object, message: str
 ) -> None:
     assert callable(change)
 
-    assert main(change(tiny.command(tmp_path / "out"))) == 1
-
-    assert message in capsys.readouterr().err
+    assert message in refusal(change(tiny.command(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
 
@@ -171,14 +165,12 @@ def without(words: list[str], option: str) -> list[str]:
 
 
 def test_other_pretrained_weights_are_refused(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyPlan, tmp_path: Path, refusal: Refusal
 ) -> None:
     command = tiny.command(tmp_path / "out")
     command[command.index("--init-from") + 1] = str(tiny.teacher)
 
-    assert main(command) == 1
-
-    error = capsys.readouterr().err
+    error = refusal(command)
     assert f"--init-from: {tiny.teacher / 'model.safetensors'} has the SHA-256 " in error
     assert "the plan was made with tiny BERT, " in error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.tiny_runs import signal_after, write_preset, write_sentences
+from tests.training.tiny_runs import Refusal, signal_after, write_preset, write_sentences
 from training.__main__ import main
 
 THREE = ("negative", "neutral", "positive")
@@ -202,37 +202,27 @@ def test_if_all_diverge_that_is_an_error(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], told: str
+    tmp_path: Path, refusal: Refusal, options: tuple[str, ...], told: str
 ) -> None:
-    assert main(command(tmp_path, "found", *options)) == 1
-
     output = tmp_path / "found"
     told = told.format(output=output, preset=tmp_path / "tiny.toml")
-    assert capsys.readouterr().err == f"headlight-train: {told}\n"
+    assert refusal(command(tmp_path, "found", *options)) == told
     assert not output.exists()
 
 
-def test_another_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_folder_is_not_touched(tmp_path: Path, refusal: Refusal) -> None:
     (tmp_path / "found").mkdir()
     (tmp_path / "found" / "notes.txt").write_text("mine")
 
-    assert main(command(tmp_path, "found", "--overwrite")) == 1
-
-    assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'found'} holds something other than a search: choose "
-        "another --output\n"
+    assert refusal(command(tmp_path, "found", "--overwrite")) == (
+        f"{tmp_path / 'found'} holds something other than a search: choose another --output"
     )
     assert (tmp_path / "found" / "notes.txt").read_text() == "mine"
 
 
-def test_another_search_is_not_gone_on_with(
-    whole: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_search_is_not_gone_on_with(whole: Path, refusal: Refusal) -> None:
     options = ["0.005,0.03" if option == "0.005,0.02" else option for option in VALUES]
 
-    assert main(command(whole, "found", *options, "--resume")) == 1
-
-    assert capsys.readouterr().err.startswith(
-        f"headlight-train: {whole / 'found' / 'search.journal'}: the interrupted run was another "
-        "one: values: "
+    assert refusal(command(whole, "found", *options, "--resume")).startswith(
+        f"{whole / 'found' / 'search.journal'}: the interrupted run was another one: values: "
     )
