@@ -1,4 +1,4 @@
-"""The command `evaluate`, from files and a checkpoint folder to what it prints and writes."""
+"""The command `evaluate`, from files and a folder to what it prints and writes."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.cli.evaluate import add_arguments, run
 from training.errors import DataError, RecipeError, TrainingError
+from training.measure.evaluate import set_names
 from training.measure.metrics import measure
 
 ROWS: list[tuple[object, object]] = [
@@ -225,3 +226,37 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 ) -> None:
     with pytest.raises(TrainingError, match=re.escape(fault)):
         run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("data/sst/dev.tsv.gz", "sst/dev"),
+        ("/data/uci/amazon.tsv", "uci/amazon"),
+        ("v1.2/dev.csv", "v1.2/dev"),
+        ("dev.parquet", "dev"),
+        ("/dev.tsv", "dev"),
+        ("sst/.dev", "sst/.dev"),
+        ("sst/dev", "sst/dev"),
+    ],
+)
+def test_a_set_is_named_by_its_folder_and_its_file(file: str, name: str) -> None:
+    assert set_names([Path(file)]) == [name]
+
+
+def test_a_name_that_no_record_takes() -> None:
+    message = (
+        "a set would be recorded as 'a\\nb/dev', which has 7 characters: must be printable, with "
+        "at most 200; rename the file"
+    )
+    with pytest.raises(RecipeError, match=exactly(message)):
+        set_names([Path("a\nb/dev.tsv")])
+    with pytest.raises(RecipeError, match="which has 201 characters"):
+        set_names([Path("a" * 201)])
+
+
+def test_two_of_one_name() -> None:
+    assert set_names([Path("a/dev.tsv"), Path("b/dev.tsv")]) == ["a/dev", "b/dev"]
+    message = "two files would be recorded as a/dev: give one of them another name or folder"
+    with pytest.raises(RecipeError, match=exactly(message)):
+        set_names([Path("a/dev.tsv"), Path("x/a/dev.csv")])

@@ -1,4 +1,4 @@
-"""The loop by itself: what a step does, dropping tokens, averaging, stopping early."""
+"""The loop by itself: what a step does, consistency, dropping tokens, averaging, stopping early."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.network.batch import Batch
+from model.network.batch import Batch, collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from training.device import Accelerator
-from training.errors import DivergedRunError, ResumeError
+from training.errors import DivergedRunError, RecipeError, ResumeError
+from training.fit.objective import divergence
 from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
-from training.fit.rows import EncodedRows
+from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
@@ -50,11 +51,12 @@ def make_trainer(
     *,
     bfloat16: bool = False,
     measure_training: bool = False,
+    known: EncodedRows | None = None,
     **changes: object,
 ) -> Trainer:
     """A run over a dozen texts, which are also those that it is validated by."""
     tokenizer = tiny_tokenizer()
-    known = rows(tokenizer)
+    known = known or rows(tokenizer)
     return Trainer(
         network,
         tokenizer,
@@ -260,3 +262,64 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
         trainer.run(save_every=2, stop=lambda: None, record=lambda _: None)
     assert trainer.step == 2
     assert not list(tmp_path.iterdir())
+
+
+DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
+
+
+def perturbed_rows() -> EncodedRows:
+    """A dozen texts, each with a perturbed one."""
+    tokenizer = tiny_tokenizer()
+    return EncodedRows(
+        [tokenizer.encode(text) for text in (*GOOD, *BAD)],
+        TRUTH.tolist(),
+        perturbed=[tokenizer.encode(text) for text in DISTURBED],
+    )
+
+
+def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
+    logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    perturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
+
+    value = divergence(logits, perturbed)
+
+    first, second = torch.tensor([1.0, 0.0]).softmax(0)
+    expected = (0.5 * (0.5 / first).log() + 0.5 * (0.5 / second).log()) / 2
+    assert float(value.detach()) == pytest.approx(float(expected))
+    torch.autograd.backward(value)
+    assert logits.grad is None
+    assert perturbed.grad is not None
+    assert bool((perturbed.grad[0] != 0.0).all())
+
+
+def test_a_step_follows_the_loss_and_the_divergence() -> None:
+    known = perturbed_rows()
+    assert known.perturbed is not None
+    network, same = still_network(), still_network()
+    trainer = make_trainer(
+        None, network, known=known, consistency=0.5, batch_size=12, max_grad_norm=0.0
+    )
+    (step,) = load_steps(known, [range(12)], pad_token_id=0, accelerator=Accelerator(CPU))
+
+    trainer.training_step(step)
+
+    same.train()
+    logits, perturbed = (
+        same(collate(list(texts), pad_token_id=0, device=CPU)).logits
+        for texts in (known.encodings, known.perturbed)
+    )
+    loss = functional.cross_entropy(logits, TRUTH) + 0.5 * divergence(logits, perturbed)
+    torch.autograd.backward(loss)
+    gradients = dict(same.named_parameters())
+    for name, parameter in network.named_parameters():
+        expected = gradients[name].grad
+        assert parameter.grad is not None
+        assert expected is not None
+        torch.testing.assert_close(parameter.grad, expected, msg=name)
+
+
+def test_without_disturbed_texts_there_is_nothing_to_hold_to() -> None:
+    bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
+
+    with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
+        make_trainer(None, still_network(), known=bare, consistency=0.5)
