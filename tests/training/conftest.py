@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -25,6 +25,22 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main(arguments(folder, "out", *options, *logs)) == 0
     (folder / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], str]:
+    """Runs a command that must fail; returns the one line of its fault, without its own name."""
+
+    def run(command: Sequence[str]) -> str:
+        capsys.readouterr()
+        assert main(command) == 1
+        errors = capsys.readouterr().err
+        assert errors.count("headlight-train: ") == 1
+        *_, line = errors.splitlines()
+        assert line.startswith("headlight-train: ")
+        return line.removeprefix("headlight-train: ")
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from model.backends.device import computes_bfloat16
-from model.errors import ConfigurationError
 from training.device import Accelerator, choose_accelerator, describe
 
 CPU = torch.device("cpu")
@@ -22,19 +21,6 @@ def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> Non
     assert chosen == Accelerator(CPU, bfloat16)
     assert torch.get_num_threads() == 2
     assert torch.are_deterministic_algorithms_enabled()
-
-
-def test_a_device_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="cuda:99 was asked for"):
-        choose_accelerator("cuda:99", threads=None, dtype="auto")
-
-
-@pytest.mark.parametrize("bfloat16", [False, True])
-def test_matrix_products_are_in_the_type_asked_for(*, bfloat16: bool) -> None:
-    with Accelerator(CPU, bfloat16).autocast():
-        product = torch.ones(2, 2) @ torch.ones(2, 2)
-
-    assert product.dtype == (torch.bfloat16 if bfloat16 else torch.float32)
 
 
 def test_a_tensor_that_is_there_already_stays() -> None:

@@ -2,12 +2,9 @@
 
 import argparse
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from tests.training.torchrun import (
     PATIENCE,
     ROOT,
     assert_close,
-    children,
     command,
     end,
     environment,
@@ -27,7 +23,6 @@ from tests.training.torchrun import (
 )
 from training.__main__ import main
 from training.cli.options import check_folds
-from training.distributed import SINGLE_PROCESS
 from training.errors import RecipeError
 
 pytestmark = pytest.mark.slow
@@ -75,7 +70,7 @@ def alone(folder: Path) -> Path:
     return output
 
 
-@pytest.mark.parametrize(("count", "passes"), [(2, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("count", "passes"), [(1, 3), (2, 2)])
 def test_processes_and_passes_change_nothing(
     folder: Path, alone: Path, count: int, passes: int
 ) -> None:
@@ -95,58 +90,6 @@ def test_processes_and_passes_change_nothing(
     assert logged == [
         (line["step"], pytest.approx(line["validation_loss"], rel=1e-6)) for line in history(output)
     ]
-
-
-def test_a_run_goes_on_with_another_number_of_processes(folder: Path, alone: Path) -> None:
-    output = folder / "other"
-    arguments = command(folder, output, "--save-every", "1")
-    state = output.with_name("other.run") / "state" / "position.json"
-    for count, more in ((2, []), (1, ["--resume"])):
-        process = start(count, [*arguments, *more])
-        _interrupt(process, state)
-        code, _, err = end(process)
-        if code == 0:
-            break
-        assert err.count("headlight-train: interrupted") == 1
-    if code:
-        run(2, [*arguments, "--resume"])
-
-    assert_same(alone, output)
-
-
-def _interrupt(process: subprocess.Popen[str], state: Path) -> None:
-    """Ends a run by a signal after it has written one more state."""
-    before = state.stat().st_mtime_ns if state.exists() else None
-    until = time.monotonic() + PATIENCE
-    while process.poll() is None:
-        assert time.monotonic() < until
-        try:
-            if state.stat().st_mtime_ns != before:
-                break
-        except FileNotFoundError:
-            pass
-        time.sleep(0.005)
-    process.send_signal(signal.SIGTERM)
-
-
-def test_a_killed_process_is_started_again_and_the_run_goes_on(folder: Path, alone: Path) -> None:
-    output = folder / "killed"
-    arguments = command(folder, output, "--save-every", "1")
-    process = start(2, arguments, "--max-restarts=1")
-    state = output.with_name("killed.run") / "state" / "position.json"
-    until = time.monotonic() + PATIENCE
-    while not state.exists():
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.005)
-    ranks = children(process.pid)
-    os.kill(ranks[-1], signal.SIGKILL)
-    code, out, err = end(process)
-
-    assert len(ranks) == 2
-    assert code == 0, err
-    assert "resuming after step " in out
-    assert_same(alone, output)
 
 
 def test_a_process_that_never_comes_is_told(folder: Path) -> None:
@@ -195,13 +138,6 @@ def test_other_commands_refuse_several_processes(
 def test_folds_refuse_several_processes() -> None:
     with pytest.raises(RecipeError, match="in one process, and torchrun has started 2: start"):
         check_folds(argparse.Namespace(folds=3), processes=2)
-
-
-def test_one_process_needs_nobody() -> None:
-    SINGLE_PROCESS.wait()
-    assert SINGLE_PROCESS.agree(lambda: 15)() == 15
-    assert SINGLE_PROCESS.share(b"a") == b"a"
-    assert SINGLE_PROCESS.share_object({"a": [1]}) == {"a": [1]}
 
 
 def test_a_plan_is_run_together(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.files import WEIGHTS
-from tests.training.tiny_runs import PRESET, arguments, write_preset
+from tests.training.tiny_runs import PRESET, Refusal, arguments, write_preset
 from training.__main__ import main
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
@@ -54,19 +54,14 @@ def test_a_run_that_stopped_early_can_be_lengthened(tmp_path: Path) -> None:
     assert (record["epochs"], record["restarts"]) == (done + 1, [done])
 
 
-def test_without_a_state_the_other_way_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_state_the_other_way_is_told(tmp_path: Path, refusal: Refusal) -> None:
     command = arguments(tmp_path, "out", "--epochs", "1")
     assert main(command) == 0
     before = (tmp_path / "out" / WEIGHTS).read_bytes()
-    capsys.readouterr()
 
-    assert main([*command, "--extend", "1"]) == 1
-
-    assert capsys.readouterr().err == (
-        f"headlight-train: {tmp_path / 'out.run' / STATE}: no state of a run is kept there: fit "
-        "with --keep-state first, or begin with only the weights by --init-from\n"
+    assert refusal([*command, "--extend", "1"]) == (
+        f"{tmp_path / 'out.run' / STATE}: no state of a run is kept there: fit with --keep-state "
+        "first, or begin with only the weights by --init-from"
     )
     assert (tmp_path / "out" / WEIGHTS).read_bytes() == before
 

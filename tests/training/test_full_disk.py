@@ -14,10 +14,9 @@ import pytest
 
 from model import open_checkpoint
 from model.checkpoint.saving import save_checkpoint
-from tests.end_to_end.servers import wait_until
-from tests.training.tiny_runs import arguments, start
+from tests.training.tiny_runs import arguments, signal_after
 from training.__main__ import main
-from training.fit.state import save_state, step_of_state
+from training.fit.state import TrainerState, save_state, step_of_state
 from training.measure.history import read_history
 
 # What limits a file in a process: the kernel refuses to write beyond, as on a full disk.
@@ -110,63 +109,55 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     assert open_checkpoint(tmp_path / "out").manifest.seed == 0
 
 
+def save_only_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lets one state be written, as where the disk fills up after it; returns the steps of all."""
+    steps: list[int] = []
+
+    def save_first(folder: Path, position: TrainerState, *others: Any) -> None:  # noqa: ANN401
+        steps.append(position.step)
+        if len(steps) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_state(folder, position, *others)
+
+    monkeypatch.setattr("training.fit.checkpointing.save_state", save_first)
+    return steps
+
+
 def test_an_old_state_makes_room_for_the_weights_that_are_trained(
     tmp_path: Path, fitted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the disk filled up after the first state: the checkpoint is smaller than it."""
-    state = tmp_path / "out.run" / "state"
-    saved = 0
-
-    def save_first(*given: Any) -> None:  # noqa: ANN401
-        nonlocal saved
-        saved += 1
-        if saved > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save_state(*given)
+    """The checkpoint is smaller than the state."""
 
     def save_beside_no_state(*given: Any, **named: Any) -> None:  # noqa: ANN401
-        if state.exists():
+        if (tmp_path / "out.run" / "state").exists():
             raise OSError(errno.ENOSPC, "No space left on device")
         save_checkpoint(*given, **named)
 
-    monkeypatch.setattr("training.fit.checkpointing.save_state", save_first)
+    steps = save_only_once(monkeypatch)
     monkeypatch.setattr("training.fit.export.save_checkpoint", save_beside_no_state)
 
     assert main(arguments(tmp_path, "out")) == 0
 
-    assert saved == 3
+    assert steps == [14, 28, 42]
     assert weights(tmp_path / "out") == weights(fitted / "out")
 
 
 def test_the_state_before_is_kept_when_the_next_cannot_be_written(
-    tmp_path: Path, fitted: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where the disk fills up between two states; `--resume` goes on after the first."""
-    command = arguments(tmp_path, "out")
-    process = start([*command, "--save-every", "1", "--epochs", "200", "--patience", "200"])
-    state = tmp_path / "out.run" / "state"
-    wait_until(state.exists)
-    most = 2 * len(weights(fitted / "out"))
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
-    told = ""
-    assert process.stdout is not None
-    while "is not on disk" not in told:
-        told = process.stdout.readline()
-        assert told, "the run ended without a word of its state"
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    save_only_once(monkeypatch)
+    signal_after(monkeypatch, 18, signal.SIGTERM)
 
-    assert process.returncode == 128 + signal.SIGTERM
-    (kept,) = re.findall(r"; --resume continues after step (\d+)\. The run goes on", told)
-    *_, last = errors.splitlines()
+    assert main(arguments(tmp_path, "out")) == 128 + signal.SIGTERM
+
+    *_, last = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
-        r"headlight-train: interrupted after step \d+ of \d+; the last state is not saved: .* "
-        rf"could not be written \({FAULT}\): it needs [\d,]+ bytes; --resume continues after step "
-        rf"{kept}",
+        r"headlight-train: interrupted after step 18 of 42; the last state is not saved: .* could "
+        r"not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ are free; "
+        r"--resume continues after step 14",
         last,
     )
-    assert {path.name for path in state.parent.iterdir()} <= {"history.jsonl", "state"}
-    assert step_of_state(state) == int(kept)
+    assert step_of_state(tmp_path / "out.run" / "state") == 14
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(

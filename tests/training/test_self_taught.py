@@ -94,24 +94,6 @@ def kept_labels(path: Path) -> TeacherLabels:
         return TeacherLabels(path, file.metadata()["teacher"])
 
 
-def test_weights_of_earlier_stages_decide_about_a_stage_that_begins_with_their_mean(
-    tiny: TinyPlan, run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def again(old: str, new: str) -> str:
-        changed = tmp_path / "plan.toml"
-        changed.write_text(tiny.plan.read_text(encoding="utf-8").replace(old, new))
-        command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir), "--overwrite")
-        command[command.index(str(tiny.plan))] = str(changed)
-        assert main(command) == 0
-        return capsys.readouterr().out
-
-    # Its own weight is about the result alone; last, since it leaves another third stage.
-    same = again("weight = 4.0", "weight = 5.0")
-    assert "stage 2-sharp is done already\nstage 3-even is done already\n" in same
-    other = again("weight = 3.0", "weight = 2.0")
-    assert "stage 2-sharp is done already\nstage 3-even\n" in other
-
-
 def test_the_mean_may_hold_the_checkpoint_that_the_plan_began_with(tmp_path: Path) -> None:
     started = PLAN.replace(
         'sha256 = "{student}"', 'sha256 = "{student}"\nclassifies = true\nweight = 3.0'

@@ -1,59 +1,24 @@
-"""Runs that end in no checkpoint: diverged ones, and those that go on with other rows."""
+"""Runs that end in no checkpoint, and go on only with the same rows."""
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.training.tiny_runs import arguments
 from training.__main__ import main
 from training.measure.history import Measurement, read_history, write_history
-
-_PRESET = """\
-max_length = 16
-epochs = 2
-batch_size = 8
-learning_rate = 1e-3
-
-[network]
-vocab_size = 200
-hidden_size = 8
-num_layers = 2
-num_heads = 2
-intermediate_size = 16
-"""
-_WORDS = {0: ("bad", "dull", "poor", "weak"), 1: ("good", "bright", "rich", "strong")}
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """Arguments of a run over two columns of text."""
-    rng = random.Random(3)
-    rows = ["sentence\tother\tlabel"]
-    for number in range(64):
-        label = number % 2
-        sentence = " ".join([str(number), *rng.choices(_WORDS[label], k=4)])
-        rows.append(f"{sentence}\t{sentence[::-1]}\t{label}")
-    (tmp_path / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (tmp_path / "tiny.toml").write_text(_PRESET, encoding="utf-8")
-    return [
-        *("fit", str(tmp_path / "rows.tsv"), "--output", str(tmp_path / "out")),
-        *("--preset", str(tmp_path / "tiny.toml"), "--threads", "1", "--dtype", "float32"),
-    ]
-
-
-def test_a_diverged_run_writes_no_checkpoint(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--text-column", "sentence", "--learning-rate", "1e30", "--max-grad-norm", "1e30"]
-    code = main([*command, *options])
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert code == 1
-    assert last == (
-        "headlight-train: the loss is nan after 1 steps: the run has diverged; start again with a "
-        "learning rate below 1e+30 or a smaller max_grad_norm"
-    )
-    assert not (tmp_path / "out").exists()
+    typed = arguments(tmp_path, "out", "--dtype", "float32")
+    _, *rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").splitlines()
+    columns = [(*row.split("\t"), row.partition("\t")[0][::-1]) for row in rows]
+    lines = ["sentence\tlabel\tother", *("\t".join(each) for each in columns)]
+    (tmp_path / "rows.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return typed
 
 
 def test_a_run_does_not_go_on_with_another_column_of_the_same_file(
@@ -115,4 +80,4 @@ def test_the_history_grows_with_each_epoch(
 
     monkeypatch.setattr("training.cli.fit.write_history", write)
     assert main([*command, "--text-column", "sentence"]) == 0
-    assert seen == [1, 2]
+    assert seen == [1, 2, 3]

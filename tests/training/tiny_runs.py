@@ -4,7 +4,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from training.fit.rows import Step
 from training.fit.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
+# What the fixture `refusal` is.
+Refusal = Callable[[Sequence[str]], str]
 WORDS = {
     "negative": ("bad", "dull", "poor", "weak", "awful", "sad"),
     "positive": ("good", "bright", "rich", "strong", "lovely", "glad"),

@@ -1,4 +1,4 @@
-"""The command `evaluate`, from files and a checkpoint folder to what it prints and writes."""
+"""The command `evaluate`, from files and a folder to what it prints and writes."""
 
 import argparse
 import json
@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.errors import CheckpointError, ConfigurationError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
 from training.cli.evaluate import add_arguments, run
 from training.errors import DataError, RecipeError, TrainingError
+from training.measure.evaluate import set_names
 from training.measure.metrics import measure
 
 ROWS: list[tuple[object, object]] = [
@@ -84,30 +84,6 @@ def test_the_figures_are_those_of_what_is_served(
     assert f"{first}\n  rows       5 (1 truncated)\n" in printed
     assert f"{second}\n  rows       2 (0 truncated)\n" in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "b.jsonl", "figures.json"]
-
-
-def test_json_on_standard_output_stands_alone(
-    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-
-    run(parse(path, "--checkpoint", checkpoint_folder, "--json", "-"))
-
-    output, errors = capsys.readouterr()
-    assert json.loads(output)["files"][0]["rows"] == 5
-    assert "  rows       5 (1 truncated)\n" in errors
-
-
-def test_files_are_read_with_the_classes_of_the_checkpoint(
-    tmp_path: Path, checkpoint_folder: Path
-) -> None:
-    path = write_rows(tmp_path / "a.csv", [("a good film", "good")])
-    message = (
-        f"{path}: row 2: label 'good' is not one of negative, positive (or 0 to 1): correct it, "
-        "or leave the row out"
-    )
-    with pytest.raises(DataError, match=exactly(message)):
-        run(parse(path, "--checkpoint", checkpoint_folder))
 
 
 def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
@@ -188,22 +164,6 @@ def test_options_reach_the_predictor(
     assert threads == [3]
 
 
-@pytest.mark.parametrize(
-    ("target", "fault"),
-    [
-        ("none/a.json", "cannot be written: the folder {folder}/none does not exist"),
-        ("", "is a folder: --json needs the path of a file"),
-    ],
-)
-def test_json_that_cannot_be_written_is_refused_before_the_work(
-    tmp_path: Path, target: str, fault: str
-) -> None:
-    path = tmp_path / target
-    message = f"{path}: {fault.format(folder=tmp_path)}"
-    with pytest.raises(DataError, match=exactly(message)):
-        run(parse("unread.tsv", "--checkpoint", "unread", "--json", path))
-
-
 def test_json_that_fails_at_the_end_is_a_clear_error(
     tmp_path: Path, checkpoint_folder: Path
 ) -> None:
@@ -213,13 +173,6 @@ def test_json_that_fails_at_the_end_is_a_clear_error(
 
     with pytest.raises(DataError, match=exactly(f"{target}: cannot be written: Is a directory")):
         run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
-
-
-def test_faults_of_checkpoint_and_device_are_those_of_the_model(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="does not exist"):
-        run(parse("unread.tsv", "--checkpoint", tmp_path / "none"))
-    with pytest.raises(ConfigurationError, match="device must be auto"):
-        run(parse("unread.tsv", "--checkpoint", tmp_path, "--device", "abacus"))
 
 
 def test_probes_and_the_plot_are_made_if_asked(
@@ -261,22 +214,49 @@ def test_probes_of_classes_with_other_names_leave_out_known_labels(
 @pytest.mark.parametrize(
     ("option", "name", "fault"),
     [
+        ("--json", "none/a.json", "cannot be written: the folder"),
+        ("--json", ".", "is a folder: --json needs the path of a file"),
         ("--plot", "a.gif", "a plot is written as .png or .svg, got a.gif: change the suffix"),
         ("--plot", "none/a.png", "cannot be written: the folder"),
         ("--plot", ".", "is a folder: --plot needs the path of a file"),
     ],
 )
-def test_a_plot_that_cannot_be_written_is_refused_first(
-    tmp_path: Path,
-    checkpoint_folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-    name: str,
-    fault: str,
+def test_what_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, option: str, name: str, fault: str
 ) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-
     with pytest.raises(TrainingError, match=re.escape(fault)):
-        run(parse(path, "--checkpoint", checkpoint_folder, option, tmp_path / name))
+        run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
 
-    assert capsys.readouterr().out == ""
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("data/sst/dev.tsv.gz", "sst/dev"),
+        ("/data/uci/amazon.tsv", "uci/amazon"),
+        ("v1.2/dev.csv", "v1.2/dev"),
+        ("dev.parquet", "dev"),
+        ("/dev.tsv", "dev"),
+        ("sst/.dev", "sst/.dev"),
+        ("sst/dev", "sst/dev"),
+    ],
+)
+def test_a_set_is_named_by_its_folder_and_its_file(file: str, name: str) -> None:
+    assert set_names([Path(file)]) == [name]
+
+
+def test_a_name_that_no_record_takes() -> None:
+    message = (
+        "a set would be recorded as 'a\\nb/dev', which has 7 characters: must be printable, with "
+        "at most 200; rename the file"
+    )
+    with pytest.raises(RecipeError, match=exactly(message)):
+        set_names([Path("a\nb/dev.tsv")])
+    with pytest.raises(RecipeError, match="which has 201 characters"):
+        set_names([Path("a" * 201)])
+
+
+def test_two_of_one_name() -> None:
+    assert set_names([Path("a/dev.tsv"), Path("b/dev.tsv")]) == ["a/dev", "b/dev"]
+    message = "two files would be recorded as a/dev: give one of them another name or folder"
+    with pytest.raises(RecipeError, match=exactly(message)):
+        set_names([Path("a/dev.tsv"), Path("x/a/dev.csv")])

@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertForSequenceClassification, BertModel
+from transformers import BertForSequenceClassification
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.end_to_end.servers import wait_until
-from tests.training.tiny_runs import (
-    PRESET,
-    WORDS,
-    arguments,
-    run,
-    start,
-    write_preset,
-    write_sentences,
-)
+from tests.training.tiny_runs import Refusal, arguments, run, signal_after, write_sentences
 from training.__main__ import main
 from training.measure.history import read_history
 
@@ -33,26 +24,15 @@ def weights(folder: Path) -> bytes:
     return (folder / "model.safetensors").read_bytes()
 
 
-def labels_of(folder: Path, *texts: str) -> list[str]:
-    """What a checkpoint says of texts."""
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-    return [item.label for item in predictor.predict([predictor.encode(text) for text in texts])]
-
-
-def test_its_rows_are_measured(fitted: Path) -> None:
+def test_the_checkpoint_records_its_rows_and_how_it_was_made(fitted: Path) -> None:
     checkpoint = open_checkpoint(fitted / "out")
+    manifest = checkpoint.manifest
     assert checkpoint.config.labels == ("negative", "positive")
-    validation, other = checkpoint.manifest.metrics
+    validation, other = manifest.metrics
     assert (validation.name, validation.rows) == ("validation", 24)
     assert (other.name, other.rows) == (f"{fitted.name}/other", 100)
     assert other.interval[0] > 0.5  # it has learnt something
-
-
-def test_the_checkpoint_tells_how_it_was_made(fitted: Path) -> None:
-    manifest = open_checkpoint(fitted / "out").manifest
-    assert manifest.seed == 0
-    assert manifest.max_length == 16
-    assert manifest.recipe["epochs"] == 3
+    assert (manifest.seed, manifest.max_length, manifest.recipe["epochs"]) == (0, 16, 3)
     assert manifest.recipe["network"]["hidden_size"] == 16
     (source,) = manifest.training_data
     assert (source.file, source.rows) == ("rows.tsv", 240)
@@ -107,64 +87,31 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(
     assert weights(tmp_path / "seed") != weights(fitted / "out")
 
 
-def test_a_killed_run_ends_in_the_same_weights(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_signal_saves_the_state_and_says_how_to_go_on(
+    fitted: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed without warning, after a state was written."""
-    options = ("--epochs", "10", "--patience", "10", "--save-every", "7")
-    assert main(arguments(tmp_path, "whole", *options)) == 0
-    state = tmp_path / "killed.run" / "state"
-    _kill_after_a_state(arguments(tmp_path, "killed", *options), state)
-    assert not (tmp_path / "killed").exists()
-    capsys.readouterr()
-    assert main([*arguments(tmp_path, "killed", *options), "--resume"]) == 0
-    assert capsys.readouterr().out.startswith("resuming after step ")
-    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
-
-
-def _kill_after_a_state(command: list[str], state: Path) -> None:
-    before = _mark(state)
-    process = start(command)
-    wait_until(lambda: _mark(state) != before or process.poll() is not None)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-
-
-def _mark(state: Path) -> float:
-    position = state / "position.json"
-    try:
-        return position.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def test_a_signal_saves_the_state_and_says_how_to_go_on(tmp_path: Path) -> None:
-    options = ("--epochs", "200", "--patience", "200", "--save-every", "5")
-    process = start(arguments(tmp_path, "out", *options))
-    state = tmp_path / "out.run" / "state"
-    wait_until(state.exists)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-    last = errors.splitlines()[-1]
-    assert last.startswith("headlight-train: interrupted after step ")
-    assert last.endswith("the state is saved: run the same command with --resume to go on")
+    with monkeypatch.context() as patched:
+        signal_after(patched, 18, signal.SIGTERM)
+        assert main(arguments(tmp_path, "out")) == 128 + signal.SIGTERM
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "headlight-train: interrupted after step 18 of 42; the state is saved: run the same "
+        "command with --resume to go on"
+    )
     assert not (tmp_path / "out").exists()
-    assert sorted(path.name for path in state.iterdir()) == [
-        "position.json",
-        "tensors.safetensors",
-    ]
+
+    assert main(arguments(tmp_path, "out", "--resume")) == 0
+    assert capsys.readouterr().out.startswith("resuming after step 18\n")
+    assert weights(tmp_path / "out") == weights(fitted / "out")
 
 
-def test_an_output_that_is_there_is_not_replaced_unasked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal: Refusal) -> None:
     folder = tiny_checkpoint(tmp_path / "out")
     before = weights(folder)
-    assert main(arguments(tmp_path, "out")) == 1
-    assert capsys.readouterr().err == (
-        f"headlight-train: {folder} is there already: choose another --output, or --overwrite it\n"
+    assert refusal(arguments(tmp_path, "out")) == (
+        f"{folder} is there already: choose another --output, or --overwrite it"
     )
     assert weights(folder) == before
     assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
@@ -182,11 +129,16 @@ def test_an_output_that_is_there_is_not_replaced_unasked(
             ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
             "--evaluate: two files would be recorded as d/r: rename one",
         ),
+        (["--resume"], "out.run/state: there is no interrupted run to resume; leave out --resume"),
+        (["--epochs", "0"], "preset tiny.toml with --epochs: --epochs: must be at least 1 (got 0)"),
+        (["--device", "cuda:200"], "--device: device cuda:200 was asked for, but torch finds"),
+        (["--text-column", "nothing"], "rows.tsv: no column named 'nothing' among"),
+        (["--preset", "finetunne"], "--preset: there is no preset finetunne: "),
     ],
 )
 def test_what_would_do_nothing_or_harm_is_refused(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Refusal,
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
     message: str,
@@ -196,23 +148,8 @@ def test_what_would_do_nothing_or_harm_is_refused(
     for year in (2021, 2022):
         write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
 
-    assert main(arguments(Path(), "out", *options)) == 1
-
-    error = capsys.readouterr().err
-    assert error.startswith(f"headlight-train: {message}")
-    assert error.count("\n") == 1
+    assert refusal(arguments(Path(), "out", *options)).startswith(message)
     assert not (tmp_path / "out").exists()
-
-
-def test_three_classes_by_words(tmp_path: Path) -> None:
-    names = ("negative", "neutral", "positive")
-    write_sentences(tmp_path / "rows.tsv", rows=720, labels=names)
-    wider = PRESET.replace("hidden_size = 16", "hidden_size = 24")
-    write_preset(tmp_path / "tiny.toml", wider)
-    # From some seeds so small a network learns two of three classes.
-    assert main(arguments(tmp_path, "out", "--epochs", "6", "--seed", "1")) == 0
-    texts = [f"the film was {WORDS[name][0]}" for name in names]
-    assert labels_of(tmp_path / "out", *texts) == list(names)
 
 
 def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path: Path) -> None:
@@ -225,16 +162,10 @@ def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path:
     assert predictor.info.metrics[0].rows == 24
 
 
-@pytest.mark.parametrize("kind", ["encoder", "classifier", "ours"])
-def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
+def test_from_a_pretrained_folder(tmp_path: Path) -> None:
     """Its vocabulary, sizes and encoder are taken; a head of other classes is drawn afresh."""
     origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=("a", "b", "c")))
     expected = load_file(origin / "model.safetensors")
-    if kind != "ours":
-        theirs = BertForSequenceClassification.from_pretrained(origin)
-        (theirs.bert if kind == "encoder" else theirs).save_pretrained(origin)
-        (origin / "headlight.json").unlink()
-        assert isinstance(theirs.bert, BertModel)
     options = ("--init-from", str(origin), "--learning-rate", "1e-12", "--epochs", "1")
     command = arguments(tmp_path, "out", *options, "--dropout", "0")
     command[command.index("--preset") + 1] = "finetune"
@@ -251,35 +182,11 @@ def test_from_a_pretrained_folder(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--resume",), "there is no interrupted run to resume; leave out --resume"),
-        (("--epochs", "0"), ": --epochs: must be at least 1 (got 0)"),
-        (("--device", "cuda:200"), "--device: device cuda:200 was asked for, but torch finds"),
-        (("--text-column", "nothing"), "nothing"),
-    ],
-)
-def test_refusals_are_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
-) -> None:
-    assert main(arguments(tmp_path, "out", *options)) == 1
-    errors = capsys.readouterr().err
-    assert errors.startswith("headlight-train: ")
-    assert errors.count("\n") == 1
-    assert message in errors
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "fit: the following arguments are required: --output"),
-        (("--output", "x", "--save-every", "0"), "fit: argument --save-every: must be a whole "
+        ((), "the following arguments are required: --output"),
+        (("--output", "x", "--save-every", "0"), "argument --save-every: must be a whole "
          "number of at least 1, got '0'"),
-        (("--output", "x", "--threads", "-1"), "fit: argument --threads: must be a whole number "
-         "of at least 1, got '-1'"),
-        (("rows.csv", "--output", "x", "--delimiter", "ab"), "fit: argument --delimiter: must be "
+        (("rows.csv", "--output", "x", "--delimiter", "ab"), "argument --delimiter: must be "
          "one character such as ';', or tab, and no letter, digit or quote, got 'ab'"),
-        (("rows.tsv", "--output", "x", "--sed", "1"), "fit: unrecognized arguments: --sed 1; "
-         "did you mean --seed?"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_one_clear_line(
@@ -288,6 +195,6 @@ def test_a_wrong_option_is_one_clear_line(
     with pytest.raises(SystemExit) as ended:
         main(["fit", *options])
     assert ended.value.code == 2
-    command = "headlight-train fit" if message.startswith("fit: ") else "headlight-train"
-    told = message.removeprefix("fit: ")
-    assert capsys.readouterr().err == f"{command}: {told}; see {command} --help\n"
+    assert capsys.readouterr().err == (
+        f"headlight-train fit: {message}; see headlight-train fit --help\n"
+    )

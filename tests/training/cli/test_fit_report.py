@@ -79,24 +79,3 @@ def test_the_checkpoint_that_ships_is_found_from_anywhere(
     assert found is not None
     assert found.is_absolute()
     assert (found / "model.safetensors").is_file()
-
-
-def test_help_tells_the_value_of_each_preset(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "500")
-    with pytest.raises(SystemExit):
-        main(["fit", "--help"])
-    shown = capsys.readouterr().out
-    assert "training rows (default: small 4, finetune 3, broad 2, course 10)\n" in shown
-    assert "(default: small 0.001, finetune 5e-05, broad 0.001, course 0.001)\n" in shown
-    assert "of everything random (default: 0)\n" in shown
-
-
-def test_a_misspelt_preset_is_told_the_nearest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = arguments(tmp_path, "out")
-    command[command.index("--preset") + 1] = "finetunne"
-    assert main(command) == 1
-    assert capsys.readouterr().err.endswith("; did you mean finetune?\n")

@@ -11,13 +11,11 @@ from safetensors.torch import load_file
 
 from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import ROOT
+from tests.training.tiny_runs import ROOT, Refusal
 from training.__main__ import main
-from training.plan import fingerprint
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights
-from training.synth.templates import read_templates
 
 
 def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) -> None:
@@ -33,21 +31,10 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
         ("more/other.tsv", 60),
         ("bare.txt", 30),
     ]
+    tokenizer = open_checkpoint(made).tokenizer
+    assert tokenizer.encode("film \N{THUMBS UP SIGN}!") == tokenizer.encode("film good!")
     (metric,) = manifest.metrics
     assert (metric.name, metric.rows) == ("validation", 20)
-
-
-def test_emoji_are_read_as_words(made: Path) -> None:
-    tokenizer = open_checkpoint(made).tokenizer
-
-    encoding = tokenizer.encode("film \N{THUMBS UP SIGN}\U0001f3fd!", with_tokens=True)
-
-    assert encoding.tokens is not None
-    assert [(token.text, token.start, token.end) for token in encoding.tokens[1:-1]] == [
-        ("film", 0, 4),
-        ("good", 5, 6),
-        ("!", 7, 8),
-    ]
 
 
 def test_every_stage_leaves_its_course(made: Path) -> None:
@@ -90,29 +77,6 @@ def test_a_damaged_stage_is_done_again_and_gives_the_same(
         (place / "model.safetensors").read_bytes() for place in (tmp_path / "out", made)
     )
     assert again == before
-
-
-def test_a_stage_is_done_again_when_its_templates_have_changed(
-    tiny: TinyPlan,
-    made: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run_dir = tmp_path / "run"
-    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
-    command = tiny.command(tmp_path / "out", "--run-dir", str(run_dir))
-    for changed, first in (
-        ("everyday", "stage 1-broad is done already\n"),  # the stages use none of it
-        ("behaviours", "stage 1-broad\n"),
-    ):
-        monkeypatch.setattr(
-            fingerprint,
-            "read_templates",
-            lambda name, changed=changed: read_templates(name) + "#" * (name == changed),
-        )
-        assert main([*command, "--overwrite"]) == 0
-        assert first in capsys.readouterr().out
 
 
 def test_the_teacher_is_asked_once_about_a_text(
@@ -171,6 +135,14 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
             lambda words: [*words, "--run-dir", f"{words[words.index('--output') + 1]}/run"],
             "which is written as a whole: choose a folder elsewhere",
         ),
+        (
+            lambda words: [*words, "--folds", "3"],
+            "--plan trains one network for all of its sources: leave it out, or leave out --folds",
+        ),
+        (
+            lambda words: [*words, "--log-to", "mlflow"],
+            "--log-to is for one run, and a --plan has several: leave it out",
+        ),
         (lambda words: [*words, "x.tsv"], "--plan names its files itself: leave out x.tsv"),
         (lambda words: without(words, "--data"), "--plan needs --data too"),
         (lambda words: without(words, "--teacher"), "--plan needs --teacher too"),
@@ -179,17 +151,11 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
     ],
 )
 def test_options_that_do_not_fit_are_told(
-    tiny: TinyPlan,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: object,
-    message: str,
+    tiny: TinyPlan, tmp_path: Path, refusal: Refusal, change: object, message: str
 ) -> None:
     assert callable(change)
 
-    assert main(change(tiny.command(tmp_path / "out"))) == 1
-
-    assert message in capsys.readouterr().err
+    assert message in refusal(change(tiny.command(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
 
 
@@ -199,14 +165,12 @@ def without(words: list[str], option: str) -> list[str]:
 
 
 def test_other_pretrained_weights_are_refused(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyPlan, tmp_path: Path, refusal: Refusal
 ) -> None:
     command = tiny.command(tmp_path / "out")
     command[command.index("--init-from") + 1] = str(tiny.teacher)
 
-    assert main(command) == 1
-
-    error = capsys.readouterr().err
+    error = refusal(command)
     assert f"--init-from: {tiny.teacher / 'model.safetensors'} has the SHA-256 " in error
     assert "the plan was made with tiny BERT, " in error
 

@@ -13,8 +13,9 @@ from model.backends.device import choose_dtype, computes_int8
 from model.checkpoint.manifest import Precision
 from model.checkpoint.precision import judge
 from model.files import MANIFEST, SIGNATURE
-from tests.builders import WORDS, tiny_checkpoint, tiny_conv_checkpoint
+from tests.builders import WORDS, tiny_checkpoint
 from tests.training.labelled_files import write_rows
+from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.measure.metrics import measure
 
@@ -55,10 +56,15 @@ def files(tmp_path: Path, texts: list[str]) -> list[Path]:
 
 
 @pytest.fixture
-def record(folder: Path, files: list[Path]) -> Callable[..., int]:
+def typed(folder: Path, files: list[Path]) -> list[str]:
+    """The command without its options."""
+    return ["evaluate", *map(str, files), "--checkpoint", str(folder), "--threads", "1"]
+
+
+@pytest.fixture
+def record(typed: list[str]) -> Callable[..., int]:
     def run(*options: object) -> int:
-        given = ["evaluate", *files, "--checkpoint", folder, "--threads", 1, *options]
-        return main([str(argument) for argument in given])
+        return main([*typed, *map(str, options)])
 
     return run
 
@@ -110,20 +116,6 @@ def test_the_record_is_what_both_networks_answer(
     assert (verdict.reason in printed) is (dtype == "int8")
 
 
-def test_each_type_keeps_its_record(folder: Path, record: Callable[..., int]) -> None:
-    record("--record-dtype", "bfloat16")
-    (first,) = open_checkpoint(folder).manifest.precision
-    if computes_int8(CPU):
-        record("--record-dtype", "int8")
-        assert [each.dtype for each in open_checkpoint(folder).manifest.precision] == [
-            "bfloat16",
-            "int8",
-        ]
-    record("--record-dtype", "bfloat16")
-
-    assert open_checkpoint(folder).manifest.precision[0] == first
-
-
 def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[..., int]) -> None:
     target = tmp_path / "figures.json"
 
@@ -151,59 +143,27 @@ def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[.
     ],
 )
 def test_options_that_do_not_go_with_it(
-    options: tuple[str, ...],
-    fault: str,
-    record: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...], fault: str, typed: list[str], refusal: Refusal
 ) -> None:
-    assert record("--record-dtype", "bfloat16", *options) == 1
-
-    assert capsys.readouterr() == ("", f"headlight-train: {fault}\n")
+    assert refusal([*typed, "--record-dtype", "bfloat16", *options]) == fault
 
 
-def test_a_signed_folder_is_refused_before_the_work(
-    folder: Path, record: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signed_folder_is_refused_before_the_work(folder: Path, refusal: Refusal) -> None:
     (folder / SIGNATURE).write_text("{}", encoding="utf-8")
 
-    assert record("--record-dtype", "bfloat16") == 1
-
-    output, errors = capsys.readouterr()
-    assert output == ""
-    assert errors == (
-        f"headlight-train: {folder / SIGNATURE}: covers headlight.json, so a record there would "
-        "make the signature wrong: remove model.sig, record, and sign again (headlight-train sign "
-        f"{folder} --key PRIVATE.pem)\n"
-    )
+    command = ["evaluate", "unread.tsv", "--checkpoint", str(folder), "--record-dtype", "bfloat16"]
+    assert refusal(command).startswith(f"{folder / SIGNATURE}: covers headlight.json, so a record")
 
 
 def test_a_processor_without_bytes_records_no_int8(
-    record: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    typed: list[str], refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
 
-    assert record("--record-dtype", "int8") == 1
-
-    assert capsys.readouterr().err == (
-        "headlight-train: --record-dtype int8 needs a processor that multiplies bytes natively "
-        "(AVX-512 VNNI), which this is not: record on one that does\n"
+    assert refusal([*typed, "--record-dtype", "int8"]) == (
+        "--record-dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
+        "which this is not: record on one that does"
     )
-
-
-@pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no AVX-512 VNNI")
-def test_the_classifier_of_the_course_gets_no_record(
-    tmp_path: Path, files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    course = tiny_conv_checkpoint(tmp_path / "course")
-    before = (course / MANIFEST).read_bytes()
-    command = ["evaluate", files[0], "--checkpoint", course, "--record-dtype", "int8"]
-
-    assert main([str(argument) for argument in command]) == 1
-
-    assert "dtype int8 is for encoders" in capsys.readouterr().err
-    assert (course / MANIFEST).read_bytes() == before
 
 
 def test_evaluate_in_auto_follows_the_record(

@@ -18,16 +18,9 @@ def test_every_text_comes_once_and_always_in_the_same_order(
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
     assert all(1 <= len(batch) <= batch_size for batch in batches)
     assert batches == make_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)
-
-
-@given(LENGTHS, st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
-def test_all_epochs_have_as_many_batches(
-    lengths: list[int], batch_size: int, seed: int, epoch: int
-) -> None:
-    """The steps of a run are counted before it begins."""
+    # The steps of a run are counted before it begins.
     first = make_batches(lengths, batch_size=batch_size, seed=seed, epoch=0)
-
-    assert len(make_batches(lengths, batch_size=batch_size, seed=seed, epoch=epoch)) == len(first)
+    assert len(batches) == len(first)
 
 
 @given(

@@ -18,14 +18,6 @@ from training.data.dataset import (
 )
 from training.errors import DataError, RecipeError
 
-SOURCE = DataSource(file="reviews.tsv", rows=1, sha256="0" * 64)
-
-
-def dataset(
-    texts: list[str], label_ids: list[int], labels: tuple[str, ...] = ("no", "yes")
-) -> Dataset:
-    return Dataset(tuple(texts), tuple(label_ids), labels, (SOURCE,))
-
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(
@@ -53,15 +45,6 @@ def test_a_file_of_any_format(
             ),
         ),
     )
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_booleans_are_0_and_1(tmp_path: Path, suffix: str) -> None:
-    path = write_rows(tmp_path / f"a{suffix}", [("good", True), ("bad", False)])
-    read = read_dataset([path])
-
-    assert read.label_ids == (1, 0)
-    assert read.labels == ("negative", "positive")
 
 
 def test_files_are_joined_in_the_order_given(tmp_path: Path) -> None:
@@ -121,16 +104,6 @@ def test_all_bad_rows_are_counted_and_five_are_listed(tmp_path: Path) -> None:
         read_dataset([path])
 
 
-def test_bad_rows_of_every_format_stop_the_reading(tmp_path: Path) -> None:
-    for suffix in SUFFIXES:
-        path = write_rows(tmp_path / f"a{suffix}", [("fine", "x"), ("  ", "y")])
-        row = 3 if suffix.startswith((".tsv", ".csv")) else 2
-        with pytest.raises(DataError) as error:
-            read_dataset([path])
-        assert error.value.row == row
-        assert error.value.fault.startswith("the text is blank")
-
-
 @pytest.mark.parametrize(
     ("rows", "row", "fault"),
     [
@@ -182,31 +155,19 @@ def test_labels_must_be_two_or_more_different_names(labels: list[str], shown: st
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    missing, folder, empty = tmp_path / "a.tsv", tmp_path / "b.tsv", tmp_path / "c.tsv"
+    missing, folder, empty, link = (tmp_path / f"{name}.tsv" for name in "abcd")
     folder.mkdir()
+    link.symlink_to(link)
     empty.write_text("text\tlabel\n")
 
     for path, fault in [
         (missing, "does not exist"),
         (folder, "is a folder: name the files in it"),
+        (link, "cannot be read: Too many levels of symbolic links"),
         (empty, "has no rows: it must hold a text and a label in each"),
     ]:
         with pytest.raises(DataError, match=exactly(f"{path}: {fault}")):
             read_dataset([path])
-
-
-def test_a_file_that_the_system_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.symlink_to(path)
-    message = f"{path}: cannot be read: Too many levels of symbolic links"
-    with pytest.raises(DataError, match=exactly(message)):
-        read_dataset([path])
-
-
-def test_some_rows_of_a_dataset() -> None:
-    whole = dataset(["one", "two", "three"], [0, 1, 1])
-
-    assert whole.take([2, 0]) == dataset(["three", "one"], [1, 0])
 
 
 EMPTY = "the label is empty: give every row a label, or leave the row out"

@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
+from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.data.hub import local_files
 
@@ -93,24 +94,20 @@ def test_a_split_that_is_not_there(
     fault: str,
     hub: Hub,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Refusal,
 ) -> None:
     hub.add(NAME, files, kind="datasets")
 
-    assert main(["fit", f"hf:{NAME}@main{chosen}", "--output", str(tmp_path / "out")]) == 1
+    told = refusal(["fit", f"hf:{NAME}@main{chosen}", "--output", str(tmp_path / "out")])
+    assert told == f"hf:{NAME}@main{chosen}: {fault}"
 
-    assert capsys.readouterr() == ("", f"headlight-train: hf:{NAME}@main{chosen}: {fault}\n")
 
-
-def test_a_file_of_unknown_size_is_not_fetched(
-    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_unknown_size_is_not_fetched(hub: Hub, tmp_path: Path, refusal: Refusal) -> None:
     hub.add(NAME, {"train.parquet": rows(4)}, kind="datasets")
     hub.repositories[f"datasets/{NAME}"].sizes = False
 
-    assert main(["fit", f"hf:{NAME}", "--output", str(tmp_path / "out")]) == 1
-
-    assert capsys.readouterr().err.startswith(f"headlight-train: hf:{NAME}: the hub does not ")
+    told = refusal(["fit", f"hf:{NAME}", "--output", str(tmp_path / "out")])
+    assert told.startswith(f"hf:{NAME}: the hub does not ")
     assert hub.downloads() == []
 
 

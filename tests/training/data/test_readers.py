@@ -334,13 +334,6 @@ def test_quotes_of_csv_that_do_not_close(
         read(path)
 
 
-def test_a_bare_carriage_return_in_csv(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", "text,label\none,1\ntwo\rmore,0\n")
-    with pytest.raises(DataError, match=r"row 3: is not CSV \(new-line character seen") as error:
-        read(path)
-    assert error.value.row == 3
-
-
 def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "bare.tsv"
     path.write_text("sentence\nOne text.\r\n\nAnother.\n", encoding="utf-8")

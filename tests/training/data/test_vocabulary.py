@@ -1,17 +1,12 @@
 """A vocabulary of the training texts' own."""
 
 import json
-import os
-import random
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.tokenization.tokenizer import Token, Tokenizer
-from tests.training.tiny_runs import ROOT
 from training.data.vocabulary import (
     PAD_ID,
     SPECIAL_TOKENS,
@@ -25,15 +20,6 @@ TEXTS = [
     "I don't like films",
     "the caf\u00e9 was lovely, lovelier than the film",
 ] * 5
-# Many pieces are as frequent as each other, so that ties must be broken.
-CHANCE = random.Random(0)
-WORDS = ["".join(CHANCE.choices("abcdefgh", k=6)) for _ in range(200)]
-TIES = [" ".join(WORDS[start : start + 10]) for start in range(190)]
-TRAIN = """
-import json, sys
-from training.data.vocabulary import train_tokenizer
-print(train_tokenizer(json.load(sys.stdin), vocab_size=150, max_length=16).to_json())
-"""
 
 
 def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
@@ -101,21 +87,6 @@ def test_ids_are_dense_and_within_the_size(texts: list[str], times: int, vocab_s
     assert sorted(ids.values()) == list(range(len(ids)))
     assert len(ids) <= vocab_size
     assert [ids[token] for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
-
-
-def test_other_processes_learn_the_same() -> None:
-    expected = train_tokenizer([*TEXTS, *TIES], vocab_size=150, max_length=16).to_json()
-
-    ended = subprocess.run(
-        [sys.executable, "-c", TRAIN],
-        cwd=ROOT,
-        input=json.dumps([*TEXTS, *TIES]),
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout.rstrip("\n") == expected
 
 
 def test_frequent_words_come_first_and_ties_go_by_unicode() -> None:

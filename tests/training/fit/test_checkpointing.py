@@ -1,19 +1,13 @@
 """What a run writes, and disks that have no room for it."""
 
-import shutil
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.builders import tiny_network, tiny_tokenizer
-from tests.matching import exactly
-from training.errors import NoSpaceError
-from training.fit.checkpointing import Demand, check_space, demand_of
+from training.fit.checkpointing import Demand, demand_of
 from training.fit.state import TrainerState, clone, gather, save_state, size_of_state
-
-Usage = namedtuple("Usage", ["total", "used", "free"])
 
 
 @pytest.mark.parametrize("has_average", [False, True])
@@ -53,19 +47,3 @@ def test_two_states_at_a_time_and_then_the_checkpoint() -> None:
     assert Demand(state=400, present=390, checkpoint=100).in_run_folder == 1_000_410
     over = Demand(state=400, present=390, checkpoint=100, is_over=True)
     assert (over.in_run_folder, over.on_one_disk) == (0, 1_000_100)
-
-
-def test_a_disk_without_room_is_refused_with_both_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_dir, output = tmp_path / "a" / "out.run", tmp_path / "a" / "out"
-    demand = Demand(state=4_000_000, present=0, checkpoint=1_000_000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9_000_000))
-    check_space(demand, run_dir=run_dir, output=output)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 8_999_999))
-    message = (
-        f"{run_dir} and {output}: the states of a run and its checkpoint need 9,000,000 bytes, and "
-        "8,999,999 are free there: make room, or put the states on another disk with --run-dir"
-    )
-    with pytest.raises(NoSpaceError, match=exactly(message)):
-        check_space(demand, run_dir=run_dir, output=output)

@@ -212,23 +212,6 @@ def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=exactly(message)):
         init_from_pretrained(RECIPE, folder, LABELS)
 
-    edit(config, hidden_size=8, vocab_size=50)
-    size = tiny_tokenizer().vocab_size
-    message = (
-        f"{folder / 'tokenizer.json'}: has ids up to {size - 1}, but config.json gives the "
-        "network 50 embeddings"
-    )
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        init_from_pretrained(RECIPE, folder, LABELS)
-
-    edit(config, vocab_size=size, num_hidden_layers=3)
+    edit(config, hidden_size=8, num_hidden_layers=3)
     with pytest.raises(CheckpointError, match=r"bert\.encoder\.layer\.2\.\S+ is missing, the "):
-        init_from_pretrained(RECIPE, folder, LABELS)
-
-    edit(config, num_hidden_layers=2)
-    (folder / "tokenizer.json").unlink()
-    message = (
-        f"{folder / 'tokenizer.json'}: is missing, which a PreTrainedTokenizerFast is read from"
-    )
-    with pytest.raises(CheckpointError, match=exactly(message)):
         init_from_pretrained(RECIPE, folder, LABELS)

@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from tests.builders import tiny_network
@@ -18,26 +16,6 @@ def test_the_rate_climbs_and_falls_in_lines() -> None:
 def test_a_warm_up_that_ends_between_two_steps() -> None:
     rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
     assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
-
-
-@given(
-    total_steps=st.integers(1, 2000),
-    warmup_share=st.floats(0.0, 0.99),
-    peak=st.floats(1e-6, 1.0),
-)
-def test_the_rate_has_one_summit(total_steps: int, warmup_share: float, peak: float) -> None:
-    rates = [
-        learning_rate(step, total_steps=total_steps, warmup_share=warmup_share, peak=peak)
-        for step in range(total_steps)
-    ]
-    top = rates.index(max(rates))
-
-    assert all(0.0 < rate <= peak for rate in rates)
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
-    # The summit is where the warm-up ends, and what comes next would be 0.
-    assert abs(top + 1 - warmup_share * total_steps) <= 1.0
-    assert learning_rate(total_steps, total_steps=total_steps, warmup_share=0.0, peak=peak) == 0.0
 
 
 def test_only_matrices_that_are_no_embeddings_decay() -> None:
@@ -79,24 +57,6 @@ def test_lower_layers_have_a_lower_rate_if_asked() -> None:
     assert {
         group["scale"] for group in build_optimizer(network, weight_decay=0.0).param_groups
     } == {1.0}
-
-
-def test_decay_shrinks_what_has_no_gradient() -> None:
-    """AdamW's decay is apart from the gradient: a step takes away rate times decay of a weight."""
-    network = tiny_network()
-    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    optimizer = build_optimizer(network, weight_decay=0.3)
-    for group in optimizer.param_groups:
-        group["lr"] = 0.1
-    for parameter in network.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-
-    after = network.state_dict()
-    matrix, embedding = "layers.0.output.weight", "embeddings.tokens.weight"
-    torch.testing.assert_close(after[matrix], before[matrix] * (1 - 0.1 * 0.3))
-    for unchanged in (embedding, "layers.0.output.bias", "layers.1.output_norm.weight"):
-        assert torch.equal(after[unchanged], before[unchanged])
 
 
 def test_the_mean_follows_quickly_at_first_and_slowly_later() -> None:

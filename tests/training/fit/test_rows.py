@@ -57,10 +57,6 @@ def test_one_step_is_loaded_before_it_is_asked_for() -> None:
     assert seen == [[0, 1], [0, 1, 2], [0, 1, 2]]
 
 
-def test_no_places_no_steps() -> None:
-    assert not list(load_steps(rows(), [], pad_token_id=0, accelerator=CPU))
-
-
 @given(rows=st.integers(1, 40), processes=st.integers(1, 5), passes=st.integers(1, 4))
 def test_every_row_counts_once_in_one_pass_of_one_process(
     rows: int, processes: int, passes: int

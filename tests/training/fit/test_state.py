@@ -68,15 +68,6 @@ def test_nothing_is_there_but_json_and_safetensors(folder: Path) -> None:
     assert header.startswith(b'{"')
 
 
-def test_a_state_replaces_the_one_before(folder: Path) -> None:
-    save_state(folder, position(step=8), tensors(2.0), IDENTITY)
-
-    read, read_tensors = load_state(folder, IDENTITY)
-    assert read.step == 8
-    assert read_tensors["weights/a"].tolist() == [[2.0] * 3] * 2
-    assert names(folder.parent) == ["state"]
-
-
 @pytest.mark.parametrize("failing", [1, 2], ids=["first rename", "second rename"])
 def test_ended_at_a_rename_the_state_before_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failing: int
@@ -128,13 +119,6 @@ def test_removed_with_all_that_a_kill_left(folder: Path) -> None:
 
     assert names(folder.parent) == []
     assert not has_state(folder)
-
-
-def test_without_a_state_nothing_goes_on(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    message = f"{folder}: there is no interrupted run to resume; leave out --resume"
-    with pytest.raises(ResumeError, match=exactly(message)):
-        load_state(folder, IDENTITY)
 
 
 def cut(path: Path) -> None:

@@ -1,6 +1,5 @@
-"""The loop by itself: what a step does, dropping tokens, averaging, stopping early."""
+"""The loop by itself: what a step does, consistency, dropping tokens, averaging, stopping early."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.network.batch import Batch
+from model.network.batch import Batch, collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from training.device import Accelerator
-from training.errors import DivergedRunError, ResumeError
+from training.errors import DivergedRunError, RecipeError, ResumeError
+from training.fit.objective import divergence
 from training.fit.optimizer import learning_rate
 from training.fit.recipe import Recipe
-from training.fit.rows import EncodedRows
+from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
@@ -46,16 +46,17 @@ def rows(tokenizer: Tokenizer) -> EncodedRows:
 
 
 def make_trainer(
-    folder: Path,
+    folder: Path | None,
     network: EncoderClassifier,
     *,
     bfloat16: bool = False,
     measure_training: bool = False,
+    known: EncodedRows | None = None,
     **changes: object,
 ) -> Trainer:
     """A run over a dozen texts, which are also those that it is validated by."""
     tokenizer = tiny_tokenizer()
-    known = rows(tokenizer)
+    known = known or rows(tokenizer)
     return Trainer(
         network,
         tokenizer,
@@ -63,7 +64,7 @@ def make_trainer(
         training=known,
         validation=known,
         accelerator=Accelerator(CPU, bfloat16),
-        state_dir=folder / "state",
+        state_dir=folder and folder / "state",
         fingerprint={},
         measure_training=measure_training,
     )
@@ -143,18 +144,7 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
-    tokenizer = tiny_tokenizer()
-    known = rows(tokenizer)
-    without = Trainer(
-        still_network(),
-        tokenizer,
-        Recipe.model_validate(RECIPE),
-        training=known,
-        validation=known,
-        accelerator=Accelerator(CPU),
-        state_dir=None,
-        fingerprint={},
-    )
+    without = make_trainer(None, still_network())
 
     assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3
     assert not list(tmp_path.iterdir())
@@ -227,24 +217,6 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
     assert float(kept) == pytest.approx(losses[best], abs=1e-6)
 
 
-def test_dropped_tokens_are_read_as_unknown_and_never_special_ones(tmp_path: Path) -> None:
-    network, tokenizer = still_network(), tiny_tokenizer()
-    seen = batches_seen(network)
-    run(make_trainer(tmp_path, network, epochs=1, batch_size=12, token_dropout=0.9999))
-
-    unknown, first, last, padding = (
-        tokenizer.token_id(token) for token in ("[UNK]", "[CLS]", "[SEP]", "[PAD]")
-    )
-    ((_, batch),) = [entry for entry in seen if entry[0]]
-    lengths = sorted(len(encoding.input_ids) for encoding in rows(tokenizer).encodings)
-    assert sorted(batch.input_ids.tolist(), key=lambda ids: ids.count(unknown)) == [
-        [first, *[unknown] * (length - 2), last, *[padding] * (lengths[-1] - length)]
-        for length in lengths
-    ]
-    assert batch.key_padding_mask is not None
-    assert torch.equal(batch.key_padding_mask, batch.input_ids == tokenizer.pad_token_id)
-
-
 def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
     def read(token_dropout: float) -> Tensor:
         network = still_network()
@@ -280,15 +252,6 @@ def test_matrix_products_are_in_the_type_asked_for(
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
-    network = still_network()
-    with torch.no_grad():
-        network.pooler.weight.fill_(torch.nan)
-
-    with pytest.raises(DivergedRunError, match="the loss is nan after 0 steps: "):
-        run(make_trainer(tmp_path, network))
-
-
 def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> None:
     """Nobody else looks at the loss by then: no line of progress is due."""
     network = still_network()
@@ -301,14 +264,62 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_the_seed_decides(tmp_path: Path) -> None:
-    def weights(seed: int, change: Callable[[], object] = lambda: None) -> Tensor:
-        network = tiny_network()
-        change()
-        run(make_trainer(tmp_path, network, seed=seed, token_dropout=0.3))
-        return network.pooler.weight.detach()
+DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
 
-    first = weights(seed=1)
-    # Whatever was drawn before.
-    assert torch.equal(weights(seed=1, change=lambda: torch.rand(5)), first)
-    assert not torch.equal(weights(seed=2), first)
+
+def perturbed_rows() -> EncodedRows:
+    """A dozen texts, each with a perturbed one."""
+    tokenizer = tiny_tokenizer()
+    return EncodedRows(
+        [tokenizer.encode(text) for text in (*GOOD, *BAD)],
+        TRUTH.tolist(),
+        perturbed=[tokenizer.encode(text) for text in DISTURBED],
+    )
+
+
+def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
+    logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    perturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
+
+    value = divergence(logits, perturbed)
+
+    first, second = torch.tensor([1.0, 0.0]).softmax(0)
+    expected = (0.5 * (0.5 / first).log() + 0.5 * (0.5 / second).log()) / 2
+    assert float(value.detach()) == pytest.approx(float(expected))
+    torch.autograd.backward(value)
+    assert logits.grad is None
+    assert perturbed.grad is not None
+    assert bool((perturbed.grad[0] != 0.0).all())
+
+
+def test_a_step_follows_the_loss_and_the_divergence() -> None:
+    known = perturbed_rows()
+    assert known.perturbed is not None
+    network, same = still_network(), still_network()
+    trainer = make_trainer(
+        None, network, known=known, consistency=0.5, batch_size=12, max_grad_norm=0.0
+    )
+    (step,) = load_steps(known, [range(12)], pad_token_id=0, accelerator=Accelerator(CPU))
+
+    trainer.training_step(step)
+
+    same.train()
+    logits, perturbed = (
+        same(collate(list(texts), pad_token_id=0, device=CPU)).logits
+        for texts in (known.encodings, known.perturbed)
+    )
+    loss = functional.cross_entropy(logits, TRUTH) + 0.5 * divergence(logits, perturbed)
+    torch.autograd.backward(loss)
+    gradients = dict(same.named_parameters())
+    for name, parameter in network.named_parameters():
+        expected = gradients[name].grad
+        assert parameter.grad is not None
+        assert expected is not None
+        torch.testing.assert_close(parameter.grad, expected, msg=name)
+
+
+def test_without_disturbed_texts_there_is_nothing_to_hold_to() -> None:
+    bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
+
+    with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
+        make_trainer(None, still_network(), known=bare, consistency=0.5)

@@ -1,6 +1,5 @@
 """The history of a run on disk."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -26,25 +25,6 @@ NUMBERS = st.floats(0.0, 1e9, allow_nan=False)
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One place for many histories, each of which replaces the one before."""
     return tmp_path_factory.mktemp("run") / "history.jsonl"
-
-
-def test_one_json_object_a_line(path: Path) -> None:
-    write_history([ONE, ONE], path)
-
-    lines = path.read_text(encoding="utf-8").split("\n")
-    assert len(lines) == 3
-    assert lines[2] == ""
-    assert json.loads(lines[0]) == {
-        "step": 27,
-        "epoch": 1,
-        "training_loss": 0.7,
-        "training_accuracy": 0.5,
-        "validation_loss": 0.30000000000000004,
-        "validation_accuracy": 0.6666666666666666,
-        "learning_rate": 0.001,
-        "seconds": 0.123,
-    }
-    assert [entry.name for entry in path.parent.iterdir()] == ["history.jsonl"]
 
 
 @given(st.lists(st.builds(Measurement, *[st.integers(0)] * 2, *[NUMBERS] * 6), max_size=4))

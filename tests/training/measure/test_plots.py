@@ -6,8 +6,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tests.matching import exactly
-from training.errors import RecipeError
 from training.measure.history import Measurement
 from training.measure.plots import Scores, plot_history, plot_reliability
 
@@ -28,17 +26,6 @@ def measurement(step: int, training: float, validation: float) -> Measurement:
 HISTORY = [measurement(100, 0.6, 0.7), measurement(200, 0.4, 0.5), measurement(300, 0.2, 0.6)]
 
 
-def test_png(tmp_path: Path) -> None:
-    path = tmp_path / "history.png"
-    plot_history(HISTORY, path)
-
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    size = int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
-    assert size == (1200, 480)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
     path = tmp_path / "history.svg"
     plot_history(HISTORY, path)
@@ -50,12 +37,6 @@ def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
     # Two curves in each panel.
     assert drawn.count("stroke: #0072b2; stroke-width: 1.5") == 4
     assert drawn.count("stroke: #d55e00; stroke-width: 1.5") == 4
-
-
-def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    message = "a plot is written as .png or .svg, got history.jpg: change the suffix"
-    with pytest.raises(RecipeError, match=exactly(message)):
-        plot_history(HISTORY, tmp_path / "history.jpg")
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.training.tiny_plans import PLAN
+from training.plan import fingerprint
 from training.plan.fingerprint import Fingerprints
 from training.plan.plan import Plan, load_plan
 from training.plan.pool import Pool
+from training.synth.templates import read_templates
 
 TEXT = PLAN.format(student="a" * 64, teacher="b" * 64)
 POOL = Pool(
@@ -124,3 +126,31 @@ sha256 = "{"e" * 64}"
     assert changed(fingerprints(folders, idle), fingerprints(folders, asked)) == {BROAD, SHARP}
     other = asked.replace("e" * 64, "f" * 64)
     assert changed(fingerprints(folders, asked), fingerprints(folders, other)) == {BROAD, SHARP}
+
+
+@pytest.mark.parametrize(("name", "again"), [("everyday", set()), ("behaviours", {BROAD, SHARP})])
+def test_changes_of_templates(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, name: str, again: set[str]
+) -> None:
+    before = fingerprints(folders)
+    monkeypatch.setattr(
+        fingerprint, "read_templates", lambda each: read_templates(each) + "#" * (each == name)
+    )
+
+    assert changed(before, fingerprints(folders)) == again
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [("weight = 1.0", "weight = 2.0", {SHARP}), ("weight = 3.0", "weight = 4.0", set())],
+)
+def test_a_mean_depends_on_the_weights_of_the_stages_before_it(
+    folders: dict[str, Path], old: str, new: str, again: set[str]
+) -> None:
+    begins = 'name = "sharp"\nbegin = "mean"\nweight = 3.0'
+    text = TEXT.replace("weight = 1.0\n", "").replace('name = "sharp"', begins)
+    text = text.replace('name = "broad"', 'name = "broad"\nweight = 1.0')
+
+    assert changed(fingerprints(folders, text), fingerprints(folders, text.replace(old, new))) == (
+        again
+    )

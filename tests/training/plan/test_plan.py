@@ -25,20 +25,6 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_plan_is_read_whole(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, TEXT))
-
-    assert plan.labels == ("negative", "positive")
-    assert plan.pretrained.sha256 == "a" * 64
-    assert [stage.name for stage in plan.stages] == ["broad", "sharp"]
-    assert [stage.weight for stage in plan.stages] == [0.0, 1.0]
-    assert plan.stages[0].rows.passes == {"short": 1.0, "other": 0.5}
-    assert plan.stages[0].rows.sentences == {"bare": 10}
-    assert plan.teacher is not None
-    assert plan.teacher.recipe.learning_rate == 5e-3
-    assert not plan.sources["bare"].labelled
-
-
 def test_a_checkpoint_that_classifies_may_teach_itself_at_once(tmp_path: Path) -> None:
     text = TEXT.replace("soft = 0.5", 'taught_by = "itself"', 1)
     (digest,) = (line for line in text.splitlines() if "a" * 64 in line)

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from training.fit.rows import LEFT_OUT
 from training.plan.plan import StageRows
-from training.plan.pool import Pool, cut_sentences, draw_rows, mix_targets
+from training.plan.pool import Pool, SoftDataset, cut_sentences, draw_rows, mix_targets
 from training.synth.templates import make_examples
 
 POOL = Pool(
@@ -27,10 +27,33 @@ def teach(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.array([[0.25, 0.75]] * len(texts), np.float32).reshape(-1, 2)
 
 
+Ask = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+def draw(
+    pool: Pool,
+    rows: StageRows,
+    *,
+    seed: int = 0,
+    teach: Ask | None = None,
+    fits_teacher: Callable[[str], bool] = lambda _: True,
+    ask_expert: Ask | None = None,
+) -> SoftDataset:
+    return draw_rows(
+        pool,
+        rows,
+        undo_penn_share=0.0,
+        seed=seed,
+        teach=teach,
+        fits_teacher=fits_teacher,
+        ask_expert=ask_expert,
+    )
+
+
 def test_passes_over_sources() -> None:
     rows = StageRows(passes={"short": 2.3, "long": 0.4})
 
-    drawn = draw_rows(POOL, rows, undo_penn_share=0.0, seed=0, teach=None)
+    drawn = draw(POOL, rows)
 
     counts = Counter(drawn.texts)
     short = [counts[text] for text in POOL.texts["short"]]
@@ -45,7 +68,7 @@ def test_another_seed_takes_another_part() -> None:
     rows = StageRows(passes={"long": 0.5})
 
     def taken(seed: int) -> tuple[str, ...]:
-        return draw_rows(POOL, rows, undo_penn_share=0.0, seed=seed, teach=None).texts
+        return draw(POOL, rows, seed=seed).texts
 
     assert taken(0) == taken(0)
     assert taken(0) != taken(1)
@@ -54,14 +77,7 @@ def test_another_seed_takes_another_part() -> None:
 def test_the_teacher_softens_what_it_reads_whole() -> None:
     rows = StageRows(passes={"short": 1.0, "long": 1.0}, soft=0.5)
 
-    drawn = draw_rows(
-        POOL,
-        rows,
-        undo_penn_share=0.0,
-        seed=0,
-        teach=teach,
-        fits_teacher=lambda text: len(text) < 5,
-    )
+    drawn = draw(POOL, rows, teach=teach, fits_teacher=lambda text: len(text) < 5)
 
     for text, target in zip(drawn.texts, drawn.targets, strict=True):
         if text.startswith("l"):
@@ -74,9 +90,7 @@ def test_the_teacher_softens_what_it_reads_whole() -> None:
 def test_sentences_are_cut_for_the_teacher_and_rules_have_labels() -> None:
     rows = StageRows(passes={"short": 1.0}, sentences={"bare": 7}, rules=32)
 
-    drawn = draw_rows(
-        POOL, rows, undo_penn_share=0.0, seed=0, teach=teach, fits_teacher=lambda _: True
-    )
+    drawn = draw(POOL, rows, teach=teach)
 
     assert len(drawn.texts) == len(drawn.targets) == 10 + 32 + 7
     assert drawn.targets[10:42].sum(axis=0).tolist() == [16.0, 16.0]
@@ -93,9 +107,7 @@ def test_noise_comes_after_the_teacher() -> None:
 
     rows = StageRows(passes={"long": 1.0}, soft=1.0, noise=1.0)
 
-    drawn = draw_rows(
-        POOL, rows, undo_penn_share=0.0, seed=0, teach=listen, fits_teacher=lambda _: True
-    )
+    drawn = draw(POOL, rows, teach=listen)
 
     assert heard == POOL.texts["long"]
     assert sum(old != new for old, new in zip(heard, drawn.texts, strict=True)) >= 5
@@ -115,7 +127,7 @@ def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None
 def test_rules_are_shared_among_the_files_of_templates() -> None:
     rows = StageRows(passes={"short": 1.0}, rules=72, templates=("behaviours", "everyday"))
 
-    drawn = draw_rows(POOL, rows, undo_penn_share=0.0, seed=4, teach=None)
+    drawn = draw(POOL, rows, seed=4)
 
     own = make_examples(36, seed=4, name="behaviours")
     others = make_examples(36, seed=4, name="everyday")
@@ -150,7 +162,7 @@ def teach_three(texts: Sequence[str]) -> NDArray[np.float32]:
 def test_a_source_that_lacks_classes_says_nothing_of_them() -> None:
     rows = StageRows(passes={"whole": 1.0, "two": 1.0})
 
-    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+    drawn = draw(THREE, rows)
 
     targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
     assert targets["so so"] == [0.0, 1.0, 0.0]
@@ -161,7 +173,7 @@ def test_a_source_that_lacks_classes_says_nothing_of_them() -> None:
 def test_rules_say_nothing_of_the_classes_between() -> None:
     rows = StageRows(passes={"whole": 1.0}, rules=32)
 
-    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+    drawn = draw(THREE, rows)
 
     made = drawn.targets[4:].tolist()
     assert made.count([1.0, LEFT_OUT, 0.0]) == made.count([0.0, LEFT_OUT, 1.0]) == 16
@@ -179,14 +191,7 @@ def test_the_teacher_fills_what_labels_do_not_say() -> None:
 def test_labels_count_by_how_far_the_teacher_agrees() -> None:
     rows = StageRows(passes={"whole": 1.0, "two": 1.0}, soft=0.5, agreement=True)
 
-    drawn = draw_rows(
-        THREE,
-        rows,
-        undo_penn_share=0.0,
-        seed=0,
-        teach=teach_three,
-        fits_teacher=lambda _: True,
-    )
+    drawn = draw(THREE, rows, teach=teach_three)
 
     targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
     # "whole": 3 of 4 agree, by chance 1/16 + 2/16 + 2/16: kappa is 7/11, and labels count 7/22.
@@ -219,15 +224,7 @@ def test_the_expert_shares_what_the_teacher_leaves_to_its_classes() -> None:
         heard.extend(texts)
         return np.array([[0.75, LEFT_OUT, 0.25]] * len(texts), np.float32)
 
-    drawn = draw_rows(
-        pool,
-        rows,
-        undo_penn_share=0.0,
-        seed=0,
-        teach=teach_more,
-        fits_teacher=lambda _: True,
-        ask_expert=ask_expert,
-    )
+    drawn = draw(pool, rows, teach=teach_more, ask_expert=ask_expert)
 
     assert sorted(heard) == ["This one is bad.", "awful", "fine"]
     targets = dict(zip(drawn.texts, drawn.targets.tolist(), strict=True))
@@ -239,7 +236,7 @@ def test_the_expert_shares_what_the_teacher_leaves_to_its_classes() -> None:
 def test_sentences_that_are_neither_have_the_class_between() -> None:
     rows = StageRows(passes={"whole": 1.0}, rules=32, templates=("behaviours", "neutral"))
 
-    drawn = draw_rows(THREE, rows, undo_penn_share=0.0, seed=0, teach=None)
+    drawn = draw(THREE, rows)
 
     made = drawn.targets[4:].tolist()
     assert made.count([0.0, 1.0, 0.0]) == 16

@@ -11,6 +11,7 @@ from model import load_predictor, open_checkpoint
 from model.files import digest
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.tiny_plans import PLAN, TinyPlan, write_plan
+from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.errors import RecipeError
 from training.plan.data import PlanData, read_plan_data
@@ -84,26 +85,6 @@ def test_what_is_measured_on_is_kept_out(tiny: TinyPlan, tmp_path: Path) -> None
     assert len(rest.pool.texts["bare"]) == len(whole.pool.texts["bare"]) - 1
 
 
-def test_the_checkpoint_has_three_classes(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-
-    assert main(tiny.command(output)) == 0
-
-    assert "  recall: negative " in capsys.readouterr().out
-    record = json.loads((output / "headlight.json").read_text())
-    assert record["labels"] == ["negative", "neutral", "positive"]
-    assert record["recipe"]["plan"]["sources"]["other"]["labels"] == ["negative", "positive"]
-    said = load_file(output.with_name("out.run") / "teacher-labels.safetensors")
-    assert said["probabilities"].shape[1] == 3
-    predictor = load_predictor(
-        open_checkpoint(output), device=torch.device("cpu"), dtype=torch.float32
-    )
-    (prediction,) = predictor.predict([predictor.encode("the film was plain")])
-    assert list(prediction.probabilities) == ["negative", "neutral", "positive"]
-
-
 def test_a_source_without_some_class_holds_nothing_out(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     text = TEXT.replace('labels = ["negative", "positive"]\n', "hold_out = 5\n\\0", 1)
@@ -139,13 +120,14 @@ def with_expert(tiny: TinyPlan, tmp_path: Path, *, sha256: str) -> list[str]:
 
 
 def test_an_expert_of_two_classes_reads_the_sources_it_is_told(
-    tiny: TinyPlan, tmp_path: Path
+    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expert = tiny_checkpoint(tmp_path / "expert", seed=5)
     words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
 
     assert main([*words, "--expert", str(expert)]) == 0
 
+    assert "  recall: negative " in capsys.readouterr().out
     said = load_file(tmp_path / "out.run" / "expert-labels.safetensors")
     network = load_predictor(
         open_checkpoint(expert), device=torch.device("cpu"), dtype=torch.float32
@@ -161,39 +143,31 @@ def test_an_expert_of_two_classes_reads_the_sources_it_is_told(
     assert torch.allclose(said["probabilities"][places], expected, atol=1e-5)
     record = json.loads((tmp_path / "out" / "headlight.json").read_text())
     assert record["recipe"]["plan"]["expert"]["name"] == "tiny expert"
+    assert record["recipe"]["plan"]["sources"]["other"]["labels"] == ["negative", "positive"]
+    assert record["labels"] == ["negative", "neutral", "positive"]
+    said = load_file(tmp_path / "out.run" / "teacher-labels.safetensors")
+    assert said["probabilities"].shape[1] == 3
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("labels", "given", "fault"),
     [
-        ([], "--plan needs --expert too"),
-        (["--expert", "{student}"], "model.safetensors has the SHA-256 "),
+        (("negative", "positive"), "", "--plan needs --expert too"),
+        (("negative", "positive"), "student", "model.safetensors has the SHA-256 "),
+        (("bad", "good"), "expert", "expert has the label bad, the plan has negative, neutral, "),
     ],
 )
 def test_an_expert_that_does_not_fit_is_told(
     tiny: TinyPlan,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
+    refusal: Refusal,
+    labels: tuple[str, ...],
+    given: str,
     fault: str,
 ) -> None:
-    words = with_expert(tiny, tmp_path, sha256="0" * 64)
-
-    assert main([*words, *(option.format(student=tiny.student) for option in options)]) == 1
-
-    assert fault in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_expert_of_other_classes_is_told(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expert = tiny_checkpoint(tmp_path / "expert", config=tiny_config(labels=("bad", "good")))
+    expert = tiny_checkpoint(tmp_path / "expert", seed=5, config=tiny_config(labels=labels))
     words = with_expert(tiny, tmp_path, sha256=digest(expert / "model.safetensors"))
+    folders = {"": [], "student": [str(tiny.student)], "expert": [str(expert)]}[given]
 
-    assert main([*words, "--expert", str(expert)]) == 1
-
-    error = capsys.readouterr().err
-    assert (
-        f"--expert: {expert} has the label bad, the plan has negative, neutral, positive" in error
-    )
+    assert fault in refusal([*words, *(w for folder in folders for w in ("--expert", folder))])
+    assert not (tmp_path / "out").exists()

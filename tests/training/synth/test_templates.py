@@ -13,40 +13,21 @@ from training.plan.plan import StageRows
 from training.plan.pool import Pool, draw_rows
 from training.synth.templates import make_examples, make_group_sets, read_templates
 
-KINDS = {
-    "plain",
-    "negation near",
-    "negation far",
-    "change of mind",
-    "whose opinion",
-    "answers",
-    "people",
-    "weighing",
-}
 
-
-def test_as_many_of_each_kind_and_label() -> None:
-    examples = make_examples(800, seed=0)
+@pytest.mark.parametrize(
+    ("name", "kinds", "labels"),
+    [
+        ("behaviours", 8, {True, False}),
+        ("everyday", 9, {True, False}),
+        ("neutral", 8, {None}),
+    ],
+)
+def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool | None]) -> None:
+    examples = make_examples(50 * kinds * len(labels), seed=0, name=name)
 
     counts = Counter((example.kind, example.positive) for example in examples)
-    assert counts == {(kind, positive): 50 for kind in KINDS for positive in (True, False)}
-
-
-def test_everyday_sentences_of_nine_kinds() -> None:
-    examples = make_examples(1800, seed=0, name="everyday")
-
-    counts = Counter((example.kind, example.positive) for example in examples)
-    assert len(counts) == 18
-    assert set(counts.values()) == {100}
-
-
-def test_neutral_sentences_of_eight_kinds() -> None:
-    examples = make_examples(1600, seed=0, name="neutral")
-
-    counts = Counter((example.kind, example.positive) for example in examples)
-    assert len(counts) == 8
-    assert {positive for _, positive in counts} == {None}
-    assert set(counts.values()) == {200}
+    assert counts == {(kind, label): 50 for kind, _ in counts for label in labels}
+    assert len(counts) == kinds * len(labels)
 
 
 @pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])

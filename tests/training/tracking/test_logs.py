@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.tiny_runs import ROOT
 from training.__main__ import main
 from training.tracking.logs import Target, parse_target
 
@@ -45,15 +44,4 @@ def test_another_target_is_refused(
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
         f"headlight-train fit: argument --log-to: {told}; see headlight-train fit --help\n"
-    )
-
-
-def test_a_plan_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = ROOT / "training" / "plan" / "recipes" / "default.toml"
-    typed = ["fit", "--plan", str(plan), "--output", str(tmp_path / "out"), "--log-to", "mlflow"]
-
-    assert main(typed) == 1
-
-    assert capsys.readouterr().err == (
-        "headlight-train: --log-to is for one run, and a --plan has several: leave it out\n"
     )

@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tests.training.tiny_runs import arguments, signal_after
+from tests.training.tiny_runs import Refusal, arguments, signal_after
 from training.__main__ import main
 
 EPOCH = (
@@ -130,15 +130,10 @@ def test_folds_and_the_checkpoint_are_runs_of_their_own(tmp_path: Path) -> None:
         assert accuracy == pytest.approx(fold["accuracy"], rel=1e-6)
 
 
-def test_a_folder_that_cannot_be_written_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, refusal: Refusal) -> None:
     place = tmp_path / "file"
     place.write_text("")
 
-    assert main(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == 1
-
-    assert capsys.readouterr().err == (
-        f"headlight-train: --log-to tensorboard: {place / 'out'} cannot be written: Not a "
-        "directory\n"
+    assert refusal(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == (
+        f"--log-to tensorboard: {place / 'out'} cannot be written: Not a directory"
     )
