@@ -155,23 +155,6 @@ def test_a_request_that_fails_releases_its_bytes(run: Run) -> None:
     run(work())
 
 
-def test_clients_that_do_not_read_take_no_more_than_the_limit(run: Run) -> None:
-    app = Sized()
-
-    async def work() -> None:
-        async with serving(app) as served:
-            for _ in range(10):
-                await ask_without_reading(served, get(f"/{SIZE}"))
-            await until(lambda: served.state.total_requests == 10)
-            assert app.taken == 2 * SIZE  # each needs a little more while it is made
-            assert len(app.refused) == 8
-            small = await served.connect()
-            await small.say(get("/60000", b"Connection: close"))
-            assert (await small.hear()).endswith(b"x" * 60_000)
-
-    run(work())
-
-
 def test_a_pipeline_of_large_answers_has_budget_for_one(run: Run) -> None:
     app = Sized()
 

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from model import Encoding, Prediction
-from service.errors import DrainingError, InternalError, OverloadedError
+from service.errors import InternalError, OverloadedError
 from service.inference.work_items import Job
 from tests.service.queueing import HOLDING, Setting, encoding, run
 
@@ -156,23 +156,5 @@ def test_a_job_that_fails_answers_its_request_and_drops_the_rest() -> None:
         assert made == ["bad", "next"]
         assert setting.value("headlight_forward_failures_total") == 1
         assert [type(error) for error in setting.passes if error is not None] == [ValueError]
-
-    run(work())
-
-
-def test_closing_answers_who_waits_for_jobs() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=4)
-        made: list[str] = []
-        async with setting.held():
-            jobs = [gradient_job(made, "never", 4) for _ in range(3)]
-            waiting = asyncio.create_task(setting.batcher.run(jobs))
-            await asyncio.sleep(0)
-            closing = asyncio.create_task(setting.close())
-            await asyncio.sleep(0)
-        await closing
-        with pytest.raises(DrainingError):
-            await waiting
-        assert made == []
 
     run(work())

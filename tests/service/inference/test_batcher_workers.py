@@ -2,16 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from unittest import mock
 
-from model import AttentionOptions, Encoding, Explanation, Prediction
+import pytest
+
+from model import AttentionOptions, Explanation
 from service.inference.admission import ClientId
 from service.inference.work_items import Job
-from tests.service.queueing import Setting, encoding, label_of, prediction, run
+from tests.service.queueing import Setting, encoding, label_of, run
 
 
-def test_as_many_passes_run_at_once_as_there_are_workers() -> None:
+@pytest.mark.parametrize("cores", [None, 1])
+def test_as_many_passes_run_at_once_as_there_are_workers(cores: int | None) -> None:
+    """Also on a device that computes apart, with its one core."""
     meeting = threading.Barrier(3, timeout=20)
 
     def meet(number: int, explanation: Explanation) -> str:
@@ -19,9 +21,9 @@ def test_as_many_passes_run_at_once_as_there_are_workers() -> None:
         return label_of(number, explanation)
 
     async def work() -> None:
-        setting = Setting(workers=3)
+        setting = Setting(workers=3, cores=cores)
         # Too long to share a pass.
-        questions = [AttentionOptions(encoding(number, 10)) for number in (50, 51, 52)]
+        questions = [AttentionOptions(encoding(number, 300)) for number in (50, 51, 52)]
         labels = await asyncio.gather(
             *(setting.batcher.explain([each], meet) for each in questions)
         )
@@ -41,40 +43,11 @@ def test_what_waits_is_shared_among_the_workers() -> None:
     assert max(run(work())) == 20
 
 
-def test_on_a_device_that_computes_apart_three_stages_overlap() -> None:
-    """One worker prepares a batch, one computes, one writes answers: all at once."""
-    meeting = threading.Barrier(3, timeout=20)
-    device = threading.Lock()
-    numbers = iter(range(3))
-
-    def stages(encodings: Sequence[Encoding]) -> list[Prediction]:
-        number = next(numbers)
-        if number == 2:
-            meeting.wait()  # prepares; breaks unless the others are in the stages below
-        with device:
-            if number == 1:
-                meeting.wait()  # computes
-        if number == 0:
-            meeting.wait()  # writes
-        return [prediction(text) for text in encodings]
-
-    async def work() -> None:
-        setting = Setting(workers=3, cores=1)
-        with mock.patch.object(setting.recorder, "classify", stages):
-            labels = await asyncio.gather(
-                *(setting.batcher.predict([encoding(20 + number, 10)]) for number in range(3))
-            )
-        assert labels == [[prediction(encoding(20 + number, 10))] for number in range(3)]
-        assert set(setting.threads) == {1}
-        await setting.close()
-
-    run(work())
-
-
 def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() -> None:
     async def work() -> list[int]:
         setting = Setting(max_batch_tokens=1000, workers=3, cores=1)
         await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
+        assert set(setting.threads) == {1}
         await setting.close()
         return [len(batch) for batch in setting.recorder.batches]
 
@@ -116,44 +89,3 @@ def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
     *heavy, light = run(work())
     assert light == [30]
     assert {identity for batch in heavy for identity in batch} < set(range(20, 26))
-
-
-def test_the_express_worker_leaves_to_free_workers_what_they_can_compute() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
-        recorder = setting.recorder
-        recorder.gate.clear()
-        waiting = [
-            asyncio.create_task(setting.batcher.predict([encoding(20 + number, 100)]))
-            for number in range(2)
-        ]
-        for _ in range(2):
-            assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        # Both workers are busy with light passes, which soon end.
-        waiting.append(asyncio.create_task(setting.batcher.predict([encoding(30, 10)])))
-        assert not await asyncio.to_thread(recorder.entered.acquire, timeout=0.3)
-        recorder.gate.set()
-        await asyncio.gather(*waiting)
-        await setting.close()
-
-    run(work())
-
-
-def test_without_short_texts_all_workers_take_long_ones() -> None:
-    meeting = threading.Barrier(2, timeout=20)
-
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, workers=2)
-        answer = setting.recorder.classify
-
-        def meet(encodings: Sequence[Encoding]) -> list[Prediction]:
-            meeting.wait()  # breaks unless both are in their passes
-            return answer(encodings)
-
-        with mock.patch.object(setting.recorder, "classify", meet):
-            await asyncio.gather(
-                *(setting.batcher.predict([encoding(20 + number, 300)]) for number in range(2))
-            )
-        await setting.close()
-
-    run(work())

@@ -24,6 +24,8 @@ from service.inference.engine import Engine
 from service.inference.work_items import Job
 from service.metrics import Metrics
 from tests.matching import exactly
+from tests.service.connections import until
+from tests.service.queueing import run
 
 Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
@@ -59,17 +61,6 @@ def make(
         watchdog_seconds=watchdog_seconds,
         metrics=Metrics([]),
     )
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs on an event loop, and never for ever."""
-    asyncio.run(asyncio.wait_for(work, 30))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits until something holds."""
-    while not condition():  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
@@ -370,21 +361,6 @@ def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(predictor: P
     run(work())
 
 
-def test_threads_that_launch_kernels_are_not_niced(predictor: Predictor) -> None:
-    async def work() -> None:
-        engine = make(lambda: predictor, kind=Fragile)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        seen: list[int] = []
-        await engine.run(
-            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
-        )
-        await engine.close()
-        assert seen == [os.getpriority(os.PRIO_PROCESS, threading.get_native_id())]
-
-    run(work())
-
-
 def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     async def work() -> None:
         loading = make(lambda: predictor)
@@ -408,9 +384,14 @@ def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     run(work())
 
 
-def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor) -> None:
+@pytest.mark.parametrize("kind", [CpuBackend, Fragile])
+def test_its_threads_give_way_and_what_stays_is_no_garbage(
+    predictor: Predictor, kind: type[CpuBackend]
+) -> None:
+    """Unless the threads launch kernels, as those of `Fragile`."""
+
     async def work() -> None:
-        engine = make(lambda: predictor)
+        engine = make(lambda: predictor, kind=kind)
         engine.start()
         await until(lambda: engine.fault is None)
         seen: list[int] = []
@@ -419,7 +400,8 @@ def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor)
         )
         await engine.close()
         own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        assert seen == [max(own, 10) if sys.platform == "linux" else own]
+        gives_way = kind is CpuBackend and sys.platform == "linux"
+        assert seen == [max(own, 10) if gives_way else own]
         assert own == os.getpriority(os.PRIO_PROCESS, os.getpid())
 
     gc.unfreeze()
@@ -447,5 +429,41 @@ def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
             with pytest.raises(DrainingError, match="does not end"):
                 await waiting
             release.set()
+
+    run(work())
+
+
+def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
+    predictor: Predictor,
+) -> None:
+    release = threading.Event()
+
+    async def work() -> None:
+        engine = make(lambda: predictor, watchdog_seconds=1.0)
+        assert engine.backlog_seconds(full=0.5) == 0  # it loads
+        engine.start()
+        await until(lambda: engine.fault is None)
+        assert engine.backlog_seconds(full=0.5) == 0
+        text = engine.predictor.encode("good")
+
+        def hold(*arguments: object, **options: object) -> object:
+            release.wait(20)
+            return collate(*arguments, **options)  # type: ignore[arg-type]
+
+        with mock.patch.object(base_module, "collate", side_effect=hold):
+            waiting = asyncio.create_task(engine.predict([text]))
+            await until(lambda: engine.backlog_seconds(full=0.5) > 0)
+            first = engine.backlog_seconds(full=0.5)
+            assert first <= 0.5
+            await until(lambda: engine.backlog_seconds(full=0.5) > first)
+            await until(lambda: engine.backlog_seconds(full=0.5) == 0.5)
+            waiting.cancel()  # nobody waits any more, and the worker is still lost
+            await until(lambda: engine.stuck is not None)
+            assert engine.backlog_seconds(full=0.5) == 0.5
+            release.set()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await until(lambda: engine.backlog_seconds(full=0.5) == 0)
+        assert engine.fault is None
+        await engine.close()
 
     run(work())

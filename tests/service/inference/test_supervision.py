@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -17,6 +17,7 @@ from service.inference.work_items import Job
 from service.inference.workers import Workers
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
+from tests.service.connections import until
 from tests.service.queueing import Setting, encoding, prediction, run
 
 events = st.lists(
@@ -52,12 +53,6 @@ def test_a_worker_may_end_now_and_then_but_not_again_and_again() -> None:
 
 class Panic(BaseException):
     """What is no Exception."""
-
-
-async def settle(condition: Callable[[], bool]) -> None:
-    """Waits until something holds."""
-    while not condition():  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.001)
 
 
 def test_the_texts_of_a_worker_that_ends_are_answered_and_the_next_worker_goes_on() -> None:
@@ -123,7 +118,7 @@ def test_whatever_ends_a_worker_nobody_waits_for_ever(
             for number, answer in enumerate(answers):
                 if not isinstance(answer, InternalError):
                     assert answer == [prediction(encoding(20 + number, 2))]
-            await settle(lambda: not failing.is_set())
+            await until(lambda: not failing.is_set())
             texts = [encoding(40 + number, 3) for number in range(20)]
             assert await setting.batcher.predict(texts) == [prediction(text) for text in texts]
         assert setting.lost == []
@@ -144,7 +139,7 @@ def test_a_worker_that_ends_again_and_again_is_given_up_and_all_who_wait_are_tol
             assert setting.lost == []
             with pytest.raises(InternalError):
                 await setting.batcher.predict([encoding(20)])
-        await settle(lambda: bool(setting.lost))
+        await until(lambda: bool(setting.lost))
         waiting = asyncio.create_task(setting.batcher.predict([encoding(21)]))
         await asyncio.sleep(0)
         setting.batcher.give_up("It is over.")
@@ -164,7 +159,7 @@ def test_an_executor_without_threads_cannot_replace_a_worker() -> None:
         setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
         with pytest.raises(InternalError):
             await setting.batcher.predict([encoding(20)])
-        await settle(lambda: bool(setting.lost))
+        await until(lambda: bool(setting.lost))
         await setting.close()
 
     run(work())
