@@ -1,6 +1,5 @@
 """What is counted, and how it is shown."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -113,20 +112,17 @@ def test_only_a_request_with_a_trace_leaves_an_exemplar() -> None:
 
 
 @pytest.mark.parametrize("trace", [None, TRACE])
-def test_the_trace_of_a_request_is_read_from_its_scope(
+async def test_the_trace_of_a_request_is_read_from_its_scope(
     checkpoint_folder: Path, trace: str | None
 ) -> None:
     app = application(checkpoint_folder)
     metrics: Metrics = app.state.headlight.metrics
 
-    async def ask() -> None:
-        transport = httpx.ASGITransport(traced(app, trace))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            assert (await client.get("/health/live")).status_code == 200
-            assert (await client.get("/health/ready")).status_code == 503
-            assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
-
-    asyncio.run(ask())
+    transport = httpx.ASGITransport(traced(app, trace))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.get("/health/live")).status_code == 200
+        assert (await client.get("/health/ready")).status_code == 503
+        assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
     expected = (
         []
         if trace is None

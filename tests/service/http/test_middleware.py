@@ -191,7 +191,7 @@ def test_a_client_that_left_is_counted_as_499(checkpoint_folder: Path) -> None:
     assert registry.get_sample_value("headlight_requests_total", labels) == 1
 
 
-def test_two_large_bodies_at_most_are_parsed_at_once(checkpoint_folder: Path) -> None:
+async def test_two_large_bodies_at_most_are_parsed_at_once(checkpoint_folder: Path) -> None:
     """Each takes memory; by default asyncio would run more of them on more cores."""
     app = application(checkpoint_folder)
     running: list[int] = []
@@ -203,15 +203,12 @@ def test_two_large_bodies_at_most_are_parsed_at_once(checkpoint_folder: Path) ->
             two_run.set()
         go_on.wait(60)
 
-    async def work() -> None:
-        async with app.router.lifespan_context(app):
-            held = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(5)]
-            await asyncio.sleep(0)  # they begin
-            two_run.wait(60)
-            await asyncio.sleep(0.1)
-            assert len(running) == 2
-            go_on.set()
-            await asyncio.gather(*held)
-
-    asyncio.run(work())
+    async with app.router.lifespan_context(app):
+        held = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(5)]
+        await asyncio.sleep(0)  # they begin
+        two_run.wait(60)
+        await asyncio.sleep(0.1)
+        assert len(running) == 2
+        go_on.set()
+        await asyncio.gather(*held)
     assert len(running) == 5

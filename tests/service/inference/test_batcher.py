@@ -91,97 +91,93 @@ def _check_batches(setting: Setting, max_batch_tokens: int) -> None:
         seen |= set(identities)
 
 
-def test_a_large_request_is_spread_and_sorted_so_that_little_is_padding() -> None:
-    async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=6)
-        texts = [encoding(20 + place, length) for place, length in enumerate((6, 1, 2, 1, 3, 3, 9))]
-        answers = await setting.batcher.predict(texts)
-        assert answers == [prediction(text) for text in texts]
-        await setting.close()
-        return [[len(text.input_ids) for text in batch] for batch in setting.recorder.batches]
-
-    assert run(work()) == [[1, 1, 2], [3, 3], [6], [9]]
-
-
-def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1)
-        async with setting.held():
-            waiting = [
-                asyncio.create_task(setting.batcher.predict([encoding(20 + number)]))
-                for number in range(5)
-            ]
-            await asyncio.sleep(0)
-            closing = asyncio.create_task(setting.close())
-            await asyncio.sleep(0)
-        await closing
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(result) for result in results] == [DrainingError] * 5
-        assert {getattr(result, "retry_after", None) for result in results} == {1}
-        assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one that runs
-        with pytest.raises(DrainingError) as refused:
-            await setting.batcher.predict([encoding(30)])
-        assert refused.value.retry_after == 1
-        assert setting.value("headlight_queue_tokens") == 0
-
-    run(work())
+async def test_a_large_request_is_spread_and_sorted_so_that_little_is_padding() -> None:
+    setting = Setting(max_batch_tokens=6)
+    texts = [encoding(20 + place, length) for place, length in enumerate((6, 1, 2, 1, 3, 3, 9))]
+    answers = await setting.batcher.predict(texts)
+    assert answers == [prediction(text) for text in texts]
+    await setting.close()
+    assert [[len(text.input_ids) for text in batch] for batch in setting.recorder.batches] == [
+        [1, 1, 2],
+        [3, 3],
+        [6],
+        [9],
+    ]
 
 
-def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short() -> None:
-    async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=3)
-        async with setting.held():
-            now = asyncio.get_running_loop().time()
-            plans = [([20] * 6, now + 0.01), *(([21], now + 1000.0) for _ in range(6))]
-            waiting = [
-                asyncio.create_task(
-                    setting.batcher.predict([encoding(text) for text in texts], deadline=deadline)
-                )
-                for texts, deadline in plans
-            ]
-            await asyncio.sleep(0.02)
-        await asyncio.gather(*waiting)
-        await setting.close()
-        return [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches]
+async def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
+    setting = Setting(max_batch_tokens=1)
+    async with setting.held():
+        waiting = [
+            asyncio.create_task(setting.batcher.predict([encoding(20 + number)]))
+            for number in range(5)
+        ]
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(setting.close())
+        await asyncio.sleep(0)
+    await closing
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [DrainingError] * 5
+    assert {getattr(result, "retry_after", None) for result in results} == {1}
+    assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one that runs
+    with pytest.raises(DrainingError) as refused:
+        await setting.batcher.predict([encoding(30)])
+    assert refused.value.retry_after == 1
+    assert setting.value("headlight_queue_tokens") == 0
 
+
+async def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short() -> None:
     # After each batch that is urgent, the others have one.
-    assert run(work()) == [[HOLDING], [20] * 3, [21] * 3, [20] * 3, [21] * 3]
+    setting = Setting(max_batch_tokens=3)
+    async with setting.held():
+        now = asyncio.get_running_loop().time()
+        plans = [([20] * 6, now + 0.01), *(([21], now + 1000.0) for _ in range(6))]
+        waiting = [
+            asyncio.create_task(
+                setting.batcher.predict([encoding(text) for text in texts], deadline=deadline)
+            )
+            for texts, deadline in plans
+        ]
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*waiting)
+    await setting.close()
+    assert [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches] == [
+        [HOLDING],
+        [20] * 3,
+        [21] * 3,
+        [20] * 3,
+        [21] * 3,
+    ]
 
 
-def test_the_age_of_the_oldest_request_that_waits() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=4)
-        assert setting.value("headlight_queue_oldest_seconds") == 0
-        async with setting.held():
-            before = setting.value("headlight_queue_oldest_seconds")
-            assert before is not None
-            later = asyncio.create_task(setting.batcher.predict([encoding(20, 4)]))
-            await asyncio.sleep(0.02)
-            age = setting.value("headlight_queue_oldest_seconds")
-            assert age is not None
-            assert age >= before + 0.02  # of the first, not of the one that came later
-            assert setting.value("headlight_queue_requests") == 2
-            later.cancel()
-            await asyncio.gather(later, return_exceptions=True)
-            assert setting.value("headlight_queue_requests") == 1
-            assert setting.value("headlight_queue_tokens") == 1
-        assert setting.value("headlight_queue_oldest_seconds") == 0
-        await setting.close()
-
-    run(work())
+async def test_the_age_of_the_oldest_request_that_waits() -> None:
+    setting = Setting(max_batch_tokens=4)
+    assert setting.value("headlight_queue_oldest_seconds") == 0
+    async with setting.held():
+        before = setting.value("headlight_queue_oldest_seconds")
+        assert before is not None
+        later = asyncio.create_task(setting.batcher.predict([encoding(20, 4)]))
+        await asyncio.sleep(0.02)
+        age = setting.value("headlight_queue_oldest_seconds")
+        assert age is not None
+        assert age >= before + 0.02  # of the first, not of the one that came later
+        assert setting.value("headlight_queue_requests") == 2
+        later.cancel()
+        await asyncio.gather(later, return_exceptions=True)
+        assert setting.value("headlight_queue_requests") == 1
+        assert setting.value("headlight_queue_tokens") == 0
+    assert setting.value("headlight_queue_oldest_seconds") == 0
+    await setting.close()
 
 
 @pytest.mark.parametrize(("computes", "padding"), [(True, 3), (False, 0)])
-def test_padding_is_counted_where_it_is_computed(padding: int, *, computes: bool) -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=10, computes_padding=computes)
-        async with setting.held():
-            texts = [encoding(20, 5), encoding(21, 2)]
-            waiting = asyncio.create_task(setting.batcher.predict(texts))
-            await asyncio.sleep(0)
-        assert len(await waiting) == 2
-        assert setting.value("headlight_padding_tokens_total") == padding
-        assert setting.value("headlight_batch_fill_ratio_sum") == pytest.approx(0.1 + 1.0)
-        await setting.close()
-
-    run(work())
+async def test_padding_is_counted_where_it_is_computed(padding: int, *, computes: bool) -> None:
+    setting = Setting(max_batch_tokens=10, computes_padding=computes)
+    async with setting.held():
+        texts = [encoding(20, 5), encoding(21, 2)]
+        waiting = asyncio.create_task(setting.batcher.predict(texts))
+        await asyncio.sleep(0)
+    assert len(await waiting) == 2
+    assert setting.value("headlight_padding_tokens_total") == padding
+    assert setting.value("headlight_batch_fill_ratio_sum") == pytest.approx(0.1 + 1.0)
+    await setting.close()
