@@ -1,21 +1,26 @@
-"""The event loops that the service runs on."""
+"""Runs tests that are coroutines, each on an event loop of its own."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import inspect
 
 import pytest
-import uvloop
 
-from tests.service.connections import Run
+SECONDS = 120.0  # far more than a test takes on a busy machine
 
 
-@pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a test on one event loop and the other."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a coroutine, on the event loop that the test is parametrized with, if any."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = pyfuncitem.funcargs
 
-    def run(work: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(work)
+    async def work() -> None:
+        async with asyncio.timeout(SECONDS):
+            await pyfuncitem.obj(
+                **{name: given[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+            )
 
-    return run
+    with asyncio.Runner(loop_factory=given.get("event_loop_factory")) as runner:
+        runner.run(work())
+    return True

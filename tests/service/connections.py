@@ -5,7 +5,7 @@ So a test can see what another process would hide: what waits, and what is in me
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,6 @@ from service.http.protocol import HttpProtocol
 
 PATIENCE = 30.0
 NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass

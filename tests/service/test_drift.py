@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from model import Encoding, Prediction, open_checkpoint
-from model.checkpoint.baseline import SCORE_BOUNDS
 from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest
 
@@ -62,35 +59,6 @@ def test_a_text_adds_one_to_its_ranges(folder: Path) -> None:
         ("answer_tokens_total",): 526,
         ("unknown_tokens_total",): 3,
     }
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["negative", "positive"]),
-            st.floats(0.5, 1.0) | st.sampled_from(SCORE_BOUNDS),
-            st.integers(1, 600),
-            st.booleans(),
-        ),
-        max_size=20,
-    )
-)
-def test_nothing_is_lost_or_counted_twice(
-    folder: Path, texts: list[tuple[str, float, int, bool]]
-) -> None:
-    counts = AnswerCounts(open_checkpoint(folder))
-    for label, score, length, cut in texts:
-        encoding = Encoding([2] * length, truncated=cut)
-        counts.observe([([encoding], answer(label, score, length, truncated=cut))])
-    found = shown(counts)
-
-    for label in ("negative", "positive"):
-        total = sum(value for key, value in found.items() if key[:2] == ("answers_total", label))
-        assert total == sum(each[0] == label for each in texts)
-    lengths = sum(value for key, value in found.items() if key[0] == "answer_lengths_total")
-    assert lengths == len(texts)
-    assert found["truncated_answers_total",] == sum(each[3] for each in texts)
-    assert found["answer_tokens_total",] == sum(each[2] for each in texts)
 
 
 def test_the_ranges_are_those_of_the_baseline(tmp_path: Path) -> None:

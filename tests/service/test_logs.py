@@ -119,31 +119,27 @@ def messages(lines: list[str]) -> list[str]:
     return [line.partition(": ")[2] for line in lines]
 
 
-def test_lines_of_one_round_of_the_event_loop_are_written_together(
+async def test_lines_of_one_round_of_the_event_loop_are_written_together(
     written: list[list[str]],
 ) -> None:
-    async def answer_many() -> None:
-        for number in range(3):
-            log_request(route="/predict", status=200 + number)
-        assert written == []
-        await asyncio.sleep(0)
-        log_request(route="/model", status=200)
-        await asyncio.sleep(0)
-
-    asyncio.run(answer_many())
+    for number in range(3):
+        log_request(route="/predict", status=200 + number)
+    assert written == []
+    await asyncio.sleep(0)
+    log_request(route="/model", status=200)
+    await asyncio.sleep(0)
     assert [messages(lines) for lines in written] == [
         [f"request route=/predict status={status}" for status in (200, 201, 202)],
         ["request route=/model status=200"],
     ]
 
 
-def test_a_warning_is_written_at_once_behind_what_came_before(written: list[list[str]]) -> None:
-    async def warn() -> None:
-        log_request(status=200)
-        logging.getLogger("headlight.test").warning("careful")
-        assert [messages(lines) for lines in written] == [["request status=200", "careful"]]
-
-    asyncio.run(warn())
+async def test_a_warning_is_written_at_once_behind_what_came_before(
+    written: list[list[str]],
+) -> None:
+    log_request(status=200)
+    logging.getLogger("headlight.test").warning("careful")
+    assert [messages(lines) for lines in written] == [["request status=200", "careful"]]
     assert len(written) == 1
 
 

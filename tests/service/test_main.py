@@ -49,7 +49,6 @@ WRONG = [
         "is key, but no key is set: set HEADLIGHT_API_KEYS or HEADLIGHT_API_KEYS_FILE, or choose "
         "open or off",
     ),
-    ("PORT", "65536", "must be at most 65535, got '65536'"),
 ]
 
 
@@ -105,14 +104,6 @@ def test_a_checkpoint_that_cannot_be_read(refuse: Refuse, tmp_path: Path) -> Non
     assert refuse(checkpoint=folder) == (
         "headlight-serve: 1 setting is wrong:\n"
         f"  --checkpoint: {folder}: cannot be read: File name too long\n"
-    )
-
-
-def test_the_queue_must_hold_the_largest_request(refuse: Refuse) -> None:
-    assert refuse("--max-queue-tokens", "8191") == (
-        "headlight-serve: 1 setting is wrong:\n"
-        "  --max-queue-tokens: is 8191, but a request may have 256 sentences of 32 tokens: "
-        "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
     )
 
 

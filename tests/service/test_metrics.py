@@ -1,6 +1,5 @@
 """What is counted, and how it is shown."""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -113,22 +112,25 @@ def test_only_a_request_with_a_trace_leaves_an_exemplar() -> None:
 
 
 @pytest.mark.parametrize("trace", [None, TRACE])
-def test_the_trace_of_a_request_is_read_from_its_scope(
+async def test_the_trace_of_a_request_is_read_from_its_scope(
     checkpoint_folder: Path, trace: str | None
 ) -> None:
     app = application(checkpoint_folder)
     metrics: Metrics = app.state.headlight.metrics
 
-    async def ask() -> None:
-        transport = httpx.ASGITransport(traced(app, trace))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            assert (await client.get("/health/live")).status_code == 200
-            assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
-
-    asyncio.run(ask())
-    expected = [] if trace is None else [("/predict", trace), ("/health/live", trace)]
+    transport = httpx.ASGITransport(traced(app, trace))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.get("/health/live")).status_code == 200
+        assert (await client.get("/health/ready")).status_code == 503
+        assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
+    expected = (
+        []
+        if trace is None
+        else [(route, trace) for route in ("/predict", "/health/live", "/health/ready")]
+    )
     assert [(route, labels["trace_id"]) for route, labels, _ in exemplars(metrics)] == expected
-    # The model never loads here. The probe is answered, the request refused.
+    # The model never loads here. Probes are answered, the request is refused.
+    assert value(metrics, "headlight_problems_total", {"type": "not-ready"}) == 2
     refused = {"reason": "not_ready"}
     assert value(metrics, "headlight_refused_requests_total", refused) == 1
 
@@ -142,18 +144,3 @@ def traced(app: ASGIApp, trace: str | None) -> ASGIApp:
         await app(scope, receive, send)
 
     return call
-
-
-def test_probes_of_a_replica_that_loads_are_not_refused_requests(checkpoint_folder: Path) -> None:
-    app = application(checkpoint_folder)
-    metrics: Metrics = app.state.headlight.metrics
-
-    async def ask() -> None:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            assert (await client.get("/health/ready")).status_code == 503
-
-    asyncio.run(ask())
-    assert value(metrics, "headlight_problems_total", {"type": "not-ready"}) == 1
-    refused = {"reason": "not_ready"}
-    assert value(metrics, "headlight_refused_requests_total", refused) == 0

@@ -61,63 +61,51 @@ def request_of(connection: Connection | None) -> Request:
 
 
 @pytest.mark.parametrize("connection", [Connection(), None])
-def test_the_result_of_the_work_is_returned(connection: Connection | None) -> None:
-    async def wait() -> str:
-        work = Work()
-        asyncio.get_running_loop().call_soon(work.result.set_result, "done")
-        return await unless_gone(request_of(connection), work.run())
-
-    assert asyncio.run(wait()) == "done"
+async def test_the_result_of_the_work_is_returned(connection: Connection | None) -> None:
+    work = Work()
+    asyncio.get_running_loop().call_soon(work.result.set_result, "done")
+    assert (await unless_gone(request_of(connection), work.run())) == "done"
     assert connection is None or connection.call is None
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile", "with the result"])
-def test_work_for_a_client_that_leaves_is_cancelled(when: str) -> None:
-    async def wait() -> None:
-        work, connection = Work(), Connection()
-        loop = asyncio.get_running_loop()
-        if when == "before":
-            connection.lose()
-        else:
-            if when == "with the result":
-                loop.call_soon(work.result.set_result, "done")
-            loop.call_soon(connection.lose)
-        task = asyncio.current_task()
-        assert task is not None
-        with pytest.raises(ClientDisconnect):
-            await unless_gone(request_of(connection), work.run())
-        assert work.is_cancelled or when != "meanwhile"
-        assert connection.call is None
-        # The task goes on as if it had never been cancelled.
-        assert task.cancelling() == 0
-        await asyncio.sleep(0)
-
-    asyncio.run(wait())
-
-
-def test_a_deadline_is_no_client_that_left() -> None:
-    async def wait() -> None:
-        work, connection = Work(), Connection()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await unless_gone(request_of(connection), work.run())
-        assert work.is_cancelled
-        assert connection.call is None
-
-    asyncio.run(wait())
-
-
-def test_another_cancellation_finds_the_task_cancelled() -> None:
-    async def wait() -> None:
-        work, connection = Work(), Connection()
-        task = asyncio.ensure_future(unless_gone(request_of(connection), work.run()))
-        await asyncio.sleep(0)
-        task.cancel()
+async def test_work_for_a_client_that_leaves_is_cancelled(when: str) -> None:
+    work, connection = Work(), Connection()
+    loop = asyncio.get_running_loop()
+    if when == "before":
         connection.lose()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    else:
+        if when == "with the result":
+            loop.call_soon(work.result.set_result, "done")
+        loop.call_soon(connection.lose)
+    task = asyncio.current_task()
+    assert task is not None
+    with pytest.raises(ClientDisconnect):
+        await unless_gone(request_of(connection), work.run())
+    assert work.is_cancelled or when != "meanwhile"
+    assert connection.call is None
+    # The task goes on as if it had never been cancelled.
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)
 
-    asyncio.run(wait())
+
+async def test_a_deadline_is_no_client_that_left() -> None:
+    work, connection = Work(), Connection()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await unless_gone(request_of(connection), work.run())
+    assert work.is_cancelled
+    assert connection.call is None
+
+
+async def test_another_cancellation_finds_the_task_cancelled() -> None:
+    work, connection = Work(), Connection()
+    task = asyncio.ensure_future(unless_gone(request_of(connection), work.run()))
+    await asyncio.sleep(0)
+    task.cancel()
+    connection.lose()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 class Spent:

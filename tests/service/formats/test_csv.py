@@ -170,13 +170,3 @@ def test_no_text_is_a_formula_and_each_can_be_restored(tokens: list[str]) -> Non
     for delimiter in ",;\t|":
         cells = csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter)
         assert not [cell for row in cells for cell in row if cell[:1] in FORMULA]
-
-
-@pytest.mark.parametrize(
-    "text", ["good", "##s", "don't", "a=b", "x-y", '"', "[CLS]", "\u4e2d", "1"]
-)
-def test_usual_texts_stay_as_they_are(text: str) -> None:
-    view = view_of([text], np.ones((1, 1, 1, 1), np.float32))
-    (row,) = csv.reader(io.StringIO(bytes(csv_lines(view, 0)).decode("utf-8"), newline=""))
-
-    assert row == ["0", "9", "8", "0", "0", text, text, "1.00000000"]

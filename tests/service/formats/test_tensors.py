@@ -161,14 +161,6 @@ def test_values_that_are_written_already_are_kept() -> None:
     assert b'"data":[[9]]' in write_body({"id": "7"}, [output]).content
 
 
-@given(st.lists(texts, min_size=1, max_size=3), st.data())
-def test_a_truncated_tensor_is_refused(elements: list[str], data: st.DataObject) -> None:
-    whole = pack(*(each.encode() for each in elements))
-    size = data.draw(st.integers(0, len(whole) - 1))
-    fault = refused(read_bytes, whole[:size], (len(elements),), LOC)
-    assert fault.loc[:4] == ("body", *LOC)
-
-
 @given(st.lists(texts, max_size=3), st.binary(min_size=1))
 def test_bytes_too_many_are_refused(elements: list[str], more: bytes) -> None:
     whole = pack(*(each.encode() for each in elements)).tobytes() + more

@@ -21,7 +21,7 @@ from service.http.access import (
 )
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
-from tests.service.connections import Run, answer, get, serving
+from tests.service.connections import answer, get, serving
 
 
 def test_without_keys_anyone_is_admitted() -> None:
@@ -232,23 +232,20 @@ def test_only_addresses_are_taken(forwarded: list[str]) -> None:
 @pytest.mark.parametrize(
     ("networks", "forwarded"), [(("127.0.0.0/8",), True), (("10.0.0.0/8",), False), (None, False)]
 )
-def test_the_application_sees_the_address(
-    run: Run, networks: tuple[str, ...] | None, *, forwarded: bool
+async def test_the_application_sees_the_address(
+    networks: tuple[str, ...] | None, *, forwarded: bool
 ) -> None:
     seen: list[Scope] = []
 
-    async def work() -> None:
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            del receive
-            seen.append(scope)
-            await answer(send, b"/")
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        seen.append(scope)
+        await answer(send, b"/")
 
-        proxies = TrustedProxies(networks) if networks else None
-        async with serving(app, proxies=proxies) as served:
-            client = await served.connect()
-            await client.say(get("/", b"X-Forwarded-For: 192.0.2.1", b"Connection: close"))
-            await client.hear()
-            port = client.writer.get_extra_info("sockname")[1]
-            assert seen[0]["client"] == (("192.0.2.1", 0) if forwarded else ("127.0.0.1", port))
-
-    run(work())
+    proxies = TrustedProxies(networks) if networks else None
+    async with serving(app, proxies=proxies) as served:
+        client = await served.connect()
+        await client.say(get("/", b"X-Forwarded-For: 192.0.2.1", b"Connection: close"))
+        await client.hear()
+        port = client.writer.get_extra_info("sockname")[1]
+        assert seen[0]["client"] == (("192.0.2.1", 0) if forwarded else ("127.0.0.1", port))

@@ -58,46 +58,37 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
 
 
 @pytest.mark.parametrize("room", [1, 3])
-def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> None:
+async def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> None:
     queue = Queue(room)
 
-    async def work() -> list[bool]:
-        gate, metrics = make(queue)
-        refused = [gate.reject(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
-        count = metrics.requests.labels("/predict", "POST", "503")
-        assert count._value.get() == 6 - room
-        return refused
-
-    assert asyncio.run(work()) == [False] * room + [True] * (6 - room)
+    gate, metrics = make(queue)
+    refused = [gate.reject(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
+    count = metrics.requests.labels("/predict", "POST", "503")
+    assert count._value.get() == 6 - room
+    assert refused == [False] * room + [True] * (6 - room)
     assert queue.aheads == [*range(room), *[room] * (6 - room)]
 
 
-def test_a_new_round_counts_from_zero() -> None:
+async def test_a_new_round_counts_from_zero() -> None:
     queue = Queue(5)
 
-    async def work() -> None:
-        gate, _ = make(queue)
-        for _ in range(2):
-            assert gate.reject(b"POST", PATH, [], peer=PEER) is None
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+    gate, _ = make(queue)
+    for _ in range(2):
         assert gate.reject(b"POST", PATH, [], peer=PEER) is None
-
-    asyncio.run(work())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert gate.reject(b"POST", PATH, [], peer=PEER) is None
     assert queue.aheads == [0, 1, 0]
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
-    async def work() -> bytes:
-        gate, _ = make(Queue(0))
-        asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-        answer = gate.reject(b"POST", PATH, asked, peer=PEER, closes=closes)
-        assert answer is not None
-        assert gate.reject(b"GET", b"/health/live", []) is None
-        return answer
-
-    head, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
+async def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
+    gate, _ = make(Queue(0))
+    asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
+    answer = gate.reject(b"POST", PATH, asked, peer=PEER, closes=closes)
+    assert answer is not None
+    assert gate.reject(b"GET", b"/health/live", []) is None
+    head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
     assert {b"x-request-id: mine", b"retry-after: 3", b"cache-control: no-store"} <= set(lines)
@@ -108,15 +99,15 @@ def test_a_refusal_has_a_complete_answer(*, closes: bool) -> None:
 
 
 @pytest.mark.parametrize("path", [PATH, b"/hf"])
-def test_a_refusal_repeats_its_detail_for_clients_of_other_systems(path: bytes) -> None:
-    async def work() -> list[bytes]:
-        gate, _ = make(Queue(0))
-        refused = [gate.reject(b"POST", path, [], peer=PEER) for _ in range(2)]
-        full = OverloadedError("too many connections.", refusal=Refusal.CONNECTIONS)
-        answers = [*refused, gate.answer(full, (b"POST", path), [], closes=True)]
-        return [answer.partition(b"\r\n\r\n")[2] for answer in answers if answer is not None]
-
-    problems = [json.loads(body) for body in asyncio.run(work())]
+async def test_a_refusal_repeats_its_detail_for_clients_of_other_systems(path: bytes) -> None:
+    gate, _ = make(Queue(0))
+    refused = [gate.reject(b"POST", path, [], peer=PEER) for _ in range(2)]
+    full = OverloadedError("too many connections.", refusal=Refusal.CONNECTIONS)
+    answers = [*refused, gate.answer(full, (b"POST", path), [], closes=True)]
+    problems = [
+        json.loads(body)
+        for body in [answer.partition(b"\r\n\r\n")[2] for answer in answers if answer is not None]
+    ]
     assert [problem["detail"] for problem in problems] == [
         *["full."] * 2,
         "too many connections.",
@@ -139,20 +130,17 @@ def test_a_refusal_repeats_its_detail_for_clients_of_other_systems(path: bytes) 
         (951, [], False),
     ],
 )
-def test_a_full_memory_refuses_large_bodies_first(
+async def test_a_full_memory_refuses_large_bodies_first(
     tmp_path: Path, used: int, headers: list[tuple[bytes, bytes]], *, admitted: bool
 ) -> None:
     (tmp_path / "own").write_text("0::/")
     for name, content in (("max", "1000"), ("current", f"{used}"), ("stat", "inactive_file 0")):
         (tmp_path / f"memory.{name}").write_text(content)
 
-    async def work() -> None:
-        gate, metrics = make(Queue(1), groups=tmp_path)
-        assert gate.reject(b"GET", b"/health/live", headers) is None
-        answer = gate.reject(b"POST", PATH, headers, peer=PEER)
-        assert (answer is None) is admitted
-        count = metrics.requests.labels("/predict", "POST", "503")
-        assert count._value.get() == int(not admitted)
-        assert metrics.refused.labels("memory")._value.get() == int(not admitted)
-
-    asyncio.run(work())
+    gate, metrics = make(Queue(1), groups=tmp_path)
+    assert gate.reject(b"GET", b"/health/live", headers) is None
+    answer = gate.reject(b"POST", PATH, headers, peer=PEER)
+    assert (answer is None) is admitted
+    count = metrics.requests.labels("/predict", "POST", "503")
+    assert count._value.get() == int(not admitted)
+    assert metrics.refused.labels("memory")._value.get() == int(not admitted)

@@ -12,160 +12,136 @@ from starlette.types import Receive, Scope, Send
 from service.http import protocol, transport
 from service.http.gate import Gate
 from service.http.protocol import find_fault, without_offer
-from tests.service.connections import NOT_HTTP, Paced, Run, answer, bodies, get, serving, until
+from tests.service.connections import NOT_HTTP, Paced, answer, bodies, get, serving, until
 
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def test_a_long_pipeline_takes_little_memory_and_is_answered_whole(run: Run) -> None:
+async def test_a_long_pipeline_takes_little_memory_and_is_answered_whole() -> None:
     most = 0
     count = 5000
     ahead = protocol._MOST_UNPARSED + 262_144  # what uvloop reads at once
 
-    async def work() -> None:
-        paced = Paced(held={"/0"})
-        async with serving(paced) as served:
-            client = await served.connect()
-            sending = asyncio.ensure_future(
-                client.say(b"".join(get(f"/{number}") for number in range(count - 1)))
-            )
-            await until(lambda: bool(served.made and served.made[0]._unparsed))
-            (connection,) = served.made
+    paced = Paced(held={"/0"})
+    async with serving(paced) as served:
+        client = await served.connect()
+        sending = asyncio.ensure_future(
+            client.say(b"".join(get(f"/{number}") for number in range(count - 1)))
+        )
+        await until(lambda: bool(served.made and served.made[0]._unparsed))
+        (connection,) = served.made
 
-            async def look() -> None:
-                nonlocal most
-                while True:
-                    most = max(most, len(connection.pipeline))
-                    assert len(connection._unparsed) <= ahead
-                    await asyncio.sleep(0)
+        async def look() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(connection.pipeline))
+                assert len(connection._unparsed) <= ahead
+                await asyncio.sleep(0)
 
-            looking = asyncio.ensure_future(look())
-            await asyncio.sleep(0.05)
-            paced.held.clear()
-            await sending
-            await client.say(get(f"/{count - 1}", b"Connection: close"))
-            assert bodies(await client.hear()) == [b"/%d" % number for number in range(count)]
-            assert not looking.done()
-            looking.cancel()
-
-    run(work())
+        looking = asyncio.ensure_future(look())
+        await asyncio.sleep(0.05)
+        paced.held.clear()
+        await sending
+        await client.say(get(f"/{count - 1}", b"Connection: close"))
+        assert bodies(await client.hear()) == [b"/%d" % number for number in range(count)]
+        assert not looking.done()
+        looking.cancel()
     assert 0 < most <= protocol._PIECE // len(get("/0")) + 1
 
 
-def test_a_full_pipeline_stops_reading(run: Run) -> None:
+async def test_a_full_pipeline_stops_reading() -> None:
     """However often the application asks for more of the current request."""
 
-    async def work() -> None:
-        async def insistent(scope: Scope, receive: Receive, send: Send) -> None:
-            del scope
-            await receive()
-            for _ in range(50):
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(receive(), 0.005)
-            await answer(send, b"/")
+    async def insistent(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        await receive()
+        for _ in range(50):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(receive(), 0.005)
+        await answer(send, b"/")
 
-        async with serving(insistent) as served:
-            client = await served.connect()
-            client.writer.write(get("/") * 1_000_000)
-            await until(lambda: served.state.total_requests == 1)
-            unparsed = len(served.made[0]._unparsed)
-            assert protocol._MOST_UNPARSED < unparsed <= protocol._MOST_UNPARSED + 262_144
-
-    run(work())
+    async with serving(insistent) as served:
+        client = await served.connect()
+        client.writer.write(get("/") * 1_000_000)
+        await until(lambda: served.state.total_requests == 1)
+        unparsed = len(served.made[0]._unparsed)
+        assert protocol._MOST_UNPARSED < unparsed <= protocol._MOST_UNPARSED + 262_144
 
 
-def test_a_client_that_leaves_a_pipeline_cancels_the_current_request(run: Run) -> None:
-    async def work() -> None:
-        paced = Paced(held={"/a"})
-        async with serving(paced) as served:
-            client = await served.connect()
-            await client.say(get("/a"))
-            await until(lambda: paced.begun == ["/a"])
-            await client.say(get("/b") + get("/c"))
-            await until(lambda: bool(served.made[0].pipeline))
-            client.writer.close()
-            await until(lambda: paced.left == ["/a"])
-            await served.is_left()
-            assert paced.begun == ["/a"]
-
-    run(work())
+async def test_a_client_that_leaves_a_pipeline_cancels_the_current_request() -> None:
+    paced = Paced(held={"/a"})
+    async with serving(paced) as served:
+        client = await served.connect()
+        await client.say(get("/a"))
+        await until(lambda: paced.begun == ["/a"])
+        await client.say(get("/b") + get("/c"))
+        await until(lambda: bool(served.made[0].pipeline))
+        client.writer.close()
+        await until(lambda: paced.left == ["/a"])
+        await served.is_left()
+        assert paced.begun == ["/a"]
 
 
 @pytest.mark.parametrize("before", [["/a"], ["/a", "/b"]])
-def test_a_broken_body_does_not_replace_the_answer_before_it(run: Run, before: list[str]) -> None:
-    async def work() -> None:
-        paced = Paced(held={"/a"})
-        async with serving(paced) as served:
-            client = await served.connect()
-            requests = b"".join(get(path) for path in before)
-            await client.say(requests + CHUNKED % b"broken" + b"zz\r\n")
-            await until(lambda: paced.begun == ["/a"])
-            await asyncio.sleep(0.02)
-            paced.held.clear()
-            assert bodies(received := await client.hear()) == [path.encode() for path in before]
-            assert received.count(b"HTTP/1.1 ") == len(before)
-            assert paced.begun == before
-
-    run(work())
+async def test_a_broken_body_does_not_replace_the_answer_before_it(before: list[str]) -> None:
+    paced = Paced(held={"/a"})
+    async with serving(paced) as served:
+        client = await served.connect()
+        requests = b"".join(get(path) for path in before)
+        await client.say(requests + CHUNKED % b"broken" + b"zz\r\n")
+        await until(lambda: paced.begun == ["/a"])
+        await asyncio.sleep(0.02)
+        paced.held.clear()
+        assert bodies(received := await client.hear()) == [path.encode() for path in before]
+        assert received.count(b"HTTP/1.1 ") == len(before)
+        assert paced.begun == before
 
 
-def test_a_body_that_breaks_after_its_answer_gets_no_second_one(run: Run) -> None:
+async def test_a_body_that_breaks_after_its_answer_gets_no_second_one() -> None:
     async def early(scope: Scope, receive: Receive, send: Send) -> None:
         del scope, receive
         await answer(send, b"/early")
 
-    async def work() -> None:
-        async with serving(early) as served:
-            client = await served.connect()
-            await client.say(CHUNKED % b"a")
-            assert (await client.reader.readuntil(b"/early")).count(b"HTTP/1.1 ") == 1
-            await client.say(b"zz\r\n")
-            assert await client.hear() == b""
-
-    run(work())
+    async with serving(early) as served:
+        client = await served.connect()
+        await client.say(CHUNKED % b"a")
+        assert (await client.reader.readuntil(b"/early")).count(b"HTTP/1.1 ") == 1
+        await client.say(b"zz\r\n")
+        assert await client.hear() == b""
 
 
-def test_trailers_do_not_become_headers(run: Run) -> None:
-    async def work() -> None:
-        paced = Paced()
-        async with serving(paced) as served:
-            client = await served.connect()
-            trailers = b"Content-Type: application/json\r\nX-Request-ID: from-a-trailer\r\n"
-            await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + trailers + b"\r\n")
-            await client.reader.readuntil(b"\r\n\r\n/a")
-            assert paced.headers == [(b"host", b"x"), (b"transfer-encoding", b"chunked")]
-            await client.say(get("/b", b"Connection: close"))
-            assert bodies(await client.hear()) == [b"/b"]
-            assert paced.headers == [(b"host", b"x"), (b"connection", b"close")]
-
-    run(work())
+async def test_trailers_do_not_become_headers() -> None:
+    paced = Paced()
+    async with serving(paced) as served:
+        client = await served.connect()
+        trailers = b"Content-Type: application/json\r\nX-Request-ID: from-a-trailer\r\n"
+        await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + trailers + b"\r\n")
+        await client.reader.readuntil(b"\r\n\r\n/a")
+        assert paced.headers == [(b"host", b"x"), (b"transfer-encoding", b"chunked")]
+        await client.say(get("/b", b"Connection: close"))
+        assert bodies(await client.hear()) == [b"/b"]
+        assert paced.headers == [(b"host", b"x"), (b"connection", b"close")]
 
 
 @pytest.mark.parametrize("trailer", [b"a: b\r\n" * 1000, b"a: " + b"b" * 6000], ids=["many", "one"])
-def test_trailers_have_a_largest_size(
-    run: Run, monkeypatch: pytest.MonkeyPatch, trailer: bytes
+async def test_trailers_have_a_largest_size(
+    monkeypatch: pytest.MonkeyPatch, trailer: bytes
 ) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
-    async def work() -> None:
-        async with serving(Paced()) as served:
-            client = await served.connect()
-            await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + trailer)
-            assert (await client.hear()).endswith(NOT_HTTP)
-
-    run(work())
+    async with serving(Paced()) as served:
+        client = await served.connect()
+        await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + trailer)
+        assert (await client.hear()).endswith(NOT_HTTP)
 
 
-def test_small_chunks_do_not_count_as_trailers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_small_chunks_do_not_count_as_trailers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
-    async def work() -> None:
-        async with serving(Paced()) as served:
-            client = await served.connect()
-            await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
-            await client.reader.readuntil(b"\r\n\r\n/a")
-
-    run(work())
+    async with serving(Paced()) as served:
+        client = await served.connect()
+        await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
+        await client.reader.readuntil(b"\r\n\r\n/a")
 
 
 class Shut:
@@ -207,8 +183,8 @@ REST_OF_TRAILERS = (CHUNKED % b"early" + b"0\r\n", b"a: b\r\n")
     ],
 )
 @pytest.mark.parametrize("shut", [False, True])
-def test_every_wait_for_a_client_has_a_time_limit(
-    run: Run, monkeypatch: pytest.MonkeyPatch, said: bytes, then: bytes, answers: int, *, shut: bool
+async def test_every_wait_for_a_client_has_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch, said: bytes, then: bytes, answers: int, *, shut: bool
 ) -> None:
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.3)
     monkeypatch.setattr(protocol, "_REST_SECONDS", 0.3)
@@ -217,54 +193,45 @@ def test_every_wait_for_a_client_has_a_time_limit(
         del scope, receive
         await answer(send, b"/x")
 
-    async def work() -> None:
-        gate = cast("Gate", Shut()) if shut else None
-        async with serving(early, keep_alive=1, gate=gate) as served:
-            client = await served.connect()
-            await client.say(said)
-            trickling = asyncio.ensure_future(client.trickle(then)) if then else None
-            received = await client.hear_or_be_reset()
-            assert received.count(b"HTTP/1.1 ") == len(bodies(received)) == answers
-            await served.is_left()
-            if trickling is not None:
-                await trickling
-
-    run(work())
+    gate = cast("Gate", Shut()) if shut else None
+    async with serving(early, keep_alive=1, gate=gate) as served:
+        client = await served.connect()
+        await client.say(said)
+        trickling = asyncio.ensure_future(client.trickle(then)) if then else None
+        received = await client.hear_or_be_reset()
+        assert received.count(b"HTTP/1.1 ") == len(bodies(received)) == answers
+        await served.is_left()
+        if trickling is not None:
+            await trickling
 
 
-def test_a_slow_head_does_not_replace_the_answer_before_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_slow_head_does_not_replace_the_answer_before_it(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.1)
 
-    async def work() -> None:
-        paced = Paced(held={"/a"})
-        async with serving(paced) as served:
-            client = await served.connect()
-            await client.say(get("/a") + b"GET /b HT")
-            await asyncio.sleep(0.3)
-            paced.held.clear()
-            assert bodies(await client.hear()) == [b"/a"]
-
-    run(work())
+    paced = Paced(held={"/a"})
+    async with serving(paced) as served:
+        client = await served.connect()
+        await client.say(get("/a") + b"GET /b HT")
+        await asyncio.sleep(0.3)
+        paced.held.clear()
+        assert bodies(await client.hear()) == [b"/a"]
 
 
 @pytest.mark.parametrize("closing", [get("/", b"Connection: close"), b"GET / HTTP/1.0\r\n\r\n"])
-def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch, closing: bytes
+async def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, closing: bytes
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
 
-    async def work() -> None:
-        shut = Shut()
-        async with serving(Paced(), gate=cast("Gate", shut)) as served:
-            client = await served.connect()
-            await client.say(get("/") + closing + get("/"))
-            assert bodies(await client.hear()) == [b"/x", b"/x"]
-            await served.is_left()  # no input of the request was left to read
-        assert shut.closes == [False, True]
-
-    run(work())
+    shut = Shut()
+    async with serving(Paced(), gate=cast("Gate", shut)) as served:
+        client = await served.connect()
+        await client.say(get("/") + closing + get("/"))
+        assert bodies(await client.hear()) == [b"/x", b"/x"]
+        await served.is_left()  # no input of the request was left to read
+    assert shut.closes == [False, True]
 
 
 HOST = (b"host", b"x")

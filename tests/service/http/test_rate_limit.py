@@ -1,8 +1,6 @@
 """What a client may ask in a time."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from service.errors import RateLimitedError, Refusal
 from service.http.rate_limit import RateLimit
@@ -65,18 +63,3 @@ def test_only_so_many_clients_are_remembered() -> None:
     limit.spend(0)  # was seen first, and is forgotten
     with pytest.raises(RateLimitedError):
         limit.spend(10_000)
-
-
-@given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 10)), max_size=50))
-def test_no_more_is_spent_than_the_rate_allows(asked: list[tuple[float, int]]) -> None:
-    clock = Clock()
-    limit = RateLimit(Rate(10, "second"), "tokens", refusal=Refusal.QUOTA, clock=clock)
-    spent = 0
-    for seconds, count in asked:
-        clock.now += seconds
-        try:
-            limit.spend("a", count)
-        except RateLimitedError:
-            continue
-        spent += count
-    assert spent <= 10 + 10 * (clock.now - 1000.0) + 1e-6

@@ -13,7 +13,7 @@ from service.errors import OverloadedError
 from service.http import transport
 from service.http.response_budget import ResponseBudget
 from service.metrics import Metrics
-from tests.service.connections import PATIENCE, Client, Run, Served, answer, get, serving, until
+from tests.service.connections import PATIENCE, Client, Served, answer, get, serving, until
 
 SIZE = 20_000_000  # more than the kernel holds
 
@@ -78,110 +78,76 @@ async def read_all(client: Client, size: int) -> None:
         await client.reader.readexactly(size)
 
 
-def test_an_answer_is_reserved_until_its_last_byte_is_sent(run: Run) -> None:
+async def test_an_answer_is_reserved_until_its_last_byte_is_sent() -> None:
     app = Sized(held={f"/{SIZE}"})
 
-    async def work() -> None:
-        async with serving(app) as served:
-            client = await ask_without_reading(served, get(f"/{SIZE}"))
-            await until(lambda: app.taken == SIZE + 1000)
-            app.held.clear()
-            await until(lambda: served.state.total_requests == 1)
-            buffer = served.made[0].transport
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-                assert app.taken == SIZE
-                assert buffer.get_write_buffer_size() > 0
-            await read_all(client, SIZE)
-            await until(lambda: app.taken == 0)
-            assert buffer.get_write_buffer_size() == 0
-            # The connection goes on, and so does the count.
-            await client.say(get(f"/{SIZE}"))
-            await read_all(client, SIZE)
-            await until(lambda: app.taken == 0)
-
-    run(work())
+    async with serving(app) as served:
+        client = await ask_without_reading(served, get(f"/{SIZE}"))
+        await until(lambda: app.taken == SIZE + 1000)
+        app.held.clear()
+        await until(lambda: served.state.total_requests == 1)
+        buffer = served.made[0].transport
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            assert app.taken == SIZE
+            assert buffer.get_write_buffer_size() > 0
+        await read_all(client, SIZE)
+        await until(lambda: app.taken == 0)
+        assert buffer.get_write_buffer_size() == 0
+        # The connection goes on, and so does the count.
+        await client.say(get(f"/{SIZE}"))
+        await read_all(client, SIZE)
+        await until(lambda: app.taken == 0)
     assert app.refused == []
 
 
 @pytest.mark.parametrize("size", [70_000, 500_000])
-def test_an_answer_that_the_kernel_takes_whole_releases_its_bytes_at_once(
-    run: Run, size: int
-) -> None:
+async def test_an_answer_that_the_kernel_takes_whole_releases_its_bytes_at_once(size: int) -> None:
     app = Sized()
 
-    async def work() -> None:
-        async with serving(app) as served:
-            client = await served.connect()
-            for _ in range(3):
-                await client.say(get(f"/{size}"))
-                await read_all(client, size)
-                await until(lambda: app.taken == 0)
-
-    run(work())
+    async with serving(app) as served:
+        client = await served.connect()
+        for _ in range(3):
+            await client.say(get(f"/{size}"))
+            await read_all(client, size)
+            await until(lambda: app.taken == 0)
     assert app.refused == []
 
 
-def test_a_client_that_leaves_releases_its_bytes_when_its_request_ends(run: Run) -> None:
+async def test_a_client_that_leaves_releases_its_bytes_when_its_request_ends() -> None:
     app = Sized(held={f"/{SIZE}"})
 
-    async def work() -> None:
-        async with serving(app) as served:
-            computing = await ask_without_reading(served, get(f"/{SIZE}"))
-            await until(lambda: app.taken > 0)
-            computing.writer.transport.abort()
-            await served.is_left()
-            assert app.taken == SIZE + 1000  # it is still computed
-            app.held.clear()
-            await until(lambda: app.taken == 0)
-            reading = await ask_without_reading(served, get(f"/{SIZE}"))
-            await until(lambda: app.taken == SIZE)
-            reading.writer.transport.abort()
-            await until(lambda: app.taken == 0)
-
-    run(work())
+    async with serving(app) as served:
+        computing = await ask_without_reading(served, get(f"/{SIZE}"))
+        await until(lambda: app.taken > 0)
+        computing.writer.transport.abort()
+        await served.is_left()
+        assert app.taken == SIZE + 1000  # it is still computed
+        app.held.clear()
+        await until(lambda: app.taken == 0)
+        reading = await ask_without_reading(served, get(f"/{SIZE}"))
+        await until(lambda: app.taken == SIZE)
+        reading.writer.transport.abort()
+        await until(lambda: app.taken == 0)
 
 
-def test_a_request_that_fails_releases_its_bytes(run: Run) -> None:
+async def test_a_request_that_fails_releases_its_bytes() -> None:
     app = Sized(failing={f"/{SIZE}"})
 
-    async def work() -> None:
-        async with serving(app) as served:
-            client = await served.connect()
-            await client.say(get(f"/{SIZE}", b"Connection: close"))
-            assert (await client.hear()).endswith(b"failed")
-            await until(lambda: app.taken == 0)
-
-    run(work())
+    async with serving(app) as served:
+        client = await served.connect()
+        await client.say(get(f"/{SIZE}", b"Connection: close"))
+        assert (await client.hear()).endswith(b"failed")
+        await until(lambda: app.taken == 0)
 
 
-def test_clients_that_do_not_read_take_no_more_than_the_limit(run: Run) -> None:
+async def test_a_pipeline_of_large_answers_has_budget_for_one() -> None:
     app = Sized()
 
-    async def work() -> None:
-        async with serving(app) as served:
-            for _ in range(10):
-                await ask_without_reading(served, get(f"/{SIZE}"))
-            await until(lambda: served.state.total_requests == 10)
-            assert app.taken == 2 * SIZE  # each needs a little more while it is made
-            assert len(app.refused) == 8
-            small = await served.connect()
-            await small.say(get("/60000", b"Connection: close"))
-            assert (await small.hear()).endswith(b"x" * 60_000)
-
-    run(work())
-
-
-def test_a_pipeline_of_large_answers_has_budget_for_one(run: Run) -> None:
-    app = Sized()
-
-    async def work() -> None:
-        async with serving(app) as served:
-            await ask_without_reading(served, get(f"/{SIZE}") + get(f"/{SIZE + 1}"))
-            await until(lambda: app.refused == [f"/{SIZE + 1}"])
-            assert app.taken == SIZE
-
-    run(work())
+    async with serving(app) as served:
+        await ask_without_reading(served, get(f"/{SIZE}") + get(f"/{SIZE + 1}"))
+        await until(lambda: app.refused == [f"/{SIZE + 1}"])
+        assert app.taken == SIZE
 
 
 async def read_slowly(port: int, size: int, *, piece: int, pause: float) -> int:
@@ -205,25 +171,22 @@ async def read_slowly(port: int, size: int, *, piece: int, pause: float) -> int:
 @pytest.mark.parametrize(
     ("rate", "whole"), [(10**9, False), (100_000, True)], ids=("too-slow", "fast-enough")
 )
-def test_who_reads_below_the_least_rate_is_disconnected(
-    run: Run, monkeypatch: pytest.MonkeyPatch, rate: int, *, whole: bool
+async def test_who_reads_below_the_least_rate_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch, rate: int, *, whole: bool
 ) -> None:
     """Windows of a second; the client reads a megabyte in each at least."""
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1.0)
     monkeypatch.setattr(transport, "_LEAST_RATE", rate)
     app = Sized()
 
-    async def work() -> None:
-        async with serving(app) as served:
-            received = await read_slowly(served.port, SIZE, piece=65_536, pause=0.01)
-            assert (received > SIZE) is whole
-            await until(lambda: app.taken == 0)
-
-    run(work())
+    async with serving(app) as served:
+        received = await read_slowly(served.port, SIZE, piece=65_536, pause=0.01)
+        assert (received > SIZE) is whole
+        await until(lambda: app.taken == 0)
 
 
-def test_a_slow_line_gets_an_answer_that_ends_within_the_first_time(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_slow_line_gets_an_answer_that_ends_within_the_first_time(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However low its rate: only the second look asks for one."""
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1000.0)
@@ -231,29 +194,23 @@ def test_a_slow_line_gets_an_answer_that_ends_within_the_first_time(
     size = 6_000_000
     app = Sized()
 
-    async def work() -> None:
-        async with serving(app) as served:
-            assert await read_slowly(served.port, size, piece=65_536, pause=0.002) > size
-
-    run(work())
+    async with serving(app) as served:
+        assert await read_slowly(served.port, size, piece=65_536, pause=0.002) > size
 
 
-def test_a_new_wait_has_its_own_first_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_wait_has_its_own_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection with many answers is not judged by the time between them."""
     monkeypatch.setattr(transport, "_STALL_SECONDS", 0.2)
     monkeypatch.setattr(transport, "_LEAST_RATE", 10**9)
     app = Sized()
 
-    async def work() -> None:
-        async with serving(app) as served:
-            client = await served.connect()
-            for _ in range(30):
-                await client.say(get("/100"))
-                await read_all(client, 100)
-                await asyncio.sleep(0.02)
-            connection = served.made[0].transport
-            # Output that begins to wait now has not waited since the last look.
-            assert connection._is_fresh
-            assert not connection.is_closing()
-
-    run(work())
+    async with serving(app) as served:
+        client = await served.connect()
+        for _ in range(30):
+            await client.say(get("/100"))
+            await read_all(client, 100)
+            await asyncio.sleep(0.02)
+        connection = served.made[0].transport
+        # Output that begins to wait now has not waited since the last look.
+        assert connection._is_fresh
+        assert not connection.is_closing()

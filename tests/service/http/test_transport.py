@@ -15,7 +15,6 @@ from tests.service.connections import (
     NOT_HTTP,
     PATIENCE,
     Paced,
-    Run,
     Served,
     answer,
     bodies,
@@ -55,41 +54,17 @@ async def connect_without_reading(served: Served, *requests: bytes) -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 2])
-def test_a_client_that_does_not_read_is_disconnected(
-    run: Run, monkeypatch: pytest.MonkeyPatch, requests: int
+async def test_a_client_that_does_not_read_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 0.3)
     large = Large()
 
-    async def work() -> None:
-        async with serving(large) as served:
-            await connect_without_reading(served, get("/a"), *[get("/b")] * (requests - 1))
-            await served.is_left()
-            await until(lambda: not served.state.tasks)
-
-    run(work())
+    async with serving(large) as served:
+        await connect_without_reading(served, get("/a"), *[get("/b")] * (requests - 1))
+        await served.is_left()
+        await until(lambda: not served.state.tasks)
     assert large.gone == ["/b"] * (requests - 1)
-
-
-def test_a_slow_reader_is_not_disconnected(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_STALL_SECONDS", 1.0)
-
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        async with serving(Large()) as served:
-            with socket.create_connection(("127.0.0.1", served.port)) as client:
-                client.setblocking(False)
-                await loop.sock_sendall(client, get("/", b"Connection: close"))
-                received = bytearray()
-                for _ in range(60):  # far less than the kernel holds
-                    received += await loop.sock_recv(client, 32_768)
-                    await asyncio.sleep(0.05)
-                assert served.made[0].transport._transport.get_write_buffer_size() > 0
-                while piece := await loop.sock_recv(client, 1_000_000):
-                    received += piece
-        assert received.endswith(b"\r\n\r\n" + b"x" * SIZE)
-
-    run(work())
 
 
 def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]:
@@ -106,110 +81,89 @@ def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, 
 
 
 @pytest.mark.parametrize("read", [0, 200_000])
-def test_the_last_answer_reaches_a_client_that_is_still_sending(run: Run, read: int) -> None:
-    async def work() -> None:
-        async with serving(refusing(read)) as served:
-            for _ in range(20):
-                client = await served.connect()
-                await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n")
-                await client.say(b"x" * 4_000_000)
-                assert bodies(await client.hear()) == [b"/refused"]
-                client.writer.close()
-            await served.is_left()
-
-    run(work())
-
-
-def test_the_400_for_a_head_reaches_a_client_that_is_still_sending(run: Run) -> None:
-    async def work() -> None:
-        async with serving(Paced()) as served:
+async def test_the_last_answer_reaches_a_client_that_is_still_sending(read: int) -> None:
+    async with serving(refusing(read)) as served:
+        for _ in range(20):
             client = await served.connect()
-            await client.say(b"GET / HTTP/1.1\r\nX: " + b"x" * 4_000_000)
-            assert (await client.hear()).endswith(NOT_HTTP)
+            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n")
+            await client.say(b"x" * 4_000_000)
+            assert bodies(await client.hear()) == [b"/refused"]
+            client.writer.close()
+        await served.is_left()
 
-    run(work())
+
+async def test_the_400_for_a_head_reaches_a_client_that_is_still_sending() -> None:
+    async with serving(Paced()) as served:
+        client = await served.connect()
+        await client.say(b"GET / HTTP/1.1\r\nX: " + b"x" * 4_000_000)
+        assert (await client.hear()).endswith(NOT_HTTP)
 
 
-def test_a_client_that_never_stops_sending_is_disconnected(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_that_never_stops_sending_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_BYTES", 1_000_000)
 
-    async def work() -> None:
-        async with serving(refusing(0)) as served:
-            client = await served.connect()
-            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
-            await client.trickle(b"x" * 1_000_000)
-            await served.is_left()
-            assert 0 <= served.made[0].transport._discarded - 1_000_000 <= 262_144
-
-    run(work())
+    async with serving(refusing(0)) as served:
+        client = await served.connect()
+        await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        await client.trickle(b"x" * 1_000_000)
+        await served.is_left()
+        assert 0 <= served.made[0].transport._discarded - 1_000_000 <= 262_144
 
 
-def test_a_client_that_does_not_close_after_the_last_answer_is_disconnected(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_client_that_does_not_close_after_the_last_answer_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.3)
 
-    async def work() -> None:
-        async with serving(refusing(0)) as served:
-            client = await served.connect()
-            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
-            assert bodies(await client.hear()) == [b"/refused"]
-            assert served.state.connections  # half open: only the way out is closed
-            await served.is_left()
-
-    run(work())
+    async with serving(refusing(0)) as served:
+        client = await served.connect()
+        await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
+        assert bodies(await client.hear()) == [b"/refused"]
+        assert served.state.connections  # half open: only the way out is closed
+        await served.is_left()
 
 
-def test_shutdown_does_not_linger(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shutdown_does_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
 
-    async def work() -> None:
-        async with serving(refusing(1)) as served:
-            head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n"
-            before, behind = await served.connect(), await served.connect()
-            await before.say(head + b"x")
-            assert bodies(await before.hear()) == [b"/refused"]
-            await behind.say(head)
-            await until(lambda: len(served.made) == 2 and served.made[1]._is_answering())
-            for connection in served.made:
-                connection.shutdown()
-            await behind.say(b"x")
-            assert bodies(await behind.hear()) == [b"/refused"]
-            await served.is_left()
-
-    run(work())
+    async with serving(refusing(1)) as served:
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n"
+        before, behind = await served.connect(), await served.connect()
+        await before.say(head + b"x")
+        assert bodies(await before.hear()) == [b"/refused"]
+        await behind.say(head)
+        await until(lambda: len(served.made) == 2 and served.made[1]._is_answering())
+        for connection in served.made:
+            connection.shutdown()
+        await behind.say(b"x")
+        assert bodies(await behind.hear()) == [b"/refused"]
+        await served.is_left()
 
 
-def test_shutdown_disconnects_a_client_that_does_not_read_sooner(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+async def test_shutdown_disconnects_a_client_that_does_not_read_sooner(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1000)
     monkeypatch.setattr(transport, "_STALL_SECONDS_AT_END", 0.3)
 
-    async def work() -> None:
-        async with serving(Large()) as served:
-            await connect_without_reading(served, get("/a"))
+    async with serving(Large()) as served:
+        await connect_without_reading(served, get("/a"))
+        served.made[0].shutdown()
+        await served.is_left()
+
+
+async def test_shutdown_limits_the_time_to_read_an_answer() -> None:
+    loop = asyncio.get_running_loop()
+    async with serving(Large(), graceful=1) as served:
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.setblocking(False)
+            await loop.sock_sendall(client, get("/"))
+            await loop.sock_recv(client, 1000)
             served.made[0].shutdown()
-            await served.is_left()
-
-    run(work())
-
-
-def test_shutdown_limits_the_time_to_read_an_answer(run: Run) -> None:
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        async with serving(Large(), graceful=1) as served:
-            with socket.create_connection(("127.0.0.1", served.port)) as client:
-                client.setblocking(False)
-                await loop.sock_sendall(client, get("/"))
-                await loop.sock_recv(client, 1000)
-                served.made[0].shutdown()
-                async with asyncio.timeout(PATIENCE):
-                    while served.state.connections:
-                        await loop.sock_recv(client, 1000)
-                        await asyncio.sleep(0.02)
-                assert served.made[0].transport._written > SIZE
-
-    run(work())
+            async with asyncio.timeout(PATIENCE):
+                while served.state.connections:
+                    await loop.sock_recv(client, 1000)
+                    await asyncio.sleep(0.02)
+            assert served.made[0].transport._written > SIZE

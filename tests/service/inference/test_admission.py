@@ -1,4 +1,4 @@
-"""Who may wait: by tokens, by time, and by client."""
+"""Decides who may wait by tokens, time and client, and measures what a token costs."""
 
 import contextlib
 import re
@@ -106,7 +106,7 @@ def test_what_would_end_too_late_is_refused() -> None:
     )
     with pytest.raises(OverloadedError, match=exactly(message)) as caught:
         admission.check(ClientId("a"), work(500), 10.0)
-    assert caught.value.retry_after == 1
+    assert (caught.value.refusal, caught.value.retry_after) == (Refusal.DEADLINE, 1)
 
 
 def test_what_the_queue_has_no_room_for_is_refused() -> None:
@@ -117,26 +117,9 @@ def test_what_the_queue_has_no_room_for_is_refused() -> None:
         "900 tokens are waiting, the request has 101, and the queue holds 1000: come back later, "
         "or try another replica."
     )
-    with pytest.raises(OverloadedError, match=exactly(message)):
+    with pytest.raises(OverloadedError, match=exactly(message)) as caught:
         admission.check(ClientId("a"), work(101), 100.0)
-
-
-def test_the_work_of_one_client_does_not_count_against_another() -> None:
-    admission = make()
-    has(admission, "attacker", 1400)
-    assert not admits(admission, "attacker", 20)
-    assert admits(admission, "polite", 20)
-    assert opens(admission, "polite")
-
-
-def test_of_another_client_as_much_counts_as_the_request_waits_for() -> None:
-    admission = make()
-    for number in range(10):
-        has(admission, f"small {number}", 50)
-    has(admission, "large", 1400)
-    # 10 of 50, 450 of the large one, and its own: 1,400 fit into 7 seconds.
-    assert admits(admission, "new", 450)
-    assert not admits(admission, "new", 451)
+    assert (caught.value.refusal, caught.value.retry_after) == (Refusal.QUEUE_FULL, 1)
 
 
 @given(
@@ -242,3 +225,65 @@ def test_work_that_waits_counts_by_what_it_costs_now() -> None:
     for _ in range(20):
         cost.note(100, 1.0, full=True)
     assert not admits(admission, "c", 50, seconds=1.0)
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 3.0), (2, 1.5)])
+def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
+    workers: int, seconds: float
+) -> None:
+    admission = make(workers=workers)
+    assert admission.seconds == 0
+    admission.begin("a", RequestCost(100, 100))
+    admission.begin("b", RequestCost(100, 200))  # a token of it costs twice
+    assert admission.seconds == pytest.approx(seconds)
+    admission.take("a", 100)
+    assert admission.seconds == pytest.approx(seconds)  # it is being computed, and not done
+    admission.end("a", 100, 100)
+    assert admission.seconds == pytest.approx(seconds * 2 / 3)
+    admission.leave(ClientId("a"), RequestCost(100, 100), answered=True)
+    admission.take("b", 100)
+    admission.end("b", 100, 200)
+    admission.leave(ClientId("b"), RequestCost(100, 200), answered=True)
+    assert admission.seconds == 0
+
+
+def test_nothing_is_known_before_the_first_pass() -> None:
+    assert Cost().per_token == 0.0
+
+
+def test_a_pass_that_could_have_held_more_costs_as_much_as_48_tokens_more() -> None:
+    cost = Cost()
+    cost.note(500, 1.0, full=True)
+    assert cost.per_token == 1 / 500
+    small = Cost()
+    small.note(2, 0.1, full=False)  # a replica that is rarely asked does not look slow
+    assert small.per_token == 1 / 500
+
+
+def test_the_last_seconds_count_most() -> None:
+    cost = Cost()
+    for _ in range(100):
+        cost.note(1000, 1.0, full=True)
+    for _ in range(20):
+        cost.note(1000, 2.0, full=True)
+    assert cost.per_token == pytest.approx(0.002, rel=0.05)
+
+
+def test_a_process_that_was_stopped_is_not_held_to_be_slow() -> None:
+    cost = Cost()
+    for _ in range(100):
+        cost.note(100, 0.1, full=True)
+    cost.note(100, 60.0, full=True)
+    assert cost.per_token < 0.005
+    for _ in range(80):
+        cost.note(100, 0.1, full=True)
+    assert cost.per_token == pytest.approx(0.001, rel=0.1)
+
+
+def test_a_network_that_has_become_a_hundred_times_slower_is_soon_known() -> None:
+    cost = Cost()
+    for _ in range(100):
+        cost.note(100, 0.1, full=True)
+    for _ in range(6):
+        cost.note(100, 10.0, full=True)
+    assert cost.per_token == pytest.approx(0.1, rel=0.1)

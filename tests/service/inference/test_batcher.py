@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import Encoding
-from service.errors import DrainingError, InternalError, OverloadedError
+from service.errors import DrainingError, InternalError
 from tests.service.queueing import FAILING, HOLDING, Setting, encoding, prediction, run
 
 requests = st.lists(
@@ -91,118 +91,93 @@ def _check_batches(setting: Setting, max_batch_tokens: int) -> None:
         seen |= set(identities)
 
 
-def test_requests_that_wait_share_a_pass() -> None:
-    async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=100)
-        async with setting.held():
-            waiting = [
-                asyncio.create_task(setting.batcher.predict([encoding(number)]))
-                for number in range(20, 30)
-            ]
-            await asyncio.sleep(0)
-        await asyncio.gather(*waiting)
-        await setting.close()
-        return [len(batch) for batch in setting.recorder.batches]
-
-    assert run(work()) == [1, 10]
+async def test_a_large_request_is_spread_and_sorted_so_that_little_is_padding() -> None:
+    setting = Setting(max_batch_tokens=6)
+    texts = [encoding(20 + place, length) for place, length in enumerate((6, 1, 2, 1, 3, 3, 9))]
+    answers = await setting.batcher.predict(texts)
+    assert answers == [prediction(text) for text in texts]
+    await setting.close()
+    assert [[len(text.input_ids) for text in batch] for batch in setting.recorder.batches] == [
+        [1, 1, 2],
+        [3, 3],
+        [6],
+        [9],
+    ]
 
 
-def test_a_large_request_is_spread_and_sorted_so_that_little_is_padding() -> None:
-    async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=6)
-        texts = [encoding(20 + place, length) for place, length in enumerate((6, 1, 2, 1, 3, 3, 9))]
-        answers = await setting.batcher.predict(texts)
-        assert answers == [prediction(text) for text in texts]
-        await setting.close()
-        return [[len(text.input_ids) for text in batch] for batch in setting.recorder.batches]
-
-    assert run(work()) == [[1, 1, 2], [3, 3], [6], [9]]
-
-
-def test_the_queue_admits_up_to_its_last_token() -> None:
-    async def work() -> None:
-        setting = Setting(max_queue_tokens=10)
-        async with setting.held():
-            waiting = [
-                asyncio.create_task(setting.batcher.predict([encoding(20, 6)])),
-                asyncio.create_task(setting.batcher.predict([encoding(21, 4)])),
-            ]
-            await asyncio.sleep(0)
-            with pytest.raises(OverloadedError) as refused:
-                await setting.batcher.predict([encoding(22, 1)])
-        assert refused.value.detail == (
-            "10 tokens are waiting, the request has 1, and the queue holds 10: come back later, "
-            "or try another replica."
-        )
-        assert refused.value.retry_after == 1  # nothing is known yet of how fast it works
-        for task in waiting:
-            assert len(await task) == 1
-        assert len(await setting.batcher.predict([encoding(22, 10)])) == 1
-        await setting.close()
-
-    run(work())
-
-
-def test_a_cancelled_request_leaves_its_place_at_once() -> None:
-    async def work() -> None:
-        setting = Setting(max_queue_tokens=10)
-        async with setting.held():
-            gone = asyncio.create_task(setting.batcher.predict([encoding(20, 10)]))
-            await asyncio.sleep(0)
-            assert setting.value("headlight_queue_tokens") == 10
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
-            assert setting.value("headlight_queue_tokens") == 0
-        assert await setting.batcher.predict([encoding(21, 10)]) == [prediction(encoding(21, 10))]
-        assert [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches] == [
-            [HOLDING],
-            [21],
+async def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
+    setting = Setting(max_batch_tokens=1)
+    async with setting.held():
+        waiting = [
+            asyncio.create_task(setting.batcher.predict([encoding(20 + number)]))
+            for number in range(5)
         ]
-        await setting.close()
-
-    run(work())
-
-
-def test_closing_answers_all_who_wait_and_refuses_the_rest() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1)
-        async with setting.held():
-            waiting = [
-                asyncio.create_task(setting.batcher.predict([encoding(20 + number)]))
-                for number in range(5)
-            ]
-            await asyncio.sleep(0)
-            closing = asyncio.create_task(setting.close())
-            await asyncio.sleep(0)
-        await closing
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(result) for result in results] == [DrainingError] * 5
-        assert {getattr(result, "retry_after", None) for result in results} == {1}
-        assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one that runs
-        with pytest.raises(DrainingError) as refused:
-            await setting.batcher.predict([encoding(30)])
-        assert refused.value.retry_after == 1
-        assert setting.value("headlight_queue_tokens") == 0
-
-    run(work())
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(setting.close())
+        await asyncio.sleep(0)
+    await closing
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [DrainingError] * 5
+    assert {getattr(result, "retry_after", None) for result in results} == {1}
+    assert [len(batch) for batch in setting.recorder.batches] == [1]  # the one that runs
+    with pytest.raises(DrainingError) as refused:
+        await setting.batcher.predict([encoding(30)])
+    assert refused.value.retry_after == 1
+    assert setting.value("headlight_queue_tokens") == 0
 
 
-def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short() -> None:
-    async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=3)
-        async with setting.held():
-            now = asyncio.get_running_loop().time()
-            plans = [([20] * 6, now + 0.01), *(([21], now + 1000.0) for _ in range(6))]
-            waiting = [
-                asyncio.create_task(
-                    setting.batcher.predict([encoding(text) for text in texts], deadline=deadline)
-                )
-                for texts, deadline in plans
-            ]
-            await asyncio.sleep(0.02)
-        await asyncio.gather(*waiting)
-        await setting.close()
-        return [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches]
-
+async def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short() -> None:
     # After each batch that is urgent, the others have one.
-    assert run(work()) == [[HOLDING], [20] * 3, [21] * 3, [20] * 3, [21] * 3]
+    setting = Setting(max_batch_tokens=3)
+    async with setting.held():
+        now = asyncio.get_running_loop().time()
+        plans = [([20] * 6, now + 0.01), *(([21], now + 1000.0) for _ in range(6))]
+        waiting = [
+            asyncio.create_task(
+                setting.batcher.predict([encoding(text) for text in texts], deadline=deadline)
+            )
+            for texts, deadline in plans
+        ]
+        await asyncio.sleep(0.02)
+    await asyncio.gather(*waiting)
+    await setting.close()
+    assert [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches] == [
+        [HOLDING],
+        [20] * 3,
+        [21] * 3,
+        [20] * 3,
+        [21] * 3,
+    ]
+
+
+async def test_the_age_of_the_oldest_request_that_waits() -> None:
+    setting = Setting(max_batch_tokens=4)
+    assert setting.value("headlight_queue_oldest_seconds") == 0
+    async with setting.held():
+        before = setting.value("headlight_queue_oldest_seconds")
+        assert before is not None
+        later = asyncio.create_task(setting.batcher.predict([encoding(20, 4)]))
+        await asyncio.sleep(0.02)
+        age = setting.value("headlight_queue_oldest_seconds")
+        assert age is not None
+        assert age >= before + 0.02  # of the first, not of the one that came later
+        assert setting.value("headlight_queue_requests") == 2
+        later.cancel()
+        await asyncio.gather(later, return_exceptions=True)
+        assert setting.value("headlight_queue_requests") == 1
+        assert setting.value("headlight_queue_tokens") == 0
+    assert setting.value("headlight_queue_oldest_seconds") == 0
+    await setting.close()
+
+
+@pytest.mark.parametrize(("computes", "padding"), [(True, 3), (False, 0)])
+async def test_padding_is_counted_where_it_is_computed(padding: int, *, computes: bool) -> None:
+    setting = Setting(max_batch_tokens=10, computes_padding=computes)
+    async with setting.held():
+        texts = [encoding(20, 5), encoding(21, 2)]
+        waiting = asyncio.create_task(setting.batcher.predict(texts))
+        await asyncio.sleep(0)
+    assert len(await waiting) == 2
+    assert setting.value("headlight_padding_tokens_total") == padding
+    assert setting.value("headlight_batch_fill_ratio_sum") == pytest.approx(0.1 + 1.0)
+    await setting.close()

@@ -2,158 +2,73 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from unittest import mock
 
-from model import AttentionOptions, Encoding, Explanation, Prediction
+import pytest
+
+from model import AttentionOptions, Explanation
 from service.inference.admission import ClientId
 from service.inference.work_items import Job
-from tests.service.queueing import Setting, encoding, label_of, prediction, run
+from tests.service.queueing import Setting, encoding, label_of
 
 
-def test_as_many_passes_run_at_once_as_there_are_workers() -> None:
+@pytest.mark.parametrize("cores", [None, 1])
+async def test_as_many_passes_run_at_once_as_there_are_workers(cores: int | None) -> None:
+    """Also on a device that computes apart, with its one core."""
     meeting = threading.Barrier(3, timeout=20)
 
     def meet(number: int, explanation: Explanation) -> str:
         meeting.wait()  # breaks unless all three are in their passes
         return label_of(number, explanation)
 
-    async def work() -> None:
-        setting = Setting(workers=3)
-        # Too long to share a pass.
-        questions = [AttentionOptions(encoding(number, 10)) for number in (50, 51, 52)]
-        labels = await asyncio.gather(
-            *(setting.batcher.explain([each], meet) for each in questions)
-        )
-        assert labels == [["50"], ["51"], ["52"]]
-        await setting.close()
-
-    run(work())
+    setting = Setting(workers=3, cores=cores)
+    # Too long to share a pass.
+    questions = [AttentionOptions(encoding(number, 300)) for number in (50, 51, 52)]
+    labels = await asyncio.gather(*(setting.batcher.explain([each], meet) for each in questions))
+    assert labels == [["50"], ["51"], ["52"]]
+    await setting.close()
 
 
-def test_what_waits_is_shared_among_the_workers() -> None:
-    async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, workers=2)
-        await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
-        await setting.close()
-        return [len(batch) for batch in setting.recorder.batches]
-
-    assert max(run(work())) == 20
+async def test_what_waits_is_shared_among_the_workers() -> None:
+    setting = Setting(max_batch_tokens=1000, workers=2)
+    await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
+    await setting.close()
+    assert max([len(batch) for batch in setting.recorder.batches]) == 20
 
 
-def test_on_a_device_that_computes_apart_three_stages_overlap() -> None:
-    """One worker prepares a batch, one computes, one writes answers: all at once."""
-    meeting = threading.Barrier(3, timeout=20)
-    device = threading.Lock()
-    numbers = iter(range(3))
-
-    def stages(encodings: Sequence[Encoding]) -> list[Prediction]:
-        number = next(numbers)
-        if number == 2:
-            meeting.wait()  # prepares; breaks unless the others are in the stages below
-        with device:
-            if number == 1:
-                meeting.wait()  # computes
-        if number == 0:
-            meeting.wait()  # writes
-        return [prediction(text) for text in encodings]
-
-    async def work() -> None:
-        setting = Setting(workers=3, cores=1)
-        with mock.patch.object(setting.recorder, "classify", stages):
-            labels = await asyncio.gather(
-                *(setting.batcher.predict([encoding(20 + number, 10)]) for number in range(3))
-            )
-        assert labels == [[prediction(encoding(20 + number, 10))] for number in range(3)]
-        assert set(setting.threads) == {1}
-        await setting.close()
-
-    run(work())
+async def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() -> None:
+    setting = Setting(max_batch_tokens=1000, workers=3, cores=1)
+    await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
+    assert set(setting.threads) == {1}
+    await setting.close()
+    assert [len(batch) for batch in setting.recorder.batches] == [40]
 
 
-def test_on_a_device_that_computes_apart_a_batch_is_not_cut_for_the_workers() -> None:
-    async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, workers=3, cores=1)
-        await setting.batcher.predict([encoding(20 + number, 10) for number in range(40)])
-        await setting.close()
-        return [len(batch) for batch in setting.recorder.batches]
-
-    assert run(work()) == [40]
-
-
-def test_a_long_text_that_comes_alone_has_all_threads() -> None:
-    async def work() -> list[int]:
-        setting = Setting(max_batch_tokens=1000, workers=4)
-        await setting.batcher.predict([encoding(20, 300)])
-        async with setting.held():
-            await setting.batcher.run([Job(lambda: None)])
-        await setting.close()
-        return setting.threads
-
-    first, *others = run(work())
+async def test_a_long_text_that_comes_alone_has_all_threads() -> None:
+    setting = Setting(max_batch_tokens=1000, workers=4)
+    await setting.batcher.predict([encoding(20, 300)])
+    async with setting.held():
+        await setting.batcher.run([Job(lambda: None)])
+    await setting.close()
+    first, *others = setting.threads
     assert first == 4
     assert set(others) == {1}
 
 
-def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
-    async def work() -> list[list[int]]:
-        setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
-        recorder = setting.recorder
-        recorder.gate.clear()
-        heavy = [encoding(20 + number, 300) for number in range(6)]
-        waiting = [asyncio.create_task(setting.batcher.predict(heavy))]
-        for _ in range(2):
-            assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        light = setting.batcher.predict([encoding(30, 10)], caller=ClientId("another"))
-        waiting.append(asyncio.create_task(light))
+async def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> None:
+    setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
+    recorder = setting.recorder
+    recorder.gate.clear()
+    heavy = [encoding(20 + number, 300) for number in range(6)]
+    waiting = [asyncio.create_task(setting.batcher.predict(heavy))]
+    for _ in range(2):
         assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        begun = [[text.input_ids[0] for text in batch] for batch in recorder.begun]
-        recorder.gate.set()
-        await asyncio.gather(*waiting)
-        await setting.close()
-        return begun
-
-    *heavy, light = run(work())
+    light = setting.batcher.predict([encoding(30, 10)], caller=ClientId("another"))
+    waiting.append(asyncio.create_task(light))
+    assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
+    begun = [[text.input_ids[0] for text in batch] for batch in recorder.begun]
+    recorder.gate.set()
+    await asyncio.gather(*waiting)
+    await setting.close()
+    *heavy, light = begun
     assert light == [30]
     assert {identity for batch in heavy for identity in batch} < set(range(20, 26))
-
-
-def test_the_express_worker_leaves_to_free_workers_what_they_can_compute() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, workers=2, extra=True)
-        recorder = setting.recorder
-        recorder.gate.clear()
-        waiting = [
-            asyncio.create_task(setting.batcher.predict([encoding(20 + number, 100)]))
-            for number in range(2)
-        ]
-        for _ in range(2):
-            assert await asyncio.to_thread(recorder.entered.acquire, timeout=20)
-        # Both workers are busy with light passes, which soon end.
-        waiting.append(asyncio.create_task(setting.batcher.predict([encoding(30, 10)])))
-        assert not await asyncio.to_thread(recorder.entered.acquire, timeout=0.3)
-        recorder.gate.set()
-        await asyncio.gather(*waiting)
-        await setting.close()
-
-    run(work())
-
-
-def test_without_short_texts_all_workers_take_long_ones() -> None:
-    meeting = threading.Barrier(2, timeout=20)
-
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1000, workers=2)
-        answer = setting.recorder.classify
-
-        def meet(encodings: Sequence[Encoding]) -> list[Prediction]:
-            meeting.wait()  # breaks unless both are in their passes
-            return answer(encodings)
-
-        with mock.patch.object(setting.recorder, "classify", meet):
-            await asyncio.gather(
-                *(setting.batcher.predict([encoding(20 + number, 300)]) for number in range(2))
-            )
-        await setting.close()
-
-    run(work())

@@ -24,6 +24,8 @@ from service.inference.engine import Engine
 from service.inference.work_items import Job
 from service.metrics import Metrics
 from tests.matching import exactly
+from tests.service.connections import until
+from tests.service.queueing import run
 
 Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
@@ -61,105 +63,82 @@ def make(
     )
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs on an event loop, and never for ever."""
-    asyncio.run(asyncio.wait_for(work, 30))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits until something holds."""
-    while not condition():  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.005)
-
-
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
-def test_a_lone_text_has_more_threads_where_products_take_long(
+async def test_a_lone_text_has_more_threads_where_products_take_long(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, expected: int
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
 
-    async def work() -> None:
-        engine = make(lambda: predictor, threads=4, dtype=dtype)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        asked.clear()
-        encoding = Encoding([5] * 16, truncated=False)
-        await engine.predict([encoding])
-        await engine.close()
-
-    run(work())
+    engine = make(lambda: predictor, threads=4, dtype=dtype)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    asked.clear()
+    encoding = Encoding([5] * 16, truncated=False)
+    await engine.predict([encoding])
+    await engine.close()
     assert asked == [expected]
 
 
-def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
-    async def work() -> None:
-        engine = make(lambda: predictor)
-        encoding = predictor.encode("good")
-        assert engine.fault == LOADING
-        with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-            await engine.predict([encoding])
-        assert refused.value.retry_after == 1
-        with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.explain([AttentionOptions(encoding)], lambda _, each: each)
-        with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            _ = engine.info
-        with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.run([Job(lambda: None)])
-        await engine.close()
-
-    run(work())
+async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
+    engine = make(lambda: predictor)
+    encoding = predictor.encode("good")
+    assert engine.fault == LOADING
+    with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
+        await engine.predict([encoding])
+    assert refused.value.retry_after == 1
+    with pytest.raises(NotReadyError, match=exactly(LOADING)):
+        await engine.explain([AttentionOptions(encoding)], lambda _, each: each)
+    with pytest.raises(NotReadyError, match=exactly(LOADING)):
+        _ = engine.info
+    with pytest.raises(NotReadyError, match=exactly(LOADING)):
+        await engine.run([Job(lambda: None)])
+    await engine.close()
 
 
-def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
-    async def work() -> None:
-        with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
-            engine = make(lambda: predictor)
-            engine.start()
-            await until(lambda: engine.fault != LOADING)
-        failed = "The model could not be loaded; the log of the service says why."
-        with pytest.raises(NotReadyError, match=exactly(failed)):
-            _ = engine.predictor
-        await engine.close()
-
-    run(work())
-
-
-def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
-    async def work() -> None:
+async def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
+    with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
         engine = make(lambda: predictor)
         engine.start()
-        await until(lambda: engine.fault is None)
-        broken = RuntimeError("told to fail")
-        with (
-            mock.patch.object(base_module, "collate", side_effect=broken),
-            # Each pass that fails asks once whether a sound text fails too.
-            mock.patch.object(predictor, "probe", side_effect=[broken] * 4 + [None]) as probe,
-        ):
-            for _ in range(2):  # a second failure starts no second round of probes
-                with pytest.raises(InternalError):
-                    await engine.explain(
-                        [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-                    )
-            assert engine.fault == (
-                "The last forward pass failed; the service probes itself every second."
-            )
-            await until(lambda: engine.fault is None)
-        assert probe.mock_calls == [mock.call("explicit")] * 5
-        assert len(await engine.predict([predictor.encode("good")])) == 1
-        await engine.close()
+        await until(lambda: engine.fault != LOADING)
+    failed = "The model could not be loaded; the log of the service says why."
+    with pytest.raises(NotReadyError, match=exactly(failed)):
+        _ = engine.predictor
+    await engine.close()
 
-    run(work())
+
+async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
+    engine = make(lambda: predictor)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    broken = RuntimeError("told to fail")
+    with (
+        mock.patch.object(base_module, "collate", side_effect=broken),
+        # Each pass that fails asks once whether a sound text fails too.
+        mock.patch.object(predictor, "probe", side_effect=[broken] * 4 + [None]) as probe,
+    ):
+        for _ in range(2):  # a second failure starts no second round of probes
+            with pytest.raises(InternalError):
+                await engine.explain(
+                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+                )
+        assert engine.fault == (
+            "The last forward pass failed; the service probes itself every second."
+        )
+        await until(lambda: engine.fault is None)
+    assert probe.mock_calls == [mock.call("explicit")] * 5
+    assert len(await engine.predict([predictor.encode("good")])) == 1
+    await engine.close()
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [(RuntimeError("out of memory"), "out of memory"), (KeyError("a text of a user"), None)],
 )
-def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
+async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
     predictor: Predictor, caplog: pytest.LogCaptureFixture, error: Exception, told: str | None
 ) -> None:
-    async def work() -> None:
+    with caplog.at_level("ERROR", "headlight.engine"):
         engine = make(lambda: predictor)
         engine.start()
         await until(lambda: engine.fault is None)
@@ -173,9 +152,6 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
                 )
             await until(lambda: engine.fault is None)
         await engine.close()
-
-    with caplog.at_level("ERROR", "headlight.engine"):
-        run(work())
     records = [record for record in caplog.records if record.name == "headlight.engine"]
     assert [(record.getMessage(), vars(record).get("fault")) for record in records] == [
         ("a forward pass failed", told),
@@ -183,51 +159,43 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
     ]
 
 
-def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
-    async def work() -> None:
-        engine = make(lambda: predictor)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        with mock.patch.object(predictor, "probe", side_effect=RuntimeError):
-            with (
-                mock.patch.object(base_module, "collate", side_effect=RuntimeError),
-                pytest.raises(InternalError),
-            ):
-                await engine.explain(
-                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-                )
-            await engine.predict([predictor.encode("good")])
-            assert engine.fault is not None  # the path that failed has not worked yet
+async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
+    engine = make(lambda: predictor)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    with mock.patch.object(predictor, "probe", side_effect=RuntimeError):
+        with (
+            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
+            pytest.raises(InternalError),
+        ):
             await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
-            assert engine.fault is None
-            await until(lambda: not engine._tasks)  # though no probe ever worked
+        await engine.predict([predictor.encode("good")])
+        assert engine.fault is not None  # the path that failed has not worked yet
+        await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
         assert engine.fault is None
-        await engine.close()
+        await until(lambda: not engine._tasks)  # though no probe ever worked
+    assert engine.fault is None
+    await engine.close()
 
-    run(work())
 
-
-def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
-    async def work() -> None:
-        engine = make(lambda: predictor)
-        engine.start()
+async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
+    engine = make(lambda: predictor)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    encoding = predictor.encode("good", with_tokens=True)
+    job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
+    with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
+        with (
+            mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
+            pytest.raises(InternalError),
+        ):
+            await engine.run([job])
+        assert engine.fault is not None
         await until(lambda: engine.fault is None)
-        encoding = predictor.encode("good", with_tokens=True)
-        job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
-        with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
-            with (
-                mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
-                pytest.raises(InternalError),
-            ):
-                await engine.run([job])
-            assert engine.fault is not None
-            await until(lambda: engine.fault is None)
-        assert probe.call_count == 2
-        (importance,) = await engine.run([job])
-        assert importance.label in predictor.info.labels
-        await engine.close()
-
-    run(work())
+    assert probe.call_count == 2
+    (importance,) = await engine.run([job])
+    assert importance.label in predictor.info.labels
+    await engine.close()
 
 
 def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
@@ -279,7 +247,7 @@ def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predicto
     run(work())
 
 
-def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
+async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def hold(*args: Any, **options: Any) -> object:  # noqa: ANN401
@@ -289,26 +257,23 @@ def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor
             return collate(*args, **options)
         raise RuntimeError
 
-    async def work() -> None:
-        engine = make(lambda: predictor, threads=2)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        with (
-            mock.patch.object(base_module, "collate", side_effect=hold),
-            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
-        ):
-            early = asyncio.create_task(engine.predict([predictor.encode("good")]))
-            assert await asyncio.to_thread(entered.wait, 20)
-            with pytest.raises(InternalError):
-                await engine.predict([predictor.encode("bad")])
-            leave.set()
-            assert len(await early) == 1
-            assert engine.fault is not None
-        await engine.predict([predictor.encode("good")])
-        assert engine.fault is None
-        await engine.close()
-
-    run(work())
+    engine = make(lambda: predictor, threads=2)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    with (
+        mock.patch.object(base_module, "collate", side_effect=hold),
+        mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+    ):
+        early = asyncio.create_task(engine.predict([predictor.encode("good")]))
+        assert await asyncio.to_thread(entered.wait, 20)
+        with pytest.raises(InternalError):
+            await engine.predict([predictor.encode("bad")])
+        leave.set()
+        assert len(await early) == 1
+        assert engine.fault is not None
+    await engine.predict([predictor.encode("good")])
+    assert engine.fault is None
+    await engine.close()
 
 
 class Fragile(CpuBackend):
@@ -321,10 +286,10 @@ class Fragile(CpuBackend):
         return str(error) == "the device fell off the bus"
 
 
-def test_a_lost_device_is_told_apart_and_not_probed(
+async def test_a_lost_device_is_told_apart_and_not_probed(
     predictor: Predictor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work() -> None:
+    with caplog.at_level("CRITICAL", "headlight.engine"):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
         await until(lambda: engine.fault is None)
@@ -348,104 +313,115 @@ def test_a_lost_device_is_told_apart_and_not_probed(
             await asyncio.sleep(0.05)
             assert probe.call_count == probes
         await engine.close()
-
-    with caplog.at_level("CRITICAL", "headlight.engine"):
-        run(work())
     assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
 
 
-def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(predictor: Predictor) -> None:
-    async def work() -> None:
-        lost = RuntimeError("the device fell off the bus")
-        with mock.patch.object(predictor, "warm_up", side_effect=lost):
-            engine = make(lambda: predictor, kind=Fragile)
-            engine.start()
-            await until(lambda: engine.stuck is not None)
-        message = "The device cpu is lost to this process: it has to be restarted."
-        assert engine.stuck == message
-        with pytest.raises(NotReadyError, match=exactly(message)):
-            await engine.predict([predictor.encode("good")])
-        await engine.close()
-
-    run(work())
-
-
-def test_threads_that_launch_kernels_are_not_niced(predictor: Predictor) -> None:
-    async def work() -> None:
+async def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(
+    predictor: Predictor,
+) -> None:
+    lost = RuntimeError("the device fell off the bus")
+    with mock.patch.object(predictor, "warm_up", side_effect=lost):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
-        await until(lambda: engine.fault is None)
-        seen: list[int] = []
-        await engine.run(
-            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
-        )
-        await engine.close()
-        assert seen == [os.getpriority(os.PRIO_PROCESS, threading.get_native_id())]
-
-    run(work())
+        await until(lambda: engine.stuck is not None)
+    message = "The device cpu is lost to this process: it has to be restarted."
+    assert engine.stuck == message
+    with pytest.raises(NotReadyError, match=exactly(message)):
+        await engine.predict([predictor.encode("good")])
+    await engine.close()
 
 
-def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
-    async def work() -> None:
-        loading = make(lambda: predictor)
-        loading.start()
-        await loading.close()
-        probing = make(lambda: predictor)
-        probing.start()
-        await until(lambda: probing.fault is None)
-        with (
-            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
-            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
-        ):
-            with pytest.raises(InternalError):
-                await probing.explain(
-                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-                )
-            await probing.close()
-        with pytest.raises(DrainingError):
-            await probing.predict([predictor.encode("good")])
-
-    run(work())
+async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
+    loading = make(lambda: predictor)
+    loading.start()
+    await loading.close()
+    probing = make(lambda: predictor)
+    probing.start()
+    await until(lambda: probing.fault is None)
+    with (
+        mock.patch.object(base_module, "collate", side_effect=RuntimeError),
+        mock.patch.object(predictor, "probe", side_effect=RuntimeError),
+    ):
+        with pytest.raises(InternalError):
+            await probing.explain(
+                [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+            )
+        await probing.close()
+    with pytest.raises(DrainingError):
+        await probing.predict([predictor.encode("good")])
 
 
-def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor) -> None:
-    async def work() -> None:
-        engine = make(lambda: predictor)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        seen: list[int] = []
-        await engine.run(
-            [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
-        )
-        await engine.close()
-        own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        assert seen == [max(own, 10) if sys.platform == "linux" else own]
-        assert own == os.getpriority(os.PRIO_PROCESS, os.getpid())
+@pytest.mark.parametrize("kind", [CpuBackend, Fragile])
+async def test_its_threads_give_way_and_what_stays_is_no_garbage(
+    predictor: Predictor, kind: type[CpuBackend]
+) -> None:
+    """Unless the threads launch kernels, as those of `Fragile`."""
 
     gc.unfreeze()
-    run(work())
+    engine = make(lambda: predictor, kind=kind)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    seen: list[int] = []
+    await engine.run(
+        [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
+    )
+    await engine.close()
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    gives_way = kind is CpuBackend and sys.platform == "linux"
+    assert seen == [max(own, 10) if gives_way else own]
+    assert own == os.getpriority(os.PRIO_PROCESS, os.getpid())
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
 
 
-def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
+async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.1)
     release = threading.Event()
 
-    async def work() -> None:
-        engine = make(lambda: predictor, watchdog_seconds=0.05)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        assert engine.stuck is None
-        with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
-            waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
-            await until(lambda: engine.stuck is not None)
-            assert engine.stuck == engine.fault
-            assert await engine.close() is False
-            with pytest.raises(DrainingError, match="does not end"):
-                await waiting
-            release.set()
+    engine = make(lambda: predictor, watchdog_seconds=0.05)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    assert engine.stuck is None
+    with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
+        waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
+        await until(lambda: engine.stuck is not None)
+        assert engine.stuck == engine.fault
+        assert await engine.close() is False
+        with pytest.raises(DrainingError, match="does not end"):
+            await waiting
+        release.set()
 
-    run(work())
+
+async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
+    predictor: Predictor,
+) -> None:
+    release = threading.Event()
+
+    engine = make(lambda: predictor, watchdog_seconds=1.0)
+    assert engine.backlog_seconds(full=0.5) == 0  # it loads
+    engine.start()
+    await until(lambda: engine.fault is None)
+    assert engine.backlog_seconds(full=0.5) == 0
+    text = engine.predictor.encode("good")
+
+    def hold(*arguments: object, **options: object) -> object:
+        release.wait(20)
+        return collate(*arguments, **options)  # type: ignore[arg-type]
+
+    with mock.patch.object(base_module, "collate", side_effect=hold):
+        waiting = asyncio.create_task(engine.predict([text]))
+        await until(lambda: engine.backlog_seconds(full=0.5) > 0)
+        first = engine.backlog_seconds(full=0.5)
+        assert first <= 0.5
+        await until(lambda: engine.backlog_seconds(full=0.5) > first)
+        await until(lambda: engine.backlog_seconds(full=0.5) == 0.5)
+        waiting.cancel()  # nobody waits any more, and the worker is still lost
+        await until(lambda: engine.stuck is not None)
+        assert engine.backlog_seconds(full=0.5) == 0.5
+        release.set()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: engine.backlog_seconds(full=0.5) == 0)
+    assert engine.fault is None
+    await engine.close()

@@ -70,30 +70,6 @@ def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
         assert len({plans[request][1] for request, _ in batch}) == 1
 
 
-@given(st.lists(lengths, min_size=1, max_size=30))
-def test_texts_of_one_length_go_in_the_order_of_their_coming(tokens: list[int]) -> None:
-    schedule: Schedule[tuple[int, int]] = Schedule(100)
-    for number, count in enumerate(tokens):
-        schedule.add([((number, count), count)])
-
-    order = [item for batch in batches(schedule) for item in batch]
-
-    for count in set(tokens):
-        of_this = [number for number, size in order if size == count]
-        assert of_this == sorted(of_this)
-
-
-def test_a_large_request_does_not_hold_up_a_small_one() -> None:
-    schedule: Schedule[tuple[int, int]] = Schedule(100)
-    schedule.add([((0, place), 20) for place in range(200)])
-    schedule.take()
-    schedule.add([((1, 0), 20)])
-
-    waited = next(number for number, batch in enumerate(batches(schedule)) if (1, 0) in batch)
-
-    assert waited <= 1
-
-
 def test_a_long_text_is_not_starved_by_short_ones() -> None:
     schedule: Schedule[tuple[int, int]] = Schedule(512)
     schedule.add([((0, 0), 500)])
@@ -104,21 +80,6 @@ def test_a_long_text_is_not_starved_by_short_ones() -> None:
             break
 
     assert number < 20
-
-
-def test_a_large_request_is_not_starved_by_small_ones() -> None:
-    schedule: Schedule[tuple[int, int]] = Schedule(100)
-    schedule.add([((0, place), 20) for place in range(20)])
-    left = 20
-    for number in range(1, 1000):
-        for place in range(6):
-            schedule.add([((number, place), 20)])
-        left -= sum(request == 0 for request, _ in schedule.take())
-        if not left:
-            break
-
-    # Twenty batches of five would do it alone; it shares with ever more others.
-    assert left == 0
 
 
 def test_short_and_long_texts_do_not_share_a_batch() -> None:

@@ -22,31 +22,6 @@ class Text(NamedTuple):
     urgent_at: int
 
 
-def test_who_has_waited_for_long_goes_first_whatever_its_length() -> None:
-    schedule: Schedule[str] = Schedule(100)
-    schedule.add([("long", 90)], urgent_at=20.0, client="one")
-    schedule.add([("long, later", 90)], urgent_at=30.0, client="one")
-    for _ in range(3):
-        schedule.add([("short", 10)] * 10, urgent_at=40.0, client="one")
-
-    assert set(schedule.take(now=19.0)) == {"short"}
-    assert schedule.take(now=35.0) == ["long"]
-    assert schedule.take(now=35.0) == ["long, later"]
-    assert set(schedule.take(now=35.0)) == {"short"}
-
-
-def test_what_is_urgent_goes_before_younger_texts_of_its_length() -> None:
-    schedule: Schedule[str] = Schedule(100)
-    schedule.add([("old", 20)] * 10, urgent_at=20.0, client="one")
-    for _ in range(10):  # the first is due with the fourth text of the old request
-        schedule.add([("young", 20)], urgent_at=40.0, client="one")
-
-    assert schedule.take(now=19.0) == ["old"] * 4 + ["young"]
-    assert schedule.take(now=20.0) == ["old"] * 5
-    assert schedule.take(now=20.0) == ["old"] + ["young"] * 4
-    assert schedule.take(now=20.0) == ["young"] * 5
-
-
 def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
     schedule: Schedule[str] = Schedule(100)
     schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0, client="one")
@@ -66,31 +41,6 @@ def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch(
     assert "polite" in schedule.take(now=30.0)
     assert schedule.take(now=30.0).count("late") == 5
     assert "polite" in schedule.take(now=30.0)
-
-
-@given(
-    st.lists(st.integers(1, 60), max_size=8),
-    st.integers(1, 60),
-    st.integers(0, 3000),
-    st.integers(20, 200),
-)
-def test_an_urgent_request_ends_as_soon_as_all_that_waited_when_it_came(
-    older: list[int], own: int, patience: int, budget: int
-) -> None:
-    schedule: Schedule[str] = Schedule(budget)
-    for texts in older:
-        schedule.add([("older", 20)] * texts, urgent_at=float(patience), client="one")
-    flow = schedule.add([("own", 20)] * own, urgent_at=float(patience), client="one")
-    waiting = schedule.tokens
-    now = 0
-    while flow.waiting_texts:
-        batch = schedule.take(now=float(now))
-        now += 20 * len(batch)  # one token takes one second
-        for _ in batch:  # the queue never gets shorter
-            schedule.add([("younger", 20)], urgent_at=float(now + patience), client="one")
-
-    # The last pass before it became urgent and its own last one may be of others in part.
-    assert now <= patience + waiting + 2 * budget
 
 
 @given(

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -17,7 +17,8 @@ from service.inference.work_items import Job
 from service.inference.workers import Workers
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
-from tests.service.queueing import Setting, encoding, prediction, run
+from tests.service.connections import until
+from tests.service.queueing import Setting, encoding, prediction
 
 events = st.lists(
     st.tuples(st.sampled_from([FUSED, EXPLICIT, GRADIENT]), st.booleans(), st.integers(0, 9))
@@ -54,41 +55,32 @@ class Panic(BaseException):
     """What is no Exception."""
 
 
-async def settle(condition: Callable[[], bool]) -> None:
-    """Waits until something holds."""
-    while not condition():  # noqa: ASYNC110 - nothing tells of it
-        await asyncio.sleep(0.001)
+async def test_the_texts_of_a_worker_that_ends_are_answered_and_the_next_worker_goes_on() -> None:
+    setting = Setting(max_batch_tokens=2)
+    classify = setting.recorder.classify
 
+    def panic(encodings: Sequence[Encoding]) -> list[Prediction]:
+        if any(text.input_ids[0] == 20 for text in encodings):
+            raise Panic
+        return classify(encodings)
 
-def test_the_texts_of_a_worker_that_ends_are_answered_and_the_next_worker_goes_on() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=2)
-        classify = setting.recorder.classify
-
-        def panic(encodings: Sequence[Encoding]) -> list[Prediction]:
-            if any(text.input_ids[0] == 20 for text in encodings):
-                raise Panic
-            return classify(encodings)
-
-        setting.recorder.classify = panic  # type: ignore[method-assign]
-        async with setting.held():
-            asked = [
-                asyncio.create_task(setting.batcher.predict([encoding(number)]))
-                for number in (20, 20, 21, 22, 23)
-            ]
-            await asyncio.sleep(0)
-        first, second, *others = await asyncio.gather(*asked, return_exceptions=True)
-        for lost in (first, second):
-            assert isinstance(lost, InternalError)
-            assert isinstance(lost.__cause__, Panic)
-        assert others == [[prediction(encoding(number))] for number in (21, 22, 23)]
-        assert setting.lost == []
-        assert setting.passes == [None] * 3  # a worker that ended is no pass
-        assert setting.batcher.longest_pass() == 0.0
-        assert setting.value("headlight_queue_tokens") == 0
-        await setting.close()
-
-    run(work())
+    setting.recorder.classify = panic  # type: ignore[method-assign]
+    async with setting.held():
+        asked = [
+            asyncio.create_task(setting.batcher.predict([encoding(number)]))
+            for number in (20, 20, 21, 22, 23)
+        ]
+        await asyncio.sleep(0)
+    first, second, *others = await asyncio.gather(*asked, return_exceptions=True)
+    for lost in (first, second):
+        assert isinstance(lost, InternalError)
+        assert isinstance(lost.__cause__, Panic)
+    assert others == [[prediction(encoding(number))] for number in (21, 22, 23)]
+    assert setting.lost == []
+    assert setting.passes == [None] * 3  # a worker that ended is no pass
+    assert setting.batcher.longest_pass() == 0.0
+    assert setting.value("headlight_queue_tokens") == 0
+    await setting.close()
 
 
 FAULTS = [(Schedule, "take"), (Workers, "begin"), (Workers, "end")]
@@ -96,7 +88,7 @@ FAULTS = [(Schedule, "take"), (Workers, "begin"), (Workers, "end")]
 
 @pytest.mark.parametrize(("owner", "name"), FAULTS)
 @pytest.mark.parametrize("workers", [1, 3])
-def test_whatever_ends_a_worker_nobody_waits_for_ever(
+async def test_whatever_ends_a_worker_nobody_waits_for_ever(
     owner: type[object], name: str, workers: int
 ) -> None:
     """Every request has an answer, and afterwards the queue works as before."""
@@ -109,111 +101,93 @@ def test_whatever_ends_a_worker_nobody_waits_for_ever(
             raise MemoryError("told to fail")
         return real(*args, **options)
 
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=4, workers=workers)
-        for _ in range(20):
-            assert len(await setting.batcher.predict([encoding(1)])) == 1
-        with mock.patch.object(owner, name, misbehave):
-            failing.set()
-            asked = [
-                asyncio.create_task(setting.batcher.predict([encoding(20 + number, 2)]))
-                for number in range(9)
-            ]
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            for number, answer in enumerate(answers):
-                if not isinstance(answer, InternalError):
-                    assert answer == [prediction(encoding(20 + number, 2))]
-            await settle(lambda: not failing.is_set())
-            texts = [encoding(40 + number, 3) for number in range(20)]
-            assert await setting.batcher.predict(texts) == [prediction(text) for text in texts]
+    setting = Setting(max_batch_tokens=4, workers=workers)
+    for _ in range(20):
+        assert len(await setting.batcher.predict([encoding(1)])) == 1
+    with mock.patch.object(owner, name, misbehave):
+        failing.set()
+        asked = [
+            asyncio.create_task(setting.batcher.predict([encoding(20 + number, 2)]))
+            for number in range(9)
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        for number, answer in enumerate(answers):
+            if not isinstance(answer, InternalError):
+                assert answer == [prediction(encoding(20 + number, 2))]
+        await until(lambda: not failing.is_set())
+        texts = [encoding(40 + number, 3) for number in range(20)]
+        assert await setting.batcher.predict(texts) == [prediction(text) for text in texts]
+    assert setting.lost == []
+    assert setting.value("headlight_queue_tokens") == 0
+    assert setting.value("headlight_queue_requests") == 0
+    assert setting.batcher._queue.is_idle
+    await setting.close()
+    assert all(worker.done() for worker in setting.batcher._workers)
+
+
+async def test_a_worker_that_ends_again_and_again_is_given_up_and_all_who_wait_are_told() -> None:
+    setting = Setting(max_batch_tokens=1)
+    setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
+    for _ in range(MOST_ENDS):
         assert setting.lost == []
-        assert setting.value("headlight_queue_tokens") == 0
-        assert setting.value("headlight_queue_requests") == 0
-        assert setting.batcher._queue.is_idle
-        await setting.close()
-        assert all(worker.done() for worker in setting.batcher._workers)
-
-    run(work())
-
-
-def test_a_worker_that_ends_again_and_again_is_given_up_and_all_who_wait_are_told() -> None:
-    async def work() -> None:
-        setting = Setting(max_batch_tokens=1)
-        setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
-        for _ in range(MOST_ENDS):
-            assert setting.lost == []
-            with pytest.raises(InternalError):
-                await setting.batcher.predict([encoding(20)])
-        await settle(lambda: bool(setting.lost))
-        waiting = asyncio.create_task(setting.batcher.predict([encoding(21)]))
-        await asyncio.sleep(0)
-        setting.batcher.give_up("It is over.")
-        with pytest.raises(NotReadyError, match=exactly("It is over.")) as told:
-            await waiting
-        assert told.value.retry_after == 1
-        assert await setting.batcher.close(1.0)
-        setting.executor.shutdown()
-
-    run(work())
-
-
-def test_an_executor_without_threads_cannot_replace_a_worker() -> None:
-    async def work() -> None:
-        setting = Setting()
-        setting.executor.shutdown(wait=False)
-        setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
         with pytest.raises(InternalError):
             await setting.batcher.predict([encoding(20)])
-        await settle(lambda: bool(setting.lost))
-        await setting.close()
+    await until(lambda: bool(setting.lost))
+    waiting = asyncio.create_task(setting.batcher.predict([encoding(21)]))
+    await asyncio.sleep(0)
+    setting.batcher.give_up("It is over.")
+    with pytest.raises(NotReadyError, match=exactly("It is over.")) as told:
+        await waiting
+    assert told.value.retry_after == 1
+    assert await setting.batcher.close(1.0)
+    setting.executor.shutdown()
 
-    run(work())
+
+async def test_an_executor_without_threads_cannot_replace_a_worker() -> None:
+    setting = Setting()
+    setting.executor.shutdown(wait=False)
+    setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
+    with pytest.raises(InternalError):
+        await setting.batcher.predict([encoding(20)])
+    await until(lambda: bool(setting.lost))
+    await setting.close()
 
 
-def test_a_report_that_fails_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        setting = Setting()
-        with mock.patch.object(setting.metrics, "observe_pass", side_effect=RuntimeError):
-            assert len(await setting.batcher.predict([encoding(20)])) == 1
-            await asyncio.sleep(0)
-        assert len(await setting.batcher.predict([encoding(21)])) == 1
-        await setting.close()
-
-    run(work())
+async def test_a_report_that_fails_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting()
+    with mock.patch.object(setting.metrics, "observe_pass", side_effect=RuntimeError):
+        assert len(await setting.batcher.predict([encoding(20)])) == 1
+        await asyncio.sleep(0)
+    assert len(await setting.batcher.predict([encoding(21)])) == 1
+    await setting.close()
     assert [record.getMessage() for record in caplog.records] == ["the report of a pass failed"]
 
 
-def test_a_pass_with_too_few_results_fails() -> None:
+async def test_a_pass_with_too_few_results_fails() -> None:
     def fewer(encodings: Sequence[Encoding]) -> list[Prediction]:
         return [prediction(text) for text in encodings[:-1]]
 
-    async def work() -> None:
-        setting = Setting()
-        setting.recorder.classify = fewer  # type: ignore[method-assign]
-        with pytest.raises(InternalError) as failed:
-            await setting.batcher.predict([encoding(20), encoding(21)])
-        assert str(failed.value.__cause__) == "2 items got 1 results"
-        await setting.close()
-
-    run(work())
+    setting = Setting()
+    setting.recorder.classify = fewer  # type: ignore[method-assign]
+    with pytest.raises(InternalError) as failed:
+        await setting.batcher.predict([encoding(20), encoding(21)])
+    assert str(failed.value.__cause__) == "2 items got 1 results"
+    await setting.close()
 
 
-def test_an_error_of_one_text_comes_in_its_place_or_is_the_answer() -> None:
+async def test_an_error_of_one_text_comes_in_its_place_or_is_the_answer() -> None:
     def bad_last(encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
         return [*(prediction(text) for text in encodings[:-1]), ValueError("its own")]
 
-    async def work() -> None:
-        setting = Setting()
-        setting.recorder.classify = bad_last  # type: ignore[method-assign, assignment]
-        first, second = await setting.batcher.predict([encoding(20), encoding(21)])
-        assert first == prediction(encoding(20))
-        assert isinstance(second, InternalError)
-        assert isinstance(second.__cause__, ValueError)
-        with pytest.raises(InternalError) as failed:
-            await setting.batcher.run([Job(lambda: ValueError("its own"), [encoding(20)])])
-        assert isinstance(failed.value.__cause__, ValueError)
-        await setting.close()
-        assert setting.passes == [None, None]
-        assert setting.value("headlight_forward_failures_total") == 0
-
-    run(work())
+    setting = Setting()
+    setting.recorder.classify = bad_last  # type: ignore[method-assign, assignment]
+    first, second = await setting.batcher.predict([encoding(20), encoding(21)])
+    assert first == prediction(encoding(20))
+    assert isinstance(second, InternalError)
+    assert isinstance(second.__cause__, ValueError)
+    with pytest.raises(InternalError) as failed:
+        await setting.batcher.run([Job(lambda: ValueError("its own"), [encoding(20)])])
+    assert isinstance(failed.value.__cause__, ValueError)
+    await setting.close()
+    assert setting.passes == [None, None]
+    assert setting.value("headlight_forward_failures_total") == 0
