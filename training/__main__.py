@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
 from model.errors import ModelError
-from training.cli import compare, evaluate, fetch, fit_options, search, signing
+from training.cli import compare, evaluate, fetch, fit_options, signing
 from training.errors import (
     InterruptedComparisonError,
     InterruptedRunError,
@@ -166,20 +166,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    searched = "try values of a recipe on labelled files, and rank them"
     compared = "train variants of the network side by side and report on them"
-    for name, add_arguments, text in (
-        ("fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
-        ("search", search.add_arguments, "try values of a recipe on labelled files, and rank them"),
-        ("evaluate", evaluate.add_arguments, "measure a checkpoint on labelled files"),
-        ("compare", compare.add_arguments, compared),
-        ("fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
-        ("sign", signing.add_sign_arguments, "sign a checkpoint with a private key"),
-        ("verify", signing.add_verify_arguments, "check who signed a checkpoint"),
+    for name, module, add_arguments, text in (
+        ("fit", "fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
+        ("search", "search", fit_options.add_search_arguments, searched),
+        ("evaluate", "evaluate", evaluate.add_arguments, "measure a checkpoint on labelled files"),
+        ("compare", "compare", compare.add_arguments, compared),
+        ("fetch", "fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
+        ("sign", "signing", signing.add_sign_arguments, "sign a checkpoint with a private key"),
+        ("verify", "signing", signing.add_verify_arguments, "check who signed a checkpoint"),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_arguments(command)
         # Imported only when the command runs: scikit-learn and matplotlib take seconds.
-        command.set_defaults(module=_FIT if name == "fit" else add_arguments.__module__)
+        command.set_defaults(module=f"training.cli.{module}")
     return parser
 
 

@@ -1,10 +1,10 @@
-"""Searches values of a recipe: one Optuna trial for each combination, ranked and resumable."""
+"""Searches values of a recipe: an Optuna study with one trial for each combination."""
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -12,16 +12,17 @@ from typing import Any
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from model.files import write_whole
-from training.cross_validation import TrainingContext, run_folds, train_candidate
+from training.cross_validation import run_folds
 from training.data.dataset import Dataset
 from training.errors import DivergedRunError, InterruptedRunError, RecipeError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.run_fingerprint import check_fingerprint
 from training.measure.report import plain_table
+from training.run import TrainingContext, train_candidate
 
 STUDY, RESULTS = "search.journal", "search.jsonl"
 _FOLDER = "trial-"
@@ -38,9 +39,8 @@ class TrialResult:
         trial: its number, from 1.
         values: the fields of the recipe that vary.
         loss: validation loss of the best epoch, or the mean log-loss of the folds; None if the
-            run diverged.
+            run diverged, as of the other figures.
         deviation: standard deviation of the log-loss over the folds; None without folds.
-        accuracy: on the same rows; None if the run diverged.
         epoch: the epoch whose weights were measured; None with folds.
         seconds: how long training took.
     """
@@ -132,7 +132,6 @@ def run_search(
     rows: SearchRows,
     *,
     fingerprint: Mapping[str, Any],
-    folder: Path,
     context: TrainingContext,
     report: Callable[[TrialResult], None],
 ) -> list[TrialResult]:
@@ -142,8 +141,7 @@ def run_search(
         combinations: values, each with the recipe that has them.
         rows: rows to learn from and to rank by.
         fingerprint: what a resumed search must share with this one.
-        folder: where the study, the results and the state of the current trial go.
-        context: what the networks share.
+        context: its folder gets the study, the results and the state of the current trial.
         report: called with each finished trial, also those of an interrupted search.
 
     Raises:
@@ -151,43 +149,55 @@ def run_search(
         ResumeError: the folder holds another search.
         TrainingError: rows or recipes cannot be used.
     """
+    folder, total = context.run_dir, len(combinations)
     folder.mkdir(parents=True, exist_ok=True)
-    study = _open_study(folder / STUDY, json.loads(json.dumps(fingerprint)), combinations)
-    results = [
-        TrialResult(**trial.user_attrs["result"])
-        for trial in study.get_trials(states=(TrialState.COMPLETE, TrialState.FAIL))
-    ]
+    study = _open_study(folder / STUDY, json.loads(json.dumps(fingerprint)))
+    results = _finished(study)
     for result in results:
         report(result)
-    while len(results) < len(combinations):
-        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        trial = Trial(study, running[0]._trial_id) if running else study.ask()
+    # A trial that was interrupted is given again, with its number and so with its state.
+    known = {trial.user_attrs["number"] for trial in study.get_trials(states=[TrialState.WAITING])}
+    known |= {result.trial for result in results}
+    for number, (values, _) in enumerate(combinations, start=1):
+        if number not in known:
+            study.enqueue_trial(dict(values), user_attrs={"number": number})
+
+    choices = {
+        name: list(dict.fromkeys(values[name] for values, _ in combinations))
+        for name in combinations[0][0]
+    }
+
+    def objective(trial: Trial) -> float:
+        number = trial.user_attrs["number"]
+        values, recipe = combinations[number - 1]
+        for name, tried in choices.items():
+            trial.suggest_categorical(name, tried)
+        result = TrialResult(number, values)
         try:
-            result = _run_trial(
-                trial.number + 1, *combinations[trial.number], rows, folder, context
-            )
+            result = _run_trial(result, recipe, rows, context)
+        except DivergedRunError:
+            pass  # ranked last
         except InterruptedRunError as error:
-            raise InterruptedRunError(
-                error.signal, len(results), len(combinations), of="trial", unsaved=error.unsaved
-            ) from error
+            raise error.within("trial", len(_finished(study)), total) from error
         trial.set_user_attr("result", asdict(result))
-        state = TrialState.FAIL if result.loss is None else TrialState.COMPLETE
-        study.tell(trial, result.loss, state=state)
-        results.append(result)
-        lines = [json.dumps(asdict(each)) + "\n" for each in results]
+        return inf if result.loss is None else result.loss
+
+    def keep(study: optuna.Study, trial: FrozenTrial) -> None:
+        result, done = TrialResult(**trial.user_attrs["result"]), _finished(study)
+        lines = [json.dumps(asdict(each)) + "\n" for each in done]
         write_whole(folder / RESULTS, "".join(lines).encode())
         shutil.rmtree(folder / f"{_FOLDER}{result.trial}", ignore_errors=True)
         report(result)
         signal = context.stop()
-        if signal is not None and len(results) < len(combinations):
-            raise InterruptedRunError(signal, len(results), len(combinations), of="trial")
-    return results
+        if signal is not None and len(done) < total:
+            raise InterruptedRunError(signal, len(done), total, of="trial")
+
+    study.optimize(objective, n_trials=total - len(results), callbacks=[keep])
+    return _finished(study)
 
 
-def _open_study(
-    path: Path, fingerprint: Mapping[str, Any], combinations: Sequence[tuple[Values, Recipe]]
-) -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+def _open_study(path: Path, fingerprint: Mapping[str, Any]) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # an interruption has its own message
     try:
         storage = JournalStorage(JournalFileBackend(str(path)))
         study = optuna.create_study(storage=storage, study_name="search", load_if_exists=True)
@@ -196,64 +206,41 @@ def _open_study(
             f"{path}: the search cannot be read ({error}); start again with --overwrite instead "
             "of --resume"
         ) from error
-    then = study.user_attrs.get("fingerprint")
-    if then is not None:
-        check_fingerprint(path, then, fingerprint)
-        return study
-    for values, _ in combinations:
-        study.enqueue_trial(dict(values), skip_if_exists=True)
+    check_fingerprint(path, study.user_attrs.get("fingerprint", fingerprint), fingerprint)
     study.set_user_attr("fingerprint", dict(fingerprint))
     return study
 
 
+def _finished(study: optuna.Study) -> list[TrialResult]:
+    trials = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    results = [TrialResult(**trial.user_attrs["result"]) for trial in trials]
+    return sorted(results, key=lambda result: result.trial)
+
+
 def _run_trial(
-    number: int,
-    values: Values,
-    recipe: Recipe,
-    rows: SearchRows,
-    folder: Path,
-    context: TrainingContext,
+    result: TrialResult, recipe: Recipe, rows: SearchRows, context: TrainingContext
 ) -> TrialResult:
-    label = f"{_FOLDER}{number}"
-    path = folder / label
-    try:
-        if rows.folds is None:
-            candidate = train_candidate(
-                recipe,
-                rows.training,
-                rows.validation,
-                {},
-                folder=path,
-                label=label,
-                context=context,
-            )
-            figures = candidate.figures["validation"]
-            return TrialResult(
-                number,
-                values,
-                candidate.loss,
-                None,
-                figures.accuracy,
-                figures.macro_f1,
-                candidate.epoch,
-                candidate.seconds,
-            )
-        folds = run_folds(
-            recipe,
-            rows.all,
-            count=rows.folds,
-            folder=path,
-            label=f"{label}-",
-            context=context,
-            report=lambda _: None,
+    label = f"{_FOLDER}{result.trial}"
+    folder = context.run_dir / label
+    if rows.folds is None:
+        candidate = train_candidate(
+            recipe, rows.training, rows.validation, {}, folder=folder, label=label, context=context
         )
-    except DivergedRunError:
-        shutil.rmtree(path, ignore_errors=True)
-        return TrialResult(number, values)
+        figures = candidate.figures["validation"]
+        return replace(
+            result,
+            loss=candidate.loss,
+            accuracy=figures.accuracy,
+            macro_f1=figures.macro_f1,
+            epoch=candidate.epoch,
+            seconds=candidate.seconds,
+        )
+    folds = run_folds(
+        recipe, rows.all, count=rows.folds, folder=folder, label=f"{label}-", context=context
+    )
     losses = [fold.log_loss for fold in folds]
-    return TrialResult(
-        trial=number,
-        values=values,
+    return replace(
+        result,
         loss=mean(losses),
         deviation=stdev(losses),
         accuracy=mean(fold.accuracy for fold in folds),
@@ -264,7 +251,7 @@ def _run_trial(
 
 def ranked(results: Sequence[TrialResult]) -> list[TrialResult]:
     """Sorts trials by their loss, the least first; those that diverged are last."""
-    return sorted(results, key=lambda trial: math.inf if trial.loss is None else trial.loss)
+    return sorted(results, key=lambda trial: inf if trial.loss is None else trial.loss)
 
 
 def trial_line(trial: TrialResult) -> str:
@@ -287,11 +274,8 @@ def results_table(results: Sequence[TrialResult]) -> str:
             str(trial.trial),
             *(f"{value:g}" for value in trial.values.values()),
             _loss(trial),
-            *(
-                ["-", "-"]
-                if trial.accuracy is None
-                else [f"{trial.accuracy:.2%}", f"{trial.macro_f1:.4f}"]
-            ),
+            "-" if trial.accuracy is None else f"{trial.accuracy:.2%}",
+            "-" if trial.macro_f1 is None else f"{trial.macro_f1:.4f}",
             "-" if trial.epoch is None else str(trial.epoch),
             f"{trial.seconds:.0f}",
         ]

@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
         "course",
         {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
     )
-    training, validation = read_and_split(
+    _, training, validation = read_and_split(
         arguments.files,
         arguments.validation,
         columns=columns_of(arguments),

@@ -1,58 +1,34 @@
 """Runs `headlight-train fit` on labelled files: trains a checkpoint and records its history."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint.hub_folder import local_folder
 from model.cli.progress import say
 from model.files import WEIGHTS
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
-from training.cli.fit_resume import check_leftovers, extended_recipe, has_leftovers
-from training.cli.options import check_folds, columns_of, recipe_of
-from training.cross_validation import (
-    Fold,
-    TrainingContext,
-    detokenized,
-    fold_line,
-    folds_line,
-    make_trainer,
-    remove_folds,
-    run_folds,
-)
-from training.data.dataset import Dataset, read_dataset
+from training.cli.fit_resume import choose_recipe
+from training.cli.options import check_folds, columns_of
+from training.cli.run_setup import context_of, read_rows
+from training.cross_validation import Fold, fold_line, folds_line, remove_folds, run_folds
+from training.data.dataset import Dataset
 from training.data.hub import local_files
-from training.data.validation_split import read_evaluated, read_training, split_validation
-from training.device import Accelerator, choose_accelerator
-from training.distributed import Ranks, current
-from training.errors import DivergedRunError, NoSpaceError
-from training.fit.checkpointing import (
-    FULL,
-    check_space,
-    demand_of,
-    describe_unwritten,
-    resume_hint,
-)
+from training.data.validation_split import read_evaluated
+from training.distributed import current
+from training.errors import NoSpaceError
+from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported, write_checkpoint
-from training.fit.initial import begin
-from training.fit.recipe import Recipe
-from training.fit.run_fingerprint import run_fingerprint
 from training.fit.state import has_state, remove_state
-from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
+from training.run import Run
 from training.signals import noted_signals, raised_signals
-from training.tracking.logs import (
-    CombinedLogger,
-    check_installed,
-    final_values,
-    opened_logs,
-    parameters_of,
-)
+from training.tracking.logs import check_installed, final_values
 
-_HISTORY, _PLOT, _STATE = "history.jsonl", "history.png", "state"
+_HISTORY, _PLOT = "history.jsonl", "history.png"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,212 +45,122 @@ def run(arguments: argparse.Namespace) -> int:
     ranks = current()
     check_one_run(arguments, processes=ranks.count)
     check_installed(arguments.log_to)
-    recipe = recipe_of(arguments)
-    arguments.overwrite = arguments.overwrite or arguments.extend is not None
     run_dir = choose_run_dir(arguments)
-    state_dir = run_dir / _STATE
-    if ranks.restarts and ranks.is_first:
-        # torchrun has restarted the processes after one was lost: the user types no --resume.
-        arguments.resume = has_leftovers(arguments, state_dir)
-    if ranks.is_first:
-        check_leftovers(arguments, state_dir)
-    arguments.resume = ranks.share_object(arguments.resume)
-    recipe, then = extended_recipe(arguments, recipe, state_dir, ranks)
-    _fetch(arguments)
-    accelerator = choose_accelerator(
-        arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
-    )
-    rows, training, validation = _read(arguments, recipe)
-    evaluated = read_evaluated(
-        arguments.evaluate, columns=columns_of(arguments), labels=training.labels
-    )
-    start = begin(recipe, arguments.init_from, training)
-    trainer = make_trainer(
-        recipe,
-        start,
-        training,
-        validation,
-        accelerator=accelerator,
-        state_dir=state_dir,
-        ranks=ranks,
-    )
-    if arguments.resume and ranks.share_object(has_state(state_dir)):
-        data = {"training": training, "validation": validation}
-        trainer.resume(run_fingerprint(then, start.origin, accelerator, data))
-        say(f"resuming after step {trainer.step}")
-    dtype = STORE_DTYPES[arguments.store_dtype]
-    demand = demand_of(
-        start.network,
-        start.tokenizer,
-        dtype=dtype,
-        has_average=recipe.average_decay > 0.0,
-        state_dir=state_dir,
-        is_over=trainer.is_over,
-    )
+    recipe, previous = choose_recipe(arguments, run_dir, ranks)
+    context = context_of(arguments, run_dir, ranks=ranks)
+    rows, training, validation = read_rows(arguments, recipe)
+    files = local_files(arguments.evaluate)
+    evaluated = read_evaluated(files, columns=columns_of(arguments), labels=rows.labels)
+    fit = Run(recipe, training, validation, context, folder=run_dir)
+    if arguments.resume and ranks.share_object(has_state(fit.state_dir)):
+        fit.trainer.resume(fit.fingerprint(previous))
+        say(f"resuming after step {fit.trainer.step}")
+    demand = fit.demand(STORE_DTYPES[arguments.store_dtype])
     if ranks.is_first:
         check_space(demand, run_dir=run_dir, output=arguments.output)
     ranks.wait()
-    fit_report.say_beginning(
-        arguments, recipe, trainer, training=training, validation=validation, evaluated=evaluated
-    )
-    folds = _cross_validate(arguments, recipe, rows, run_dir, accelerator)
-    with opened_logs(
-        arguments.log_to if ranks.is_first else (),
-        arguments.output.resolve().name,
-        folder=run_dir,
-        first_step=trainer.step,
-    ) as log:
-        log.begin(parameters_of(recipe, start.origin, training, validation))
-        trainer.observe(log.step)
-        history = _fit(trainer, recipe, run_dir, log, save_every=arguments.save_every, ranks=ranks)
-        if not ranks.is_first:
-            return 0
-
-        def write() -> Exported:
-            return write_checkpoint(
-                arguments.output,
-                start,
-                seed=recipe.seed,
-                record=recipe.model_dump(mode="json"),
-                training=training,
-                validation=validation,
-                evaluated=evaluated,
-                device=accelerator.device,
-                dtype=dtype,
-            )
-
-        with raised_signals(trainer.interrupted):
-            exported = _write(write, trainer, state_dir, arguments.output, demand.checkpoint)
-            if not arguments.keep_state:
-                remove_state(state_dir)
-        log.end(final_values(exported.figures, exported.manifest.temperature), step=trainer.step)
+    fit_report.say_beginning(arguments, fit, evaluated)
+    with noted_signals() as stop:
+        fit.context = replace(context, stop=ranks.agree(stop))
+        folds = _cross_validate(arguments, fit, rows)
+        result = _fit(arguments, fit, evaluated, size=demand.checkpoint)
+    if result is None:
+        return 0
+    history, exported = result
     plot = run_dir / _PLOT
     fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
-    fit_report.say_end(recipe, history, exported, training=training, validation=validation)
+    fit_report.say_end(fit, history, exported)
     if folds:
         say(folds_line(folds))
     say(f"checkpoint: {arguments.output}")
     return 0
 
 
-def _fetch(arguments: argparse.Namespace) -> None:
-    """Replaces names of the hub by the files and the folder that they stand for."""
-    arguments.files = local_files(arguments.files)
-    arguments.validation = local_files(arguments.validation or ())
-    arguments.evaluate = local_files(arguments.evaluate)
-    if arguments.init_from is not None:
-        arguments.init_from = local_folder(arguments.init_from)
-
-
-def _read(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset, Dataset]:
-    """Returns all rows of the files, the training rows and the validation rows."""
-    columns = columns_of(arguments)
-    rows = read_training(arguments.files, columns=columns, labels=arguments.labels)
-    if arguments.validation:
-        training = rows
-        validation = read_dataset(arguments.validation, columns=columns, labels=rows.labels)
-    else:
-        training, validation = split_validation(
-            rows, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
-        )
-    return rows, detokenized(training, recipe), validation
-
-
-def _cross_validate(
-    arguments: argparse.Namespace,
-    recipe: Recipe,
-    rows: Dataset,
-    run_dir: Path,
-    accelerator: Accelerator,
-) -> list[Fold]:
+def _cross_validate(arguments: argparse.Namespace, fit: Run, rows: Dataset) -> list[Fold]:
     """Trains and measures a network for each fold, if the user asks for folds."""
     count: int | None = arguments.folds
     if count is None:
         return []
     if not arguments.resume:
-        remove_folds(run_dir)
+        remove_folds(fit.folder)
     say(
         f"{count} folds: each is measured by a network that is trained on the rows of the others; "
         "the checkpoint follows"
     )
-    with noted_signals() as stop:
-        folds = run_folds(
-            recipe,
-            rows,
-            count=count,
-            folder=run_dir,
-            label="",
-            context=TrainingContext(
-                accelerator=accelerator,
-                init_from=arguments.init_from,
-                save_every=arguments.save_every,
-                stop=stop,
-                name=arguments.output.resolve().name,
-                targets=tuple(arguments.log_to),
-            ),
-            report=lambda fold: say(fold_line(fold, count)),
-        )
+    folds = run_folds(
+        fit.recipe,
+        rows,
+        count=count,
+        folder=fit.folder,
+        label="",
+        context=fit.context,
+        report=lambda fold: say(fold_line(fold, count)),
+    )
     say(folds_line(folds))
     return folds
 
 
 def _fit(
-    trainer: Trainer,
-    recipe: Recipe,
-    run_dir: Path,
-    log: CombinedLogger,
-    *,
-    save_every: int,
-    ranks: Ranks,
-) -> list[Measurement]:
-    """Trains from the start or from the last state, and prints each epoch."""
-    if ranks.is_first:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        if not trainer.step:
-            remove_state(run_dir / _STATE)
-            for left in (_HISTORY, _PLOT):
-                (run_dir / left).unlink(missing_ok=True)
-    printed = 0
+    arguments: argparse.Namespace, fit: Run, evaluated: Mapping[str, Dataset], *, size: int
+) -> tuple[Sequence[Measurement], Exported] | None:
+    """Trains from the start or from the last state, and writes the checkpoint of `size` bytes.
 
-    def record(history: Sequence[Measurement]) -> None:
-        nonlocal printed
-        for count in range(printed + 1, len(history) + 1):
-            say(epoch_line(history[:count], epochs=recipe.epochs))
-            log.epoch(history[count - 1])
-        printed = len(history)
-        path = run_dir / _HISTORY
-        if ranks.is_first:
+    None in every process but the first.
+    """
+    is_first, trainer, path = fit.context.ranks.is_first, fit.trainer, fit.folder / _HISTORY
+    if is_first:
+        fit.folder.mkdir(parents=True, exist_ok=True)
+        if not trainer.step:
+            remove_state(fit.state_dir)
+            for name in (_HISTORY, _PLOT):
+                (fit.folder / name).unlink(missing_ok=True)
+
+    def report(history: Sequence[Measurement]) -> None:
+        say(epoch_line(history, epochs=fit.recipe.epochs))
+        if is_first:
             fit_report.warn_if_unwritten(lambda: write_history(history, path), path)
 
-    try:
-        with noted_signals() as stop:
-            return trainer.run(save_every=save_every, stop=ranks.agree(stop), record=record)
-    except DivergedRunError:
-        # A resumed run would diverge again.
-        if ranks.is_first:
-            remove_state(run_dir / _STATE)
-        raise
+    def write() -> Exported:
+        return write_checkpoint(
+            arguments.output,
+            fit.start,
+            seed=fit.recipe.seed,
+            record=fit.recipe.model_dump(mode="json"),
+            training=fit.training,
+            validation=fit.validation,
+            evaluated=evaluated,
+            device=fit.context.accelerator.device,
+            dtype=STORE_DTYPES[arguments.store_dtype],
+        )
+
+    with fit.trained(fit.context.name, report) as (history, log):
+        if not is_first:
+            return None
+        with raised_signals(trainer.interrupted):
+            exported = _write(write, fit, arguments.output, size)
+            if not arguments.keep_state:
+                remove_state(fit.state_dir)
+        log.end(final_values(exported.figures, exported.manifest.temperature), step=trainer.step)
+    return history, exported
 
 
-def _write(
-    write: Callable[[], Exported], trainer: Trainer, state_dir: Path, output: Path, size: int
-) -> Exported:
+def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> Exported:
     """Writes the checkpoint of `size` bytes; a full disk loses no state of the run."""
     try:
         try:
             return write()
         except OSError as error:
-            if error.errno not in FULL or trainer.unsaved is None:
+            if error.errno not in FULL or fit.trainer.unsaved is None:
                 raise
             # The state on disk is an old one: it makes room for the weights that are trained.
-            remove_state(state_dir)
+            remove_state(fit.state_dir)
             return write()
     except OSError as error:
         fault = describe_unwritten(error, output / WEIGHTS, size)
         rest = (
             "the trained weights are saved, and the same command with --resume only writes the "
             "checkpoint"
-            if trainer.unsaved is None
-            else f"nor is the last state saved: {resume_hint(state_dir)}"
+            if fit.trainer.unsaved is None
+            else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
         )
         raise NoSpaceError(f"the checkpoint: {fault}: make room; {rest}") from error

@@ -1,4 +1,4 @@
-"""Defines the options of `headlight-train fit` and checks them: recipe, run folder, plan."""
+"""Defines the options of `headlight-train fit` and `search`, and checks those of `fit`."""
 
 import argparse
 from pathlib import Path
@@ -9,6 +9,7 @@ from model.checkpoint.saving import check_place
 from model.cli.arguments import positive, whole
 from training.cli.options import (
     RECIPE_FIELDS,
+    TRIED_FIELDS,
     add_class_weights,
     add_columns,
     add_device,
@@ -33,7 +34,7 @@ STORE_DTYPES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
+    """Adds the options of `headlight-train fit`."""
     add_files(parser, "labelled text to learn from", optional=True, hub=True)
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
@@ -128,6 +129,52 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_log_to(parser)
 
 
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `headlight-train search`."""
+    parser.epilog = (
+        "Options with N,N try each of their values. Without them, 0.3, 1 and 3 times the preset's "
+        "learning rate are tried, each with its epochs and twice as many."
+    )
+    add_files(parser, "labelled text to learn from", hub=True)
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="DIR", help="where the results go"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a search that is there already"
+    )
+    parser.add_argument(
+        "--trials",
+        type=positive,
+        metavar="N",
+        help="combinations of the values to try, drawn by chance (default: all)",
+    )
+    parser.add_argument(
+        "--folds",
+        type=whole,
+        metavar="K",
+        help="rank by the mean of K folds, with K networks for each trial (default: one split)",
+    )
+    add_start_arguments(parser)
+    add_columns(parser)
+    add_labels(parser)
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="labelled text to rank the trials by; may be repeated",
+    )
+    add_recipe_arguments(parser, several=TRIED_FIELDS)
+    add_class_weights(parser)
+    add_device(parser)
+    add_dtype(parser)
+    add_save_every(parser)
+    parser.add_argument(
+        "--resume", action="store_true", help="resume the interrupted search of this output"
+    )
+    add_log_to(parser)
+
+
 def reject_plan_options(arguments: argparse.Namespace) -> None:
     """Rejects options that a plan sets itself.
 
@@ -175,6 +222,7 @@ def choose_run_dir(arguments: argparse.Namespace) -> Path:
         model.errors.CheckpointError: the output is not a checkpoint.
     """
     output: Path = arguments.output
+    arguments.overwrite = arguments.overwrite or arguments.extend is not None
     check_place(output)
     if output.exists() and any(output.iterdir()) and not arguments.overwrite:
         raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")

@@ -9,8 +9,6 @@ from model.cli.progress import say
 from training.cli.options import PRETRAINED_DECIDES, changed_command
 from training.data.dataset import Dataset
 from training.fit.export import Exported
-from training.fit.recipe import Recipe
-from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.summary import (
     baseline_line,
@@ -22,6 +20,7 @@ from training.measure.summary import (
     rows_line,
 )
 from training.measure.tfidf import baseline_accuracy, is_cheap
+from training.run import Run
 
 # Below this many rows a network that knows the language already is better by far.
 FEW_ROWS = 20_000
@@ -31,19 +30,11 @@ _CHECKPOINT = Path("checkpoints") / "default"
 
 
 def say_beginning(
-    arguments: argparse.Namespace,
-    recipe: Recipe,
-    trainer: Trainer,
-    *,
-    training: Dataset,
-    validation: Dataset,
-    evaluated: Mapping[str, Dataset],
+    arguments: argparse.Namespace, fit: Run, evaluated: Mapping[str, Dataset]
 ) -> None:
     """Prints the rows of a run and warnings about them, before any time is spent."""
-    say(rows_line(training, "learn from"))
-    say(rows_line(validation, "validate on"))
-    for warning in row_warnings(training, validation, evaluated):
-        say(f"warning: {warning}")
+    recipe, training, total = fit.recipe, fit.training, fit.trainer.total_steps
+    say_rows(training, fit.validation, evaluated)
     if arguments.resume:
         return
     if arguments.init_from is None and recipe.network is not None and len(training) < FEW_ROWS:
@@ -52,12 +43,20 @@ def say_beginning(
             f"weights (below {FEW_ROWS:,}): a pretrained one is more accurate. "
             + _advice(arguments.typed)
         )
-    elif trainer.total_steps < FEW_STEPS and recipe.learning_rate < HIGH_RATE:
+    elif total < FEW_STEPS and recipe.learning_rate < HIGH_RATE:
         say(
-            f"warning: {trainer.total_steps} steps are few to learn from (below {FEW_STEPS}): try "
+            f"warning: {total} steps are few to learn from (below {FEW_STEPS}): try "
             "more --epochs, a smaller --batch-size, or a higher --learning-rate such as "
             f"{HIGH_RATE:g}"
         )
+
+
+def say_rows(training: Dataset, validation: Dataset, evaluated: Mapping[str, Dataset]) -> None:
+    """Prints how many rows of each class there are, and warnings about them."""
+    say(rows_line(training, "learn from"))
+    say(rows_line(validation, "validate on"))
+    for warning in row_warnings(training, validation, evaluated):
+        say(f"warning: {warning}")
 
 
 def _advice(typed: Sequence[str]) -> str:
@@ -75,15 +74,9 @@ def find_pretrained() -> Path | None:
     return next((folder for folder in (_CHECKPOINT, beside) if folder.is_dir()), None)
 
 
-def say_end(
-    recipe: Recipe,
-    history: Sequence[Measurement],
-    exported: Exported,
-    *,
-    training: Dataset,
-    validation: Dataset,
-) -> None:
+def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> None:
     """Prints the figures, the baselines to beat, and warnings about the result."""
+    recipe, training, validation = fit.recipe, fit.training, fit.validation
     temperature = exported.manifest.temperature
     say(end_line(history, epochs=recipe.epochs, keeps_best=recipe.keep == "best"))
     say(f"temperature {temperature:.3f}")

@@ -4,30 +4,47 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from training.cli.options import recipe_of
 from training.cross_validation import has_folds
 from training.distributed import Ranks
 from training.errors import RecipeError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.state import has_state, previous_run
+from training.run import STATE
 
 
-def has_leftovers(arguments: argparse.Namespace, state: Path) -> bool:
-    """Whether an interrupted run left its state or its folds."""
-    return has_state(state) or _has_folds(arguments, state)
+def choose_recipe(
+    arguments: argparse.Namespace, run_dir: Path, ranks: Ranks
+) -> tuple[Recipe, Recipe]:
+    """Finds out whether a run is resumed, and with which recipe. Sets `arguments.resume`.
+
+    Returns:
+        The recipe of this run, and that of the run that left a state.
+
+    Raises:
+        RecipeError: the recipe is wrong, or there is a state and no option says what to do with it.
+        ResumeError: there is nothing to resume or to extend.
+    """
+    recipe, state = recipe_of(arguments), run_dir / STATE
+    arguments.overwrite = arguments.overwrite or arguments.extend is not None
+    if ranks.is_first:
+        if ranks.restarts:
+            # torchrun has restarted the processes after one was lost: the user types no --resume.
+            arguments.resume = has_state(state) or _has_folds(arguments, state)
+        _check_leftovers(arguments, state)
+    arguments.resume = ranks.share_object(arguments.resume)
+    if not arguments.resume and arguments.extend is None:
+        return recipe, recipe
+    return _extended_recipe(arguments, recipe, state, ranks)
 
 
 def _has_folds(arguments: argparse.Namespace, state: Path) -> bool:
     return arguments.folds is not None and has_folds(state.parent)
 
 
-def check_leftovers(arguments: argparse.Namespace, state: Path) -> None:
-    """Refuses to discard an interrupted run without `--overwrite`, before any work is done.
-
-    Raises:
-        ResumeError: there is nothing to resume.
-        RecipeError: there is, and no option says what to do with it.
-    """
-    if arguments.resume and not has_leftovers(arguments, state):
+def _check_leftovers(arguments: argparse.Namespace, state: Path) -> None:
+    """Refuses to discard an interrupted run without `--overwrite`, before any work is done."""
+    if arguments.resume and not (has_state(state) or _has_folds(arguments, state)):
         raise ResumeError(f"{state}: there is no interrupted run to resume; leave out --resume")
     if arguments.resume or arguments.overwrite:
         return
@@ -43,19 +60,10 @@ def check_leftovers(arguments: argparse.Namespace, state: Path) -> None:
         )
 
 
-def extended_recipe(
+def _extended_recipe(
     arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
 ) -> tuple[Recipe, Recipe]:
-    """Adds epochs to a finished run, or finds the epochs that an interrupted run was given.
-
-    Returns:
-        The recipe of this run, and that of the run that left the state. Sets `arguments.resume`.
-
-    Raises:
-        ResumeError: there is no state of a finished run.
-    """
-    if not arguments.resume and arguments.extend is None:
-        return recipe, recipe
+    """Adds epochs to a finished run, or finds the epochs that an interrupted run was given."""
     previous = previous_run(state) if ranks.is_first else None
     if ranks.is_first and previous is None and arguments.extend is not None:
         raise ResumeError(

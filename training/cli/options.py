@@ -44,6 +44,9 @@ RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("seed", whole, "of everything random"),
 )
 RECIPE_FIELDS = (*(name for name, _, _ in RECIPE_OPTIONS), "class_weights")
+# A search changes all but these: the rows and their division must be the same in all trials.
+FIXED_FIELDS = ("validation_share", "seed", "class_weights")
+TRIED_FIELDS = tuple(name for name in RECIPE_FIELDS if name not in FIXED_FIELDS)
 _FOR_ANY_NETWORK = {"max_length", "validation_share", "seed"}
 
 

@@ -11,8 +11,8 @@ from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, reject_plan_options
 from training.cli.options import columns_of
+from training.cli.run_setup import context_of
 from training.data.validation_split import read_evaluated
-from training.device import choose_accelerator
 from training.distributed import current
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.export import write_checkpoint
@@ -21,7 +21,6 @@ from training.measure.summary import figure_lines
 from training.plan.data import read_plan_data
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
-from training.plan.stage_runner import RunContext
 from training.plan.stages import PlanRun, plan_tokenizer
 from training.signals import noted_signals, raised_signals
 
@@ -38,9 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_folders(arguments, plan)
     run_dir = choose_run_dir(arguments)
     ranks = current()
-    accelerator = choose_accelerator(
-        arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
-    )
+    context = context_of(arguments, run_dir, ranks=ranks)
     data = read_plan_data(plan, arguments.data)
     say(
         f"{len(data.training):,} rows to learn from, {len(data.held_out):,} held out "
@@ -55,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         tokenizer=plan_tokenizer(plan, arguments.init_from, max_length=plan.max_length),
         origin={"init_from": plan.pretrained.name, "init_from_sha256": plan.pretrained.sha256},
     )
-    network = start.network.to(accelerator.device)
+    network = start.network.to(context.accelerator.device)
     if ranks.is_first:
         run_dir.mkdir(parents=True, exist_ok=True)
     ranks.wait()
@@ -67,9 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             student=arguments.init_from,
             teacher=arguments.teacher,
             expert=arguments.expert,
-            context=RunContext(
-                run_dir, accelerator, arguments.save_every, ranks.agree(stop), say, ranks
-            ),
+            context=replace(context, stop=ranks.agree(stop)),
         ).run(network)
     if not ranks.is_first:
         return 0
@@ -83,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
             training=data.training,
             validation=data.held_out,
             evaluated=evaluated,
-            device=accelerator.device,
+            device=context.accelerator.device,
             dtype=STORE_DTYPES[arguments.store_dtype],
         )
     say(f"temperature {exported.manifest.temperature:.3f}")

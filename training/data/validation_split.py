@@ -39,31 +39,21 @@ def read_and_split(
     hold_out: Literal["random", "last"],
     share: float,
     seed: int,
-) -> tuple[Dataset, Dataset]:
-    """Reads the training and the validation rows; without validation files, splits some off.
+) -> tuple[Dataset, Dataset, Dataset]:
+    """Reads the files to learn from and to validate by; without the latter, splits rows off.
+
+    Returns:
+        All rows of the files to learn from, the training rows, and the validation rows.
 
     Raises:
         DataError: a file or a row cannot be used.
         RecipeError: a class has no training row.
     """
-    training = read_training(training_files, columns=columns, labels=labels)
+    rows = read_dataset(training_files, columns=columns, labels=labels)
+    _check_classes(rows)
     if not validation_files:
-        return split_validation(training, which=hold_out, share=share, seed=seed)
-    return training, read_dataset(validation_files, columns=columns, labels=training.labels)
-
-
-def read_training(
-    paths: Sequence[Path], *, columns: Columns, labels: Sequence[str] | None
-) -> Dataset:
-    """Reads the files to learn from.
-
-    Raises:
-        DataError: a file or a row cannot be used.
-        RecipeError: a class has no row.
-    """
-    training = read_dataset(paths, columns=columns, labels=labels)
-    _check_classes(training)
-    return training
+        return rows, *split_validation(rows, which=hold_out, share=share, seed=seed)
+    return rows, rows, read_dataset(validation_files, columns=columns, labels=rows.labels)
 
 
 def read_evaluated(

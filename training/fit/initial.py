@@ -132,16 +132,18 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     network = _draw(config, recipe.seed)
     load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind])
-    return InitialModel(config, network, tokenizer, describe_origin(folder))
+    return InitialModel(config, network, tokenizer, origin_of_weights(folder))
 
 
-def describe_origin(folder: Path) -> dict[str, str]:
-    """Names pretrained weights, for the record and to know them again.
+def origin_of_weights(folder: Path | None) -> dict[str, str]:
+    """Names the first weights, for the record and to know them again; random ones have no name.
 
     Returns:
         The name of the folder, the SHA-256 of its weights, and where it was fetched from, if it
         was.
     """
+    if folder is None:
+        return {}
     origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
     fetched = origin_of(folder)
     if fetched is not None:

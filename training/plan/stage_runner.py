@@ -4,18 +4,16 @@ So an interrupted plan resumes in the stage that it was in.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from model.cli.progress import say
 from model.files import digest, sync, write_whole
 from model.tokenization.tokenizer import Encoding, Tokenizer
-from training.device import Accelerator
-from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows
@@ -24,26 +22,8 @@ from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.plan.pool import SoftDataset
+from training.run import TrainingContext
 from training.synth.augment import perturb_all
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What all stages of a run share.
-
-    Args:
-        save_every: steps between two states on disk.
-        stop: called after each step; the number of a signal ends the run.
-        say: called with lines for people.
-        ranks: processes that run the plan together; only the first one writes files.
-    """
-
-    run_dir: Path
-    accelerator: Accelerator
-    save_every: int
-    stop: Callable[[], int | None]
-    say: Callable[[str], None]
-    ranks: Ranks = SINGLE_PROCESS
 
 
 class StageRunner:
@@ -55,7 +35,7 @@ class StageRunner:
     """
 
     def __init__(
-        self, context: RunContext, validation: tuple[Sequence[str], Sequence[int]]
+        self, context: TrainingContext, validation: tuple[Sequence[str], Sequence[int]]
     ) -> None:
         self._context = context
         self._validation = validation
@@ -145,7 +125,7 @@ class StageRunner:
         if ranks.is_first:
             plot_history(history, self._context.run_dir / f"{name}.png")
         last = history[-1]
-        self._context.say(
+        say(
             f"{name}: {len(rows.texts):,} texts, validation accuracy "
             f"{last.validation_accuracy:.2%}, {last.seconds:.0f} s"
         )
@@ -162,13 +142,11 @@ class StageRunner:
         try:
             trainer.resume()
         except ResumeError:
-            self._context.say(
-                f"{name} starts again: its state is damaged or of another plan or data"
-            )
+            say(f"{name} starts again: its state is damaged or of another plan or data")
             if self._context.ranks.is_first:
                 remove_state(self._state(name))
         else:
-            self._context.say(f"resuming {name} after step {trainer.step}")
+            say(f"resuming {name} after step {trainer.step}")
 
     def _state(self, name: str) -> Path:
         return self._context.run_dir / f"{name}-state"

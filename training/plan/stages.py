@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from model.checkpoint.opening import open_checkpoint
+from model.cli.progress import say
 from model.tokenization.tokenizer import Tokenizer, load_tokenizer
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.rows import LEFT_OUT
 from training.plan.fingerprint import Fingerprints, of_rows
 from training.plan.plan import Plan, Stage
 from training.plan.pool import Pool, SoftDataset, Targets, draw_rows
-from training.plan.stage_runner import RunContext, StageRunner
+from training.plan.stage_runner import StageRunner
 from training.plan.teacher import Teacher, TeacherLabels, load_teacher
+from training.run import TrainingContext
 from training.synth.emoji import read_emoji
 
 _TEACHER = "teacher"
@@ -43,7 +45,7 @@ class PlanRun:
         student: Path,
         teacher: Path | None,
         expert: Path | None,
-        context: RunContext,
+        context: TrainingContext,
     ) -> None:
         self._plan = plan
         self._pool = pool
@@ -82,7 +84,7 @@ class PlanRun:
             fingerprint = self._fingerprints.of_stage(number)
             weights = self._runner.load(name, fingerprint)
             if weights is None:
-                self._context.say(f"stage {name}")
+                say(f"stage {name}")
                 if stage.begin == "mean":
                     network.load_state_dict(average_weights(weighted))
                 tokenizer = plan_tokenizer(
@@ -95,7 +97,7 @@ class PlanRun:
                     name, network, tokenizer, stage.recipe, rows, fingerprint
                 )
             else:
-                self._context.say(f"stage {name} is done already")
+                say(f"stage {name} is done already")
                 network.load_state_dict(weights)
             weighted.append((stage.weight, weights))
             self._stop_if_asked(number + 1)
@@ -189,7 +191,7 @@ class PlanRun:
             fingerprint = self._fingerprints.of_teacher()
             weights = self._runner.load(_TEACHER, fingerprint)
             if weights is None:
-                self._context.say("the teacher")
+                say("the teacher")
                 rows = draw_rows(
                     self._pool,
                     teacher.rows,

@@ -15,9 +15,8 @@ import pytest
 from model.files import WEIGHTS
 from tests.training.tiny_runs import Refusal, arguments, signal_after, write_sentences
 from training.__main__ import main
-from training.data.dataset import Dataset
-from training.data.readers import Columns
-from training.data.validation_split import read_training, split_folds, split_validation
+from training.data.dataset import Dataset, read_dataset
+from training.data.validation_split import split_folds, split_validation
 
 THREE = ("negative", "neutral", "positive")
 
@@ -87,7 +86,7 @@ def write_part(path: Path, part: Dataset) -> str:
 
 def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_path: Path) -> None:
     """The same figures as those of `fit` on files of these rows."""
-    rows = read_training([whole / "rows.tsv"], columns=Columns(), labels=None)
+    rows = read_dataset([whole / "rows.tsv"])
     for fold, (rest, inside) in zip(
         record(whole, "out"), split_folds(rows, count=3, seed=0), strict=True
     ):

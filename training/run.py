@@ -1,0 +1,223 @@
+"""Trains one network from its rows to its best weights: state, disk space and trackers included."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from training.data.dataset import Dataset
+from training.device import Accelerator
+from training.distributed import SINGLE_PROCESS, Ranks
+from training.errors import DivergedRunError
+from training.fit.checkpointing import Demand, check_state_space, demand_of
+from training.fit.export import measure_network
+from training.fit.initial import begin
+from training.fit.recipe import Recipe
+from training.fit.rows import encode_rows
+from training.fit.run_fingerprint import run_fingerprint
+from training.fit.state import has_state, remove_state
+from training.fit.trainer import Trainer
+from training.measure.history import Measurement
+from training.measure.metrics import Figures
+from training.synth.augment import detokenize_share, perturb_all
+from training.tracking.logs import (
+    CombinedLogger,
+    Target,
+    final_values,
+    opened_logs,
+    parameters_of,
+)
+
+STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingContext:
+    """What all networks of a command share.
+
+    Args:
+        run_dir: the folder of the command's states and records.
+        save_every: steps between two states on disk.
+        stop: called after each step; returns the number of a signal, or None.
+        ranks: processes that train together; only the first one writes files.
+        init_from: the folder of the first weights; None: random weights.
+        name: the name of the output, which begins the names of its runs in trackers.
+        targets: the trackers of the runs.
+    """
+
+    run_dir: Path
+    accelerator: Accelerator
+    save_every: int
+    stop: Callable[[], int | None]
+    ranks: Ranks = SINGLE_PROCESS
+    init_from: Path | None = None
+    name: str = ""
+    targets: Sequence[Target] = ()
+
+
+class Run:
+    """One network, its rows and its trainer.
+
+    Args:
+        recipe: how to train.
+        training: rows to learn from; the recipe may rewrite some of their texts.
+        validation: rows that choose the epoch and the temperature.
+        context: what the run shares with others.
+        folder: what belongs to this run: its state, and what trackers must know to resume.
+        label: names the run in its progress.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        training: Dataset,
+        validation: Dataset,
+        context: TrainingContext,
+        *,
+        folder: Path,
+        label: str = "fit",
+    ) -> None:
+        seed = recipe.seed
+        texts = detokenize_share(training.texts, share=recipe.undo_penn_share, seed=seed)
+        self.recipe = recipe
+        self.training = replace(training, texts=texts)
+        self.validation = validation
+        self.context = context
+        self.folder = folder
+        self.state_dir = folder / STATE
+        self.start = begin(recipe, context.init_from, self.training)
+        perturbed = perturb_all(texts, seed=seed) if recipe.consistency else None
+        self.trainer = Trainer(
+            self.start.network.to(context.accelerator.device),
+            self.start.tokenizer,
+            recipe,
+            training=encode_rows(self.start.tokenizer, self.training, perturbed),
+            validation=encode_rows(self.start.tokenizer, validation),
+            accelerator=context.accelerator,
+            state_dir=self.state_dir,
+            fingerprint=self.fingerprint(recipe),
+            label=label,
+            ranks=context.ranks,
+        )
+
+    def fingerprint(self, recipe: Recipe) -> dict[str, Any]:
+        """Fingerprints a run of these rows by a recipe."""
+        rows = {"training": self.training, "validation": self.validation}
+        return run_fingerprint(recipe, self.start.origin, self.context.accelerator, rows)
+
+    def demand(self, dtype: torch.dtype = torch.float32) -> Demand:
+        """Computes the bytes that the run needs on disk."""
+        return demand_of(
+            self.start.network,
+            self.start.tokenizer,
+            dtype=dtype,
+            has_average=self.recipe.average_decay > 0.0,
+            state_dir=self.state_dir,
+            is_over=self.trainer.is_over,
+        )
+
+    @contextmanager
+    def trained(
+        self,
+        name: str,
+        report: Callable[[Sequence[Measurement]], None] = lambda _: None,
+    ) -> Iterator[tuple[list[Measurement], CombinedLogger]]:
+        """Trains, and keeps the logs open for the figures.
+
+        Args:
+            name: names the run in trackers.
+            report: called with the history up to each epoch, again for those of a resumed run.
+
+        Yields:
+            The whole history, and the logs. The network holds the best weights.
+        """
+        trainer, context = self.trainer, self.context
+        with opened_logs(context.targets, name, folder=self.folder, first_step=trainer.step) as log:
+            logged = 0
+
+            def record(history: Sequence[Measurement]) -> None:
+                nonlocal logged
+                for count in range(logged + 1, len(history) + 1):
+                    report(history[:count])
+                    log.epoch(history[count - 1])
+                logged = len(history)
+
+            log.begin(parameters_of(self.recipe, self.start.origin, self.training, self.validation))
+            trainer.observe(log.step)
+            try:
+                history = trainer.run(
+                    save_every=context.save_every, stop=context.stop, record=record
+                )
+            except DivergedRunError:
+                if context.ranks.is_first:
+                    remove_state(self.state_dir)  # a resumed run would diverge again
+                raise
+            yield history, log
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was measured of a network that is not kept.
+
+    Args:
+        epoch: the epoch whose weights were measured.
+        epochs: how many epochs were trained.
+        loss: validation loss of that epoch, in nats, without a temperature.
+        seconds: how long training took.
+        figures: the figures of every measured set, by name; `validation` is one of them.
+    """
+
+    epoch: int
+    epochs: int
+    loss: float
+    seconds: float
+    figures: Mapping[str, Figures]
+
+
+def train_candidate(
+    recipe: Recipe,
+    training: Dataset,
+    validation: Dataset,
+    measured: Mapping[str, Dataset],
+    *,
+    folder: Path,
+    label: str,
+    context: TrainingContext,
+) -> Candidate:
+    """Trains a network, or resumes its interrupted run, and measures it.
+
+    Args:
+        recipe: how to train.
+        training: rows to learn from.
+        validation: rows that choose the epoch and the temperature.
+        measured: other rows, which choose nothing, by the names of their sets.
+        folder: where the state goes; it stays there until the caller has kept the figures.
+        label: names the run in its progress and in trackers.
+        context: what the run shares with others.
+
+    Raises:
+        InterruptedRunError: a signal came; the state is in the folder.
+        DivergedRunError: the loss is no longer a number.
+        TrainingError: rows, recipe or a state do not fit.
+    """
+    run = Run(recipe, training, validation, context, folder=folder, label=label)
+    if has_state(run.state_dir):
+        run.trainer.resume()
+    advice = "make room, or choose a folder on another disk"
+    check_state_space(run.demand(), folder, advice=advice)
+    try:
+        with run.trained(f"{context.name}/{label}") as (history, log):
+            temperature, figures = measure_network(
+                run.start, validation, measured, device=context.accelerator.device
+            )
+            log.end(final_values(figures, temperature), step=run.trainer.step)
+    except DivergedRunError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    best = min(history, key=lambda measurement: measurement.validation_loss)
+    kept = best if recipe.keep == "best" else history[-1]
+    return Candidate(kept.epoch, len(history), kept.validation_loss, history[-1].seconds, figures)
