@@ -53,7 +53,7 @@ def flood(
     clients: int = 64,
     times: float = 3.0,
 ) -> list[str]:
-    """Finds out how much the service can answer, and sends more than that; returns broken promises."""
+    """Sends more than the service can answer, after a measurement; returns broken promises."""
     port, is_right = running.port, _judge(running, sentences)
     saturation: dict[str, Any] = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
     before = send(port, sentences, **saturation)
