@@ -226,7 +226,7 @@ def test_networks_of_any_size(
     _check_equal(own, lengths)
 
 
-def _check_equal(own: KernelEncoder, lengths: Sequence[int]) -> None:
+def _check_equal(own: Fast, lengths: Sequence[int]) -> None:
     """Asserts that nothing but a text itself has a say in its numbers."""
     batch = batch_of(lengths)
     explained = own(batch, need_weights=True)

@@ -225,7 +225,8 @@ def test_an_excerpt_gives_what_the_whole_gives(
 
 def spy(tokenizer: Tokenizer) -> list[int]:
     """The lengths of all texts that its backend encodes from here on."""
-    backend, read = tokenizer._backend, []
+    backend = tokenizer._backend
+    read: list[int] = []
 
     class Backend:
         def __getattr__(self, name: str) -> object:
