@@ -1,10 +1,8 @@
 """Long texts: windows and their joined answers, and excerpts that stand for the whole."""
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
 from unittest.mock import patch
 
 import pytest
@@ -13,20 +11,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from model import Encoding, Prediction, Predictor
+from model import Prediction, Predictor
 from model.errors import (
     BlankTextError,
     NoSuchWindowError,
-    NotFiniteError,
     TextGrowsError,
     TextTooLongError,
     TooManyWindowsError,
 )
 from model.network.prediction import join_predictions
-from model.reading import EncodedText, SentenceResult, TextResult, join_results
 from model.tokenization import excerpt
 from model.tokenization.excerpt import MARGIN, check_growth
-from model.tokenization.sentences import Span
 from model.tokenization.tokenizer import Tokenizer, Truncation
 from model.tokenization.windows import divide, most_tokens, window_step
 from model.tokenization.wordpiece import wordpiece_tokenizer
@@ -157,44 +152,6 @@ def test_a_long_text_has_the_weighted_logits_of_the_network_on_each_window(
         assert logit == pytest.approx(expected / sum(counts), abs=1e-6)
     assert joined.token_count == sum(counts)
     assert joined.windows == 4
-
-
-class _Joins:
-    """Joins windows as a label with the number of windows."""
-
-    def join(self, windows: Sequence[Prediction]) -> Prediction:
-        return _prediction("+".join(each.label for each in windows))
-
-
-def _prediction(label: str) -> Prediction:
-    return Prediction(label, 1.0, {label: 1.0}, 3, False)
-
-
-PREDICTOR = cast("Predictor", _Joins())
-PART = Encoding([1], False)
-
-
-def test_a_text_gets_its_windows_joined_and_the_results_of_its_sentences_in_order() -> None:
-    spans = [Span(0, 3), Span(4, 9)]
-    text = EncodedText([PART, PART], [[PART], [PART, PART]], spans)
-    assert len(text.encodings) == 5
-    results = iter([_prediction(letter) for letter in "abcdef"])
-    assert join_results(PREDICTOR, text, results) == TextResult(
-        _prediction("a+b"),
-        [
-            SentenceResult(spans[0], _prediction("c")),
-            SentenceResult(spans[1], _prediction("d+e")),
-        ],
-    )
-    assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(_prediction("f"))
-
-
-def test_the_first_error_is_that_of_the_text_and_the_next_text_keeps_its_results() -> None:
-    first, second = NotFiniteError(1, 2), NotFiniteError(2, 2)
-    text = EncodedText([PART, PART], [[PART]], [Span(0, 3)])
-    results = iter([_prediction("a"), first, second, _prediction("next")])
-    assert join_results(PREDICTOR, text, results) is first
-    assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(_prediction("next"))
 
 
 SHORT_ROOM = 5
