@@ -1,6 +1,7 @@
 """Reading, writing and digesting the files of a folder."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,22 +49,15 @@ def test_json_made_to_harm_is_refused(content: str, tmp_path: Path) -> None:
         read_object(path)
 
 
-def test_missing_files_are_refused(tmp_path: Path) -> None:
-    message = exactly(f"{tmp_path / 'absent'}: is missing")
-
-    with pytest.raises(CheckpointError, match=message):
-        read_object(tmp_path / "absent")
-    with pytest.raises(CheckpointError, match=message):
-        digest(tmp_path / "absent")
-
-
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    message = exactly(f"{tmp_path}: cannot be read: Is a directory")
-
-    with pytest.raises(CheckpointError, match=message):
-        read_object(tmp_path)
-    with pytest.raises(CheckpointError, match=message):
-        digest(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "fault"), [("absent", "is missing"), ("", "cannot be read: Is a directory")]
+)
+@pytest.mark.parametrize("work", [read_object, digest])
+def test_files_that_cannot_be_read_are_refused(
+    work: Callable[[Path], object], name: str, fault: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=exactly(f"{tmp_path / name}: {fault}")):
+        work(tmp_path / name)
 
 
 def test_the_digest_is_sha256(tmp_path: Path) -> None:

@@ -195,17 +195,6 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
 
 
-def test_a_new_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:
-    path = tiny_checkpoint(tmp_path / "tiny")
-    (path / "vocab.txt").write_text("of the old one", encoding="utf-8")
-    expected = contents(tiny_checkpoint(tmp_path / "other", seed=1))
-
-    tiny_checkpoint(path, seed=1)
-
-    assert contents(path) == expected
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["other", "tiny"]
-
-
 def test_folders_above_are_made(tmp_path: Path) -> None:
     path = tiny_checkpoint(tmp_path / "a" / "b" / "tiny")
 
@@ -213,8 +202,9 @@ def test_folders_above_are_made(tmp_path: Path) -> None:
     assert open_checkpoint(path).name == "tiny"
 
 
-def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
+def test_what_a_link_points_to_is_replaced_whole(tmp_path: Path) -> None:
     old = tiny_checkpoint(tmp_path / "version-1")
+    (old / "vocab.txt").write_text("of the old one", encoding="utf-8")
     link = tmp_path / "current"
     link.symlink_to(old)
 
@@ -222,6 +212,7 @@ def test_what_a_link_points_to_is_replaced(tmp_path: Path) -> None:
 
     assert link.is_symlink()
     assert contents(old) == contents(tiny_checkpoint(tmp_path / "expected", seed=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "expected", "version-1"]
 
 
 def test_others_may_read_the_folder(tmp_path: Path) -> None:

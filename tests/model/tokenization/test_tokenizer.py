@@ -115,10 +115,6 @@ def spans(text: str) -> list[tuple[str, int, int, int | None]]:
     return [(token.text, token.start, token.end, token.word) for token in tokens_of(text)]
 
 
-def test_tokens_are_given_only_if_asked_for() -> None:
-    assert TOKENIZER.encode("good").tokens is None
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -203,6 +199,7 @@ def test_tokens_change_nothing_but_are_there(text: str) -> None:
 
     assert with_tokens.input_ids == without.input_ids
     assert with_tokens.truncated == without.truncated
+    assert without.tokens is None
     assert with_tokens.tokens is not None
     assert len(with_tokens.tokens) == len(with_tokens.input_ids)
 

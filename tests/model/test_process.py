@@ -1,4 +1,4 @@
-"""What threads have freed is of use to the system again; in a process of its own."""
+"""What a process that serves never loads, and that it returns what its threads have freed."""
 
 import subprocess
 import sys
@@ -7,7 +7,37 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+# torch's compiler and the algebra that it brings take 80 MB; transformers takes more.
+UNUSED = ("sympy", "torch._dynamo", "torch._inductor", "transformers", "matplotlib", "sklearn")
 PROGRAM = """
+import sys
+from pathlib import Path
+import torch
+import service.command
+from model import load_predictor, open_checkpoint
+from model.backends.device import choose_dtype
+
+device = torch.device("cpu")
+checkpoint = open_checkpoint(Path(sys.argv[1]))
+predictor = load_predictor(checkpoint, device=device, dtype=choose_dtype("auto", device))
+predictor.warm_up()
+predictor.gradients.probe(predictor.encode("A superb film.", with_tokens=True))
+print(*(name for name in sys.argv[2:] if name in sys.modules))
+"""
+
+
+def test_neither_a_compiler_nor_what_training_needs(checkpoint_folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(checkpoint_folder), *UNUSED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "\n"
+
+
+ALLOCATING = """
 import ctypes, threading
 from pathlib import Path
 from model.allocator import return_memory, share_one_heap
@@ -50,7 +80,7 @@ print(heaps() - before, held - megabytes("Rss:"))
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc and /proc are Linux's")
 def test_threads_share_a_heap_and_free_memory_goes_back() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", ALLOCATING], cwd=ROOT, capture_output=True, text=True, check=True
     )
     new_heaps, returned = map(int, done.stdout.split())
     assert new_heaps == 0
