@@ -6,6 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.builders import tiny_conv_checkpoint
 from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_explanations import assert_multiplied_out, row_of, steps_of
 from tests.shared_data import shared_file
@@ -67,21 +68,32 @@ def test_the_model_says_what_it_is(course: httpx.Client) -> None:
     assert metric["accuracy"] > 0.7
 
 
-def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(course: httpx.Client) -> None:
+@pytest.fixture(scope="module", params=[True, False], ids=["masked", "unmasked"])
+def tiny(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """A service with a tiny network of that kind, in both its forms."""
+    folder = tmp_path_factory.mktemp("conv")
+    checkpoint = tiny_conv_checkpoint(folder / "conv", mask_padding=request.param)
+    with local_service(checkpoint, folder) as running, running.client() as client:
+        yield client
+
+
+def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(tiny: httpx.Client) -> None:
     asked = {"sentence": "good film"}
-    mean = course.get("/attention", params={**asked, "reduce": "mean"}).json()
-    rollout = course.get("/attention", params={**asked, "reduce": "rollout"}).json()
+    mean = tiny.get("/attention", params={**asked, "reduce": "mean"}).json()
+    rollout = tiny.get("/attention", params={**asked, "reduce": "rollout"}).json()
 
     np.testing.assert_allclose(rollout["attention"], mean["attention"], atol=1e-6)
 
 
 @pytest.mark.parametrize("sentence", ["a good film", "!!!", "not " * 20])
-def test_it_has_attributions_importance_and_steps(course: httpx.Client, sentence: str) -> None:
-    answer = course.get("/attributions", params={"sentence": sentence}).json()
+def test_it_has_attributions_importance_and_steps(tiny: httpx.Client, sentence: str) -> None:
+    answer = tiny.get("/attributions", params={"sentence": sentence}).json()
     for token, share in zip(answer["tokens"], answer["attributions"], strict=True):
         assert (share == 0) is token["special"]
-    answer = course.get("/importance", params={"sentence": sentence}).json()
-    assert (answer["layers"], answer["heads"]) == ([0], [0, 1, 2, 3])
-    assert np.array(answer["importance"]).shape == (1, 4)
-    steps = steps_of(course, sentence=sentence, layer=0, query=0)
-    assert_multiplied_out(steps, row_of(course, steps, sentence=sentence))
+    answer = tiny.get("/importance", params={"sentence": sentence}).json()
+    assert (answer["layers"], answer["heads"]) == ([0], [0, 1])
+    assert np.array(answer["importance"]).shape == (1, 2)
+    steps = steps_of(tiny, sentence=sentence, layer=0, query=0)
+    assert_multiplied_out(steps, row_of(tiny, steps, sentence=sentence))
