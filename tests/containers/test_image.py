@@ -16,10 +16,6 @@ from tests.deploy.locks import canonical, pins
 from tests.model.keys import elliptic_pair
 
 _MOST_BYTES = 1_000_000_000
-_OF_NO_USE = {
-    *("httpx", "hypothesis", "matplotlib", "mypy", "pip", "pyarrow", "pytest", "ruff"),
-    *("scikit-learn", "scipy", "transformers"),
-}
 
 
 @pytest.fixture(scope="module")
