@@ -133,7 +133,7 @@ def test_what_would_do_nothing_or_harm_is_refused(
     for year in (2021, 2022):
         write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
 
-    assert refusal(arguments(Path(), "out", *options)).startswith(message)
+    assert message in refusal(arguments(Path(), "out", *options))
     assert not (tmp_path / "out").exists()
 
 
