@@ -85,20 +85,14 @@ def signal_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> No
     monkeypatch.setattr(Trainer, "training_step", counted)
 
 
-def start(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Runs `headlight-train` in a process of its own."""
-    return subprocess.Popen(
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs `headlight-train` in a process of its own, to its end."""
+    return subprocess.run(
         [sys.executable, "-W", "error", "-m", "training", *command],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        timeout=120,
+        check=False,
     )
-
-
-def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs `headlight-train` in a process of its own, to its end."""
-    process = start(command)
-    output, errors = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)

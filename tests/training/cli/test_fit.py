@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertForSequenceClassification
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
@@ -60,20 +59,6 @@ def test_history_and_plot_are_there_and_the_state_is_gone(fitted: Path) -> None:
     assert history[-1].validation_loss < history[0].validation_loss
     assert (run_dir / "history.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in run_dir.iterdir()) == ["history.jsonl", "history.png"]
-
-
-def test_transformers_reads_the_folder(fitted: Path) -> None:
-    theirs = BertForSequenceClassification.from_pretrained(
-        fitted / "out", attn_implementation="eager"
-    )
-    checkpoint = open_checkpoint(fitted / "out")
-    encoding = checkpoint.tokenizer.encode("the film wasn't bright")
-    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
-    (prediction,) = predictor.predict([encoding])
-    with torch.no_grad():
-        logits = theirs(torch.tensor([encoding.input_ids])).logits[0].double()
-    expected = (logits / checkpoint.manifest.temperature).softmax(0)
-    assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process(
@@ -148,7 +133,7 @@ def test_what_would_do_nothing_or_harm_is_refused(
     for year in (2021, 2022):
         write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
 
-    assert refusal(arguments(Path(), "out", *options)).startswith(message)
+    assert message in refusal(arguments(Path(), "out", *options))
     assert not (tmp_path / "out").exists()
 
 

@@ -286,7 +286,8 @@ def test_if_all_diverge_that_is_an_error(
         (("--folds", "1"), "--folds must be at least 2, got 1"),
         (
             ("--dropout", "0.1,1.5"),
-            "preset {preset} with --dropout: --dropout: must be less than 1 (got 1.5)",
+            "preset {preset} with --learning-rate, --epochs, --dropout: --dropout: must be less "
+            "than 1 (got 1.5)",
         ),
         (("--resume",), "{output}: there is no search to resume; leave out --resume"),
     ],

@@ -15,7 +15,6 @@ from training.measure.summary import (
     majority,
     result_warnings,
     row_warnings,
-    rows_line,
 )
 
 LABELS = ("bad", "fair", "good")
@@ -27,12 +26,6 @@ def epoch(number: int, loss: float) -> Measurement:
 
 
 HISTORY = [epoch(1, 0.7), epoch(2, 0.5), epoch(3, 0.6), epoch(4, 0.5)]
-
-
-def test_rows_are_counted_by_class() -> None:
-    assert rows_line(ROWS, "learn from") == (
-        "4 rows to learn from: bad 1 (25.0%), fair 0 (0.0%), good 3 (75.0%)"
-    )
 
 
 def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
