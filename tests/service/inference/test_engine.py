@@ -342,17 +342,13 @@ async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     loading = make(lambda: predictor)
     loading.start()
     await loading.close()
-    probing = make(lambda: predictor)
-    probing.start()
-    await until(lambda: probing.fault is None)
+    probing = await start(predictor)
     with (
         mock.patch.object(base_module, "collate", side_effect=RuntimeError),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
         with pytest.raises(InternalError):
-            await probing.explain(
-                [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-            )
+            await explain(probing)
         await probing.close()
     with pytest.raises(DrainingError):
         await probing.predict([predictor.encode("good")])
