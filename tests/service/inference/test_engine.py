@@ -36,6 +36,7 @@ from tests.service.queueing import run
 
 Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
+LOST = "The device cpu is lost to this process: it has to be restarted."
 
 
 @pytest.fixture
@@ -112,17 +113,6 @@ async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -
         _ = engine.info
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
         await engine.run([Job(lambda: None)])
-    await engine.close()
-
-
-async def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
-    with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
-        engine = make(lambda: predictor)
-        engine.start()
-        await until(lambda: engine.fault != LOADING)
-    failed = "The model could not be loaded; the log of the service says why."
-    with pytest.raises(NotReadyError, match=exactly(failed)):
-        _ = engine.predictor
     await engine.close()
 
 
@@ -323,17 +313,24 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
     assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
 
 
-async def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(
-    predictor: Predictor,
+@pytest.mark.parametrize(
+    ("error", "fault", "stuck"),
+    [
+        ("told to fail", "The model could not be loaded; the log of the service says why.", None),
+        ("the device fell off the bus", LOST, LOST),
+    ],
+)
+async def test_a_warm_up_that_fails_is_a_load_that_fails(
+    predictor: Predictor, error: str, fault: str, stuck: str | None
 ) -> None:
-    lost = RuntimeError("the device fell off the bus")
-    with mock.patch.object(predictor, "warm_up", side_effect=lost):
+    with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError(error)):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
-        await until(lambda: engine.stuck is not None)
-    message = "The device cpu is lost to this process: it has to be restarted."
-    assert engine.stuck == message
-    with pytest.raises(NotReadyError, match=exactly(message)):
+        await until(lambda: engine.fault != LOADING)
+    assert engine.stuck == stuck
+    with pytest.raises(NotReadyError, match=exactly(fault)):
+        _ = engine.predictor
+    with pytest.raises(NotReadyError, match=exactly(fault)):
         await engine.predict([predictor.encode("good")])
     await engine.close()
 
