@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a coroutine, on the event loop that the test is parametrized with, if any."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    given = pyfuncitem.funcargs
+    given: dict[str, Any] = pyfuncitem.funcargs
 
     async def work() -> None:
         async with asyncio.timeout(SECONDS):

@@ -23,14 +23,7 @@ NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
 
 @dataclass
 class Served:
-    """A running server.
-
-    Args:
-        port: the one that it listens on.
-        state: of uvicorn, with the open connections.
-        made: every connection so far.
-        clients: every client so far.
-    """
+    """A running server."""
 
     port: int
     state: ServerState
@@ -49,12 +42,7 @@ class Served:
 
 @dataclass
 class Client:
-    """The client's side of a connection.
-
-    Args:
-        reader: reads from the service.
-        writer: writes to the service.
-    """
+    """The client's side of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -95,15 +83,7 @@ async def serving(
     gate: Gate | None = None,
     **parts: Any,  # noqa: ANN401
 ) -> AsyncIterator[Served]:
-    """Serves an application until the block ends.
-
-    Args:
-        app: what answers.
-        keep_alive: seconds that a connection may be idle between two requests.
-        graceful: seconds that a connection has when the process ends.
-        gate: may refuse requests.
-        parts: other arguments of the protocol.
-    """
+    """Serves an application until the block ends."""
     config = uvicorn.Config(
         app,
         proxy_headers=False,
@@ -145,14 +125,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @dataclass
 class Paced:
-    """Answers each path with itself, once the test allows it.
-
-    Args:
-        held: paths that wait until the test removes them.
-        begun: paths that were requested.
-        left: paths whose client left before the answer.
-        headers: of the last request.
-    """
+    """Answers each path with itself, once the test allows it."""
 
     held: set[str] = field(default_factory=set)
     begun: list[str] = field(default_factory=list)

@@ -79,12 +79,17 @@ def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.device.computes_int8", lambda _: False)
-    assert refuse("--dtype", "int8", "--max-queue-tokens", "8191") == (
-        "headlight-serve: 2 settings are wrong:\n"
+    assert refuse(
+        *("--dtype", "int8", "--max-queue-tokens", "8191", "--max-sending-bytes", "63999999")
+    ) == (
+        "headlight-serve: 3 settings are wrong:\n"
         "  --dtype: dtype int8 needs a processor that multiplies bytes natively (AVX-512 "
         "VNNI), which cpu is not: use auto\n"
         "  --max-queue-tokens: is 8191, but a request may have 256 sentences of 32 tokens: "
         "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
+        "  --max-sending-bytes: is 63999999, but an answer of 2000000 weights takes up to "
+        "64000000 bytes while it is made: raise it to 64000000, or lower "
+        "HEADLIGHT_MAX_ATTENTION_WEIGHTS\n"
     )
 
 
@@ -104,15 +109,6 @@ def test_a_checkpoint_that_cannot_be_read(refuse: Refuse, tmp_path: Path) -> Non
     assert refuse(checkpoint=folder) == (
         "headlight-serve: 1 setting is wrong:\n"
         f"  --checkpoint: {folder}: cannot be read: File name too long\n"
-    )
-
-
-def test_the_largest_answer_must_fit_into_its_room(refuse: Refuse) -> None:
-    assert refuse("--max-sending-bytes", "63999999") == (
-        "headlight-serve: 1 setting is wrong:\n"
-        "  --max-sending-bytes: is 63999999, but an answer of 2000000 weights takes up to "
-        "64000000 bytes while it is made: raise it to 64000000, or lower "
-        "HEADLIGHT_MAX_ATTENTION_WEIGHTS\n"
     )
 
 

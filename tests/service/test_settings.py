@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from service.settings import FAMILIES, Families, Family, Rate, Settings, name_of, read_settings
 
@@ -150,6 +148,7 @@ WRONG = [
     ("dtype", "float64", "must be 'auto', 'float32', 'bfloat16', 'float16' or 'int8'"),
     ("threads", "-1", "must be at least 0"),
     ("threads", "1025", "must be at most 1024"),
+    ("threads", "9" * 5000, WHOLE),
     *(
         (name, "0", "must be at least 1")
         for name in (
@@ -230,21 +229,6 @@ def test_a_star_stands_for_all(field: str) -> None:
     settings, faults = read_settings({field: " * "})
 
     assert (getattr(settings, field), faults) == (("*",), [])
-
-
-@pytest.mark.parametrize("field", [name for name in Settings.model_fields if name != "api_keys"])
-@given(value=st.text(max_size=12) | st.integers().map(str) | st.floats().map(str))
-@example(value="9" * 5000)
-@example(value="gpu")
-def test_every_fault_is_in_words_of_this_service(field: str, value: str) -> None:
-    _, faults = read_settings({field: value})
-    for fault in faults:
-        name, _, shown = fault.partition(": ")
-        assert name == f"--{field.replace('_', '-')}"
-        assert shown.endswith(f", got {value!r}")
-        said = shown.removesuffix(f", got {value!r}").lower()
-        for phrase in ("input should", "value error", "valid integer", "match", "not of the form"):
-            assert phrase not in said
 
 
 def test_a_setting_is_named_as_it_was_given() -> None:

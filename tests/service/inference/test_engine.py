@@ -14,7 +14,14 @@ from unittest import mock
 import pytest
 import torch
 
-from model import AttentionOptions, Encoding, Predictor, load_predictor, open_checkpoint
+from model import (
+    AttentionOptions,
+    Encoding,
+    Explanation,
+    Predictor,
+    load_predictor,
+    open_checkpoint,
+)
 from model.backends import base as base_module
 from model.backends.eager import CpuBackend
 from model.network.batch import collate
@@ -29,6 +36,7 @@ from tests.service.queueing import run
 
 Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
+LOST = "The device cpu is lost to this process: it has to be restarted."
 
 
 @pytest.fixture
@@ -63,6 +71,20 @@ def make(
     )
 
 
+async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
+    """An engine that has loaded, with some options of `make`."""
+    engine = make(lambda: predictor, **options)
+    engine.start()
+    await until(lambda: engine.fault is None)
+    return engine
+
+
+async def explain(engine: Engine) -> list[Explanation]:
+    """Asks for the weights of a text."""
+    options = AttentionOptions(engine.predictor.encode("good"))
+    return await engine.explain([options], lambda _, each: each)
+
+
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
 async def test_a_lone_text_has_more_threads_where_products_take_long(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, expected: int
@@ -70,9 +92,7 @@ async def test_a_lone_text_has_more_threads_where_products_take_long(
     asked: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
 
-    engine = make(lambda: predictor, threads=4, dtype=dtype)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor, threads=4, dtype=dtype)
     asked.clear()
     encoding = Encoding([5] * 16, truncated=False)
     await engine.predict([encoding])
@@ -96,21 +116,8 @@ async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -
     await engine.close()
 
 
-async def test_a_warm_up_that_fails_is_a_load_that_fails(predictor: Predictor) -> None:
-    with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError("told to fail")):
-        engine = make(lambda: predictor)
-        engine.start()
-        await until(lambda: engine.fault != LOADING)
-    failed = "The model could not be loaded; the log of the service says why."
-    with pytest.raises(NotReadyError, match=exactly(failed)):
-        _ = engine.predictor
-    await engine.close()
-
-
 async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
-    engine = make(lambda: predictor)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor)
     broken = RuntimeError("told to fail")
     with (
         mock.patch.object(base_module, "collate", side_effect=broken),
@@ -119,9 +126,7 @@ async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None
     ):
         for _ in range(2):  # a second failure starts no second round of probes
             with pytest.raises(InternalError):
-                await engine.explain(
-                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-                )
+                await explain(engine)
         assert engine.fault == (
             "The last forward pass failed; the service probes itself every second."
         )
@@ -147,9 +152,7 @@ async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
             mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
         ):
             with pytest.raises(InternalError):
-                await engine.explain(
-                    [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-                )
+                await explain(engine)
             await until(lambda: engine.fault is None)
         await engine.close()
     records = [record for record in caplog.records if record.name == "headlight.engine"]
@@ -160,18 +163,16 @@ async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
 
 
 async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
-    engine = make(lambda: predictor)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor)
     with mock.patch.object(predictor, "probe", side_effect=RuntimeError):
         with (
             mock.patch.object(base_module, "collate", side_effect=RuntimeError),
             pytest.raises(InternalError),
         ):
-            await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
+            await explain(engine)
         await engine.predict([predictor.encode("good")])
         assert engine.fault is not None  # the path that failed has not worked yet
-        await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
+        await explain(engine)
         assert engine.fault is None
         await until(lambda: not engine._tasks)  # though no probe ever worked
     assert engine.fault is None
@@ -179,9 +180,7 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
 
 
 async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
-    engine = make(lambda: predictor)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor)
     encoding = predictor.encode("good", with_tokens=True)
     job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
     with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
@@ -257,9 +256,7 @@ async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Pre
             return collate(*args, **options)
         raise RuntimeError
 
-    engine = make(lambda: predictor, threads=2)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor, threads=2)
     with (
         mock.patch.object(base_module, "collate", side_effect=hold),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
@@ -316,17 +313,24 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
     assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
 
 
-async def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(
-    predictor: Predictor,
+@pytest.mark.parametrize(
+    ("error", "fault", "stuck"),
+    [
+        ("told to fail", "The model could not be loaded; the log of the service says why.", None),
+        ("the device fell off the bus", LOST, LOST),
+    ],
+)
+async def test_a_warm_up_that_fails_is_a_load_that_fails(
+    predictor: Predictor, error: str, fault: str, stuck: str | None
 ) -> None:
-    lost = RuntimeError("the device fell off the bus")
-    with mock.patch.object(predictor, "warm_up", side_effect=lost):
+    with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError(error)):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
-        await until(lambda: engine.stuck is not None)
-    message = "The device cpu is lost to this process: it has to be restarted."
-    assert engine.stuck == message
-    with pytest.raises(NotReadyError, match=exactly(message)):
+        await until(lambda: engine.fault != LOADING)
+    assert engine.stuck == stuck
+    with pytest.raises(NotReadyError, match=exactly(fault)):
+        _ = engine.predictor
+    with pytest.raises(NotReadyError, match=exactly(fault)):
         await engine.predict([predictor.encode("good")])
     await engine.close()
 
@@ -335,17 +339,13 @@ async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     loading = make(lambda: predictor)
     loading.start()
     await loading.close()
-    probing = make(lambda: predictor)
-    probing.start()
-    await until(lambda: probing.fault is None)
+    probing = await start(predictor)
     with (
         mock.patch.object(base_module, "collate", side_effect=RuntimeError),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
         with pytest.raises(InternalError):
-            await probing.explain(
-                [AttentionOptions(predictor.encode("good"))], lambda _, each: each
-            )
+            await explain(probing)
         await probing.close()
     with pytest.raises(DrainingError):
         await probing.predict([predictor.encode("good")])
@@ -358,9 +358,7 @@ async def test_its_threads_give_way_and_what_stays_is_no_garbage(
     """Unless the threads launch kernels, as those of `Fragile`."""
 
     gc.unfreeze()
-    engine = make(lambda: predictor, kind=kind)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor, kind=kind)
     seen: list[int] = []
     await engine.run(
         [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
@@ -380,9 +378,7 @@ async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
     monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.1)
     release = threading.Event()
 
-    engine = make(lambda: predictor, watchdog_seconds=0.05)
-    engine.start()
-    await until(lambda: engine.fault is None)
+    engine = await start(predictor, watchdog_seconds=0.05)
     assert engine.stuck is None
     with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
         waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))

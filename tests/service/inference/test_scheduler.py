@@ -1,14 +1,16 @@
 """Who goes next: everybody once, within the budget, and nobody at the cost of others."""
 
+import math
 import weakref
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.scheduler import Schedule
+from service.inference.scheduler import Bucket, Flow, FlowQueue, QueuedText, Schedule
 
 lengths = st.integers(1, 40)
 requests = st.lists(
@@ -172,3 +174,153 @@ def test_requests_share_the_network_as_long_as_none_is_urgent() -> None:
 
     # Each has been given 20 of its tokens when c comes, half of which count.
     assert order == ["a0", "b", "a1", "a2", "c0", "a3", "c1", "c2"]
+
+
+class Text(NamedTuple):
+    """A text that can be told from all others."""
+
+    request: int
+    place: int
+    tokens: int
+    kind: str
+    urgent_at: int
+
+
+def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0, client="one")
+    for _ in range(10):
+        schedule.add([("young", 20)], urgent_at=40.0, client="one")
+
+    assert schedule.take(now=20.0) == ["old", "old", "old", "young"]
+
+
+def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch() -> None:
+    schedule: Schedule[str] = Schedule(100)
+    schedule.add([("late", 20)] * 15, urgent_at=20.0, client="one")
+    for _ in range(10):
+        schedule.add([("polite", 20)], urgent_at=40.0, client="two")
+
+    assert schedule.take(now=30.0) == ["late"] * 5
+    assert "polite" in schedule.take(now=30.0)
+    assert schedule.take(now=30.0).count("late") == 5
+    assert "polite" in schedule.take(now=30.0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([1, 12, 20, 24, 50, 90]), min_size=1, max_size=6),
+            st.sampled_from(["text", "asked"]),
+            st.integers(0, 30),
+            st.sampled_from(["stays", "stays", "leaves", "one goes"]),
+        ),
+        max_size=20,
+    ),
+    st.integers(1, 300),
+)
+def test_no_batch_passes_over_what_is_more_urgent(
+    requests: list[tuple[list[int], str, int, str]], budget: int
+) -> None:
+    schedule: Schedule[Text] = Schedule(budget)
+    waiting: set[Text] = set()
+
+    def take(now: int) -> bool:
+        batch = schedule.take(now=float(now))
+        waiting.difference_update(batch)
+        _check_urgency(batch, waiting, now)
+        _check_padding([text.tokens for text in batch], budget)
+        return bool(batch)
+
+    for now, (lengths, kind, patience, fate) in enumerate(requests):
+        texts = [
+            Text(now, place, count, kind, now + patience) for place, count in enumerate(lengths)
+        ]
+        flow = schedule.add(
+            [(text, text.tokens) for text in texts],
+            kind=kind,
+            urgent_at=now + patience,
+            client="one",
+        )
+        waiting.update(texts)
+        if fate == "leaves":
+            schedule.drop(flow)
+            waiting.difference_update(texts)
+        elif fate == "one goes":
+            take(now)
+    now = len(requests)
+    while take(now):
+        now += 1
+    assert not waiting
+
+
+def _check_urgency(batch: list[Text], left: set[Text], now: int) -> None:
+    """The most urgent of all is in it, and what is in it is so before what is left like it."""
+    urgent = [text.urgent_at for text in left if text.urgent_at <= now]
+    if urgent:
+        assert min(text.urgent_at for text in batch) <= min(urgent)
+    for text in batch:
+        like = [
+            other.urgent_at
+            for other in left
+            if (other.kind, other.tokens) == (text.kind, text.tokens) and other.urgent_at <= now
+        ]
+        assert text.urgent_at <= min(like, default=math.inf)
+
+
+def _check_padding(lengths: list[int], budget: int) -> None:
+    """A pass of unlike lengths has as much padding as one pass less is worth, or half."""
+    padded = max(lengths, default=0) * len(lengths)
+    assert len(lengths) <= 1 or padded <= budget
+    assert padded - sum(lengths) <= max(48, padded / 2)
+
+
+times = st.integers(0, 9)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 4), times, times),
+        st.tuples(st.just("take by finish"), st.just(0), times, times),
+        st.tuples(st.just("take urgent"), st.just(0), times, times),
+        st.tuples(st.just("drop"), st.integers(0, 9), times, times),
+    ),
+    max_size=50,
+)
+
+
+@given(steps)
+def test_both_orders_are_those_of_a_plain_list(plan: list[tuple[str, int, int, int]]) -> None:
+    bucket: Bucket[str] = Bucket()
+    queues: list[FlowQueue[str]] = []
+    waiting: list[tuple[QueuedText[str], int, int]] = []  # with the queue and when it is urgent
+    for step, (action, number, first_finish, when) in enumerate(plan):
+        earliest = min((text for text, _, _ in waiting), default=None)
+        urgent = min(
+            ((urgent_at, text.number) for text, _, urgent_at in waiting if urgent_at <= when),
+            default=None,
+        )
+        by_finish, by_urgency = bucket.first(-1.0), bucket.most_urgent(float(when))
+        assert (by_finish and by_finish.first) == earliest
+        assert (by_urgency and (by_urgency.urgent_at, by_urgency.first.number)) == urgent
+        assert bucket.first(float(when)) == (by_urgency or by_finish)
+        assert bool(bucket) == bool(waiting)
+
+        if action == "add":
+            flow = Flow("a client", 1.0, 0, 0)
+            texts = [
+                QueuedText(
+                    float(first_finish + 3 * place), 10 * step + place, 20, flow, f"{step}.{place}"
+                )
+                for place in range(number)
+            ]
+            waiting += [(text, len(queues), when) for text in texts]
+            queues.append(bucket.add(texts, float(when)))
+        elif action == "drop" and number < len(queues):
+            bucket.drop(queues[number])
+            waiting = [place for place in waiting if place[1] != number]
+        elif (queue := by_finish if action == "take by finish" else by_urgency) and (
+            action != "drop"
+        ):
+            text = bucket.take(queue)
+            waiting = [place for place in waiting if place[0] != text]
+        left = {queue for _, queue, _ in waiting}
+        assert max(len(bucket._by_finish), len(bucket._by_urgency)) <= 2 * len(left)
