@@ -14,7 +14,8 @@ from model.errors import CheckpointError, ConfigurationError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
-from training.cli.evaluate import add_arguments, run
+from training.cli.evaluate import run
+from training.cli.evaluate_options import add_arguments
 from training.errors import DataError, RecipeError, TrainingError
 from training.measure.metrics import measure
 
