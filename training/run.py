@@ -158,6 +158,7 @@ class Candidate:
     """What was measured of a network that is not kept.
 
     Args:
+        epoch: the epoch whose weights were measured.
         loss: validation loss of that epoch, in nats, without a temperature.
         figures: the figures of every measured set, by name; `validation` is one of them.
     """

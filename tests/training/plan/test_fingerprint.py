@@ -41,7 +41,11 @@ def fingerprints(
     plan = plan_of(folders["student"].parent, text)
     found = Fingerprints(plan, pool, **folders, shared={"device": device, "bfloat16": False})
     assert plan.teacher is not None
-    return {TEACHER: found.of_teacher(plan.teacher), BROAD: found.of_stage(0), SHARP: found.of_stage(1)}
+    return {
+        TEACHER: found.of_teacher(plan.teacher),
+        BROAD: found.of_stage(0),
+        SHARP: found.of_stage(1),
+    }
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
